@@ -22,19 +22,19 @@ private struct Typing {
     }
 
     @discardableResult
-    mutating func type(_ text: String) -> [ChatScreen.Effect] {
+    mutating func type(_ text: String) -> [ChatScreen.Reaction] {
         screen.recordDrawn()
         return screen.handle(.key(.text(text)), at: now) + screen.handle(.key(.enter), at: now)
     }
 
     @discardableResult
-    mutating func press(_ key: TerminalKey) -> [ChatScreen.Effect] {
+    mutating func press(_ key: TerminalKey) -> [ChatScreen.Reaction] {
         screen.recordDrawn()
         return screen.handle(.key(key), at: now)
     }
 
     @discardableResult
-    mutating func handle(_ input: ChatScreen.Input) -> [ChatScreen.Effect] { screen.handle(input, at: now) }
+    mutating func handle(_ input: ChatScreen.Input) -> [ChatScreen.Reaction] { screen.handle(input, at: now) }
 
     /// Opens the conversation with ``peerID``.
     mutating func meet(
@@ -68,8 +68,8 @@ private struct Typing {
     @Test("several commands quit", arguments: ["/quit", "/exit", "/q"])
     func quit(_ command: String) {
         var typing = Typing()
-        let effects = typing.type(command)
-        #expect(effects == [.quit])
+        let reactions = typing.type(command)
+        #expect(reactions == [.quit])
     }
 
     @Test(
@@ -79,16 +79,16 @@ private struct Typing {
         ])
     func missingArguments(_ command: String, _ words: String) {
         var typing = Typing()
-        let effects = typing.type(command)
-        #expect(effects.isEmpty)
+        let reactions = typing.type(command)
+        #expect(reactions.isEmpty)
         #expect(typing.text.contains(words), "\(typing.text)")
     }
 
     @Test("commands for one peer need a conversation", arguments: ["/send a.jpg", "/voice", "/verify"])
     func needsPeer(_ command: String) {
         var (room, start) = (Typing(), Typing(.latest))
-        let effects = room.type(command) + start.type(command)
-        #expect(effects.isEmpty)
+        let reactions = room.type(command) + start.type(command)
+        #expect(reactions.isEmpty)
         #expect(room.text.contains("single receiver") || room.text.contains("no conversation is open"), "\(room.text)")
         #expect(start.text.contains("no conversation is open"), "\(start.text)")
     }
@@ -96,8 +96,8 @@ private struct Typing {
     @Test func `the public room is opened by its command`() {
         var typing = Typing(.latest)
         typing.type("/public")
-        let effects = typing.type("hello")
-        #expect(effects == [.ask(.say("hello", in: .publicRoom), .say(.publicRoom, "hello"))])
+        let reactions = typing.type("hello")
+        #expect(reactions == [.ask(.say("hello", in: .publicRoom), .say(.publicRoom, "hello"))])
     }
 
     @Test func `the list of peers tells trust, software and distance`() {
@@ -130,9 +130,9 @@ private struct Typing {
         #expect(file == [.sendFile("a b.jpg", peerID, .sendFile(.peer(peerID), "a b.jpg"))])
         let note = typing.type("/voice")
         #expect(note == [.record(peerID, name: "anna")])
-        let recorded = typing.handle(.recorded(.peer(peerID), path: "/v.opus", reason: nil))
+        let recorded = typing.handle(.recorded(peerID, .saved(path: "/v.opus")))
         #expect(recorded == [.sendFile("/v.opus", peerID, .sendFile(.peer(peerID), "/v.opus"))])
-        let failed = typing.handle(.recorded(.peer(peerID), path: nil, reason: "no microphone"))
+        let failed = typing.handle(.recorded(peerID, .failed(reason: "no microphone")))
         #expect(failed.isEmpty && typing.text.contains("no microphone"))
     }
 
@@ -145,14 +145,14 @@ private struct Typing {
 
     @Test func `a search reports its failure, escaped, and opens nothing`() {
         var typing = Typing()
-        let effects = typing.type("/chat zoe")
-        #expect(effects == [.ask(.find(name: "zoe", timeout: .seconds(5)), .find("zoe"))])
+        let reactions = typing.type("/chat zoe")
+        #expect(reactions == [.ask(.find(name: "zoe", timeout: .seconds(5)), .find("zoe"))])
         #expect(typing.text.contains("looking for zoe…"))
         let failure = ControlFailure(.peerNotFound, "zoe is not nearby\u{1b}")
         let after = typing.handle(.answered(.find("zoe"), .failure(failure)))
         #expect(after.isEmpty && typing.text.contains("zoe is not nearby"))
         #expect(!typing.text.unicodeScalars.contains("\u{1b}"))
-        #expect(typing.screen.active.lookup?.isRunning == false)
+        #expect(typing.screen.visibleView.lookup?.isRunning == false)
     }
 
     @Test func `the end of the node is shown, and typing goes on`() {
@@ -167,20 +167,20 @@ private struct Typing {
     @Test(
         "control keys have their effects",
         arguments: [
-            (TerminalKey.control("c"), ChatScreen.Effect.quit), (.control("z"), .suspend), (.control("l"), .redraw),
+            (TerminalKey.control("c"), ChatScreen.Reaction.quit), (.control("z"), .suspend), (.control("l"), .redraw),
             (.control("d"), .quit),
         ])
-    func controlKeys(_ key: TerminalKey, _ effect: ChatScreen.Effect) {
+    func controlKeys(_ key: TerminalKey, _ reaction: ChatScreen.Reaction) {
         var typing = Typing()
-        let effects = typing.press(key)
-        #expect(effects == [effect])
+        let reactions = typing.press(key)
+        #expect(reactions == [reaction])
     }
 
     @Test func `editing keys change the input line only`() {
         var typing = Typing()
         typing.press(.text("helo"))
-        let effects = [TerminalKey.left, .text("l"), .end, .text("!"), .home, .text("> ")].flatMap { typing.press($0) }
-        #expect(effects.isEmpty)
+        let reactions = [TerminalKey.left, .text("l"), .end, .text("!"), .home, .text("> ")].flatMap { typing.press($0) }
+        #expect(reactions.isEmpty)
         #expect(typing.inputLine == "> > hello!")
         typing.press(.control("u"))
         #expect(typing.inputLine == "> hello!")
@@ -209,8 +209,8 @@ private struct Typing {
         typing.press(.text("a"))
         typing.press(.lineBreak)
         typing.press(.text("b"))
-        let effects = typing.press(.enter)
-        #expect(effects == [.ask(.say("a\nb", in: .publicRoom), .say(.publicRoom, "a\nb"))])
+        let reactions = typing.press(.enter)
+        #expect(reactions == [.ask(.say("a\nb", in: .publicRoom), .say(.publicRoom, "a\nb"))])
     }
 
     @Test("T1: notices are escaped", arguments: ["\u{1b}[2J", "\u{202e}abc", "a\u{7}"])
@@ -230,8 +230,8 @@ private struct Typing {
         #expect(typing.inputLine == "> /voice")
         typing.press(.control("u"))
         typing.press(.text("word"))
-        let effects = typing.press(.tab)
-        #expect(effects.isEmpty && typing.inputLine == "> word")
+        let reactions = typing.press(.tab)
+        #expect(reactions.isEmpty && typing.inputLine == "> word")
     }
 
     @Test("T4: names that need escaping are not completed")
@@ -267,7 +267,7 @@ private struct Typing {
                 let isPublic = random.once(in: 2)
                 typing.handle(
                     .event(
-                        .entry(
+                        .chatMessage(
                             ChatMessage(
                                 number: step + 1, id: "\(step)", conversation: isPublic ? .publicRoom : .peer(peerID),
                                 author: author, authorName: DisplayName(truncating: text), text: text,
@@ -338,14 +338,14 @@ private struct Typing {
 }
 
 @Suite("conversation view") struct ConversationViewTests {
-    private func entry(_ number: Int, mark: MessageStatus = .sent, isOurs: Bool = true) -> ChatMessage {
+    private func message(_ number: Int, status: MessageStatus = .sent, isLocal: Bool = true) -> ChatMessage {
         ChatMessage(
-            number: number, id: "l\(number)", conversation: .publicRoom, author: isOurs ? nil : peerID,
-            authorName: nil, text: "t\(number)", when: WallTime(milliseconds: Int64(number)), status: mark)
+            number: number, id: "l\(number)", conversation: .publicRoom, author: isLocal ? nil : peerID,
+            authorName: nil, text: "t\(number)", when: WallTime(milliseconds: Int64(number)), status: status)
     }
 
     private func numbers(_ view: ConversationView) -> [Int] {
-        view.items.compactMap { if case .entry(let entry) = $0.content { entry.number } else { nil } }
+        view.items.compactMap { if case .message(let message) = $0.content { message.number } else { nil } }
     }
 
     @Test("entries are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
@@ -353,44 +353,44 @@ private struct Typing {
         var random = SeededRandom(seed: seed)
         var view = ConversationView(.publicRoom)
         let order = Array(1...40).shuffled(using: &random)
-        for number in order { view.insert(entry(number)) }
+        for number in order { view.insert(message(number)) }
         #expect(numbers(view) == Array(1...40), "seed \(seed)")
         #expect(view.oldestNumber == 1 && view.lastEntry?.number == 40, "seed \(seed)")
-        let isNew = order.map { view.insert(entry($0)) }
+        let isNew = order.map { view.insert(message($0)) }
         #expect(!isNew.contains(true), "seed \(seed)")
         #expect(Set(view.items.map(\.serial)).count == 40, "seed \(seed)")
     }
 
     @Test func `states only rise, except that a failed line may still be delivered`() {
         var view = ConversationView(.publicRoom)
-        view.insert(entry(1))
-        let states = [MessageStatus.delivered, .sent, .read].map { mark in
-            _ = view.setMark(mark, of: "l1")
+        view.insert(message(1))
+        let states = [MessageStatus.delivered, .sent, .read].map { status in
+            _ = view.setStatus(status, of: "l1")
             return view.lastEntry?.status
         }
         #expect(states == [.delivered, .delivered, .read])
-        let isKnown = view.setMark(.read, of: "unknown")
+        let isKnown = view.setStatus(.read, of: "unknown")
         #expect(!isKnown)
         var failed = ConversationView(.publicRoom)
-        failed.insert(entry(1, mark: .failed))
-        _ = failed.setMark(.delivered, of: "l1")
+        failed.insert(message(1, status: .failed))
+        _ = failed.setStatus(.delivered, of: "l1")
         #expect(failed.lastEntry?.status == .delivered)
     }
 
     @Test func `reading clears the unread count and the states of received lines`() {
         var view = ConversationView(.publicRoom)
-        view.insert(entry(1, mark: .delivered, isOurs: false))
+        view.insert(message(1, status: .delivered, isLocal: false))
         view.unreadCount = 1
-        #expect(view.hasUnseenEntries)
+        #expect(view.hasUnreadMessages)
         view.markReceivedRead()
-        #expect(!view.hasUnseenEntries && view.unreadCount == 0)
+        #expect(!view.hasUnreadMessages && view.unreadCount == 0)
     }
 
-    @Test func `notices and transfers keep their place among entries`() {
+    @Test func `notices and transfers keep their place among messages`() {
         var view = ConversationView(.publicRoom)
-        view.insert(entry(1))
+        view.insert(message(1))
         view.addNotice("a notice", at: WallTime(milliseconds: 0))
-        view.insert(entry(2))
+        view.insert(message(2))
         #expect(view.items.map { if case .notice = $0.content { true } else { false } } == [false, true, false])
         for done in [1, 2] as [UInt64] {
             view.update(

@@ -32,13 +32,13 @@ import Testing
         var screen = screen()
         let bells = [0, 2_999, 3_000, 3_001, -60_000].enumerated().map { number, offset in
             let now = WallTime(milliseconds: Self.start.milliseconds + Int64(offset))
-            return screen.handle(.event(.entry(line(number + 1))), at: now) == [.bell]
+            return screen.handle(.event(.chatMessage(line(number + 1))), at: now) == [.bell]
         }
         // A clock that was set back does not silence it.
         #expect(bells == [true, false, true, false, true])
         var quiet = self.screen(isQuiet: true)
-        let effects = quiet.handle(.event(.entry(line(1))), at: Self.start)
-        #expect(effects.isEmpty)
+        let reactions = quiet.handle(.event(.chatMessage(line(1))), at: Self.start)
+        #expect(reactions.isEmpty)
     }
 
     @Test func `unread lines are counted from the node's summary, and cleared by opening the conversation`() {
@@ -46,8 +46,8 @@ import Testing
         let summary = ConversationSummary(conversation: .peer(Self.anna), last: line(9), unreadCount: 4)
         let opened = screen.handle(.answered(.conversations, .success(.conversations([summary]))), at: Self.start)
         #expect(opened.isEmpty && screen.views.last?.unreadCount == 4)
-        let effects = screen.handle(.key(.control("n")), at: Self.start)
-        #expect(effects.contains(.ask(.markRead(.peer(Self.anna)), .markRead)))
+        let reactions = screen.handle(.key(.control("n")), at: Self.start)
+        #expect(reactions.contains(.ask(.markRead(.peer(Self.anna)), .markRead)))
         #expect(screen.views.last?.unreadCount == 0)
     }
 
@@ -59,16 +59,16 @@ import Testing
             ConversationSummary(conversation: .peer(Self.anna), last: line(7), unreadCount: 1),
         ]
         _ = screen.handle(.answered(.conversations, .success(.conversations(summaries))), at: Self.start)
-        #expect(screen.active.conversation == .peer(Self.ben))
+        #expect(screen.visibleView.conversation == .peer(Self.ben))
     }
 
     @Test func `history that could not be loaded is an error, and can be requested again`() {
         var screen = screen()
         let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
-        #expect(screen.active.isLoading)
+        #expect(screen.visibleView.isLoading)
         let failure = ControlFailure(.storage, "the disk is full")
         _ = screen.handle(.answered(tag, .failure(failure)), at: Self.start)
-        #expect(!screen.active.isLoading && text(screen).contains("the disk is full"))
+        #expect(!screen.visibleView.isLoading && text(screen).contains("the disk is full"))
         let again = screen.handle(.nodeReplaced, at: Self.start)
         #expect(again.contains(.ask(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)))
     }
@@ -79,20 +79,20 @@ import Testing
         _ = screen.handle(.answered(tag, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
         let again = screen.handle(.key(.alt("1")), at: Self.start)
         #expect(again == [.ask(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)])
-        // A failure to load older entries does not load the newest again.
-        _ = screen.handle(.answered(tag, .success(.entries([line(1)]))), at: Self.start)
+        // A failure to load older messages does not load the newest again.
+        _ = screen.handle(.answered(tag, .success(.chatMessages([line(1)]))), at: Self.start)
         let older = ChatScreen.RequestTag.history(.publicRoom, isOlder: true)
         _ = screen.handle(.answered(older, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
         let shown = screen.handle(.key(.alt("1")), at: Self.start)
         #expect(shown.isEmpty)
     }
 
-    @Test func `fewer entries than a page are the whole history`() {
+    @Test func `fewer messages than a page are the whole history`() {
         var screen = screen()
         let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
-        let entries = (1...3).map { line($0) }
-        _ = screen.handle(.answered(tag, .success(.entries(entries))), at: Self.start)
-        #expect(screen.active.isComplete && !screen.active.isLoading)
+        let messages = (1...3).map { line($0) }
+        _ = screen.handle(.answered(tag, .success(.chatMessages(messages))), at: Self.start)
+        #expect(screen.visibleView.isComplete && !screen.visibleView.isLoading)
         let older = screen.loadOlder()
         #expect(older.isEmpty)
     }
@@ -100,7 +100,7 @@ import Testing
     @Test("T1: a file that cannot be sent is named in its conversation, escaped")
     func fileFailure() {
         var screen = screen()
-        _ = screen.handle(.event(.entry(line(1))), at: Self.start)
+        _ = screen.handle(.event(.chatMessage(line(1))), at: Self.start)
         let tag = ChatScreen.RequestTag.sendFile(.peer(Self.anna), "a\u{1b}.jpg")
         _ = screen.handle(.answered(tag, .failure(ControlFailure(.tooLarge, "too large"))), at: Self.start)
         #expect(!text(screen).contains("too large"))
@@ -116,29 +116,30 @@ import Testing
         #expect(asked == [.listPaths("ph")])
         _ = screen.handle(.key(.text("x")), at: Self.start)
         _ = screen.handle(.paths("ph", ["photo.jpg"]), at: Self.start)
-        #expect(screen.active.editor.text == "/send phx")
+        #expect(screen.visibleView.editor.text == "/send phx")
         _ = screen.handle(.key(.backspace), at: Self.start)
         _ = screen.handle(.paths("ph", ["photo.jpg", "photos/"]), at: Self.start)
-        #expect(screen.active.editor.text == "/send photo")
+        #expect(screen.visibleView.editor.text == "/send photo")
     }
 
     @Test func `another node is asked for everything that was open`() {
-        var screen = screen(.person("anna"))
-        let effects = screen.handle(.nodeReplaced, at: Self.start)
-        #expect(effects.contains(.ask(.contacts, .people)) && effects.contains(.ask(.conversations, .conversations)))
-        #expect(effects.contains(.ask(.find(name: "anna", timeout: .seconds(5)), .find("anna"))))
+        var screen = screen(.peer("anna"))
+        let reactions = screen.handle(.nodeReplaced, at: Self.start)
+        #expect(reactions.contains(.ask(.contacts, .contacts)) && reactions.contains(.ask(.conversations, .conversations)))
+        #expect(reactions.contains(.ask(.find(name: "anna", timeout: .seconds(5)), .find("anna"))))
         #expect(text(screen).contains("another one has taken over"))
     }
 
     @Test func `the reason of a failed line is kept for its conversation`() {
         var screen = screen()
-        _ = screen.handle(.event(.entry(line(1, from: nil, status: .waiting))), at: Self.start)
-        let failed = ControlEvent.marked(id: "l1", conversation: .peer(Self.anna), mark: .failed, reason: "too old")
-        let effects = screen.handle(.event(failed), at: Self.start)
-        #expect(effects.isEmpty && screen.views.last?.reasons["l1"] == "too old")
+        _ = screen.handle(.event(.chatMessage(line(1, from: nil, status: .waiting))), at: Self.start)
+        let failed = ControlEvent.chatMessageChanged(
+            id: "l1", conversation: .peer(Self.anna), status: .failed, reason: "too old")
+        let reactions = screen.handle(.event(failed), at: Self.start)
+        #expect(reactions.isEmpty && screen.views.last?.reasons["l1"] == "too old")
         #expect(screen.views.last?.lastEntry?.status == .failed)
         // Nothing is stored for a conversation that is not open.
-        let unknown = ControlEvent.marked(id: "l9", conversation: .peer(Self.ben), mark: .sent, reason: nil)
+        let unknown = ControlEvent.chatMessageChanged(id: "l9", conversation: .peer(Self.ben), status: .sent, reason: nil)
         _ = screen.handle(.event(unknown), at: Self.start)
         #expect(screen.views.count == 2)
     }

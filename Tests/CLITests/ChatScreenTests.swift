@@ -8,7 +8,7 @@ import Testing
 /// A chat screen with scripted input and a clock.
 private final class ChatHarness {
     var screen: ChatScreen
-    var effects: [ChatScreen.Effect] = []
+    var reactions: [ChatScreen.Reaction] = []
     var now = WallTime(milliseconds: day + 14 * hour)
 
     static let hour: Int64 = 3_600_000
@@ -17,7 +17,7 @@ private final class ChatHarness {
     static let ben = PeerID(hex: "2b2b3c4d5e6f7081")!
 
     init(
-        _ opening: ChatScreen.Opening = .person("anna"), columns: Int = 80, rows: Int = 24, hasColor: Bool = true,
+        _ opening: ChatScreen.Opening = .peer("anna"), columns: Int = 80, rows: Int = 24, hasColor: Bool = true,
         hasUTF8: Bool = true, isQuiet: Bool = false
     ) {
         var settings = ChatScreen.Settings { time in
@@ -32,10 +32,10 @@ private final class ChatHarness {
         settings.isQuiet = isQuiet
         screen = ChatScreen(settings)
         handle(.resized(TerminalSize(columns: columns, rows: rows)))
-        effects += screen.start(at: now)
-        if case .person = opening {
-            handle(.event(.contacts([Self.person(Self.anna, "anna"), Self.person(Self.ben, "ben", isNear: false)])))
-            handle(.answered(.find("anna"), .success(.contact(Self.person(Self.anna, "anna")))))
+        reactions += screen.start(at: now)
+        if case .peer = opening {
+            handle(.event(.contacts([Self.contact(Self.anna, "anna"), Self.contact(Self.ben, "ben", isNear: false)])))
+            handle(.answered(.find("anna"), .success(.contact(Self.contact(Self.anna, "anna")))))
         }
     }
 
@@ -48,39 +48,39 @@ private final class ChatHarness {
         return try! DisplayName(kept)
     }
 
-    static func person(
+    static func contact(
         _ id: PeerID, _ name: String, isNear: Bool = true, trustStatus: TrustStatus = .known(.seen, isFriend: false)
     ) -> Contact {
         Contact(
             id: id, name: claim(name), trustStatus: trustStatus, isNear: isNear, software: .nearshare, hasKeys: true)
     }
 
-    static func entry(
+    static func message(
         _ number: Int, _ text: String, from author: PeerID? = anna, named name: String = "anna",
-        in conversation: Conversation = .peer(anna), mark: MessageStatus = .delivered
+        in conversation: Conversation = .peer(anna), status: MessageStatus = .delivered
     ) -> ChatMessage {
         ChatMessage(
             number: number, id: "id-\(number)", conversation: conversation, author: author,
             authorName: author == nil ? nil : claim(name), text: text,
-            when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), status: mark)
+            when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), status: status)
     }
 
-    /// - Returns: the new effects.
+    /// - Returns: the new reactions.
     @discardableResult
-    func handle(_ input: ChatScreen.Input) -> [ChatScreen.Effect] {
+    func handle(_ input: ChatScreen.Input) -> [ChatScreen.Reaction] {
         let new = screen.handle(input, at: now)
-        effects += new
+        reactions += new
         screen.recordDrawn()
         return new
     }
 
     @discardableResult
-    func press(_ keys: TerminalKey...) -> [ChatScreen.Effect] {
+    func press(_ keys: TerminalKey...) -> [ChatScreen.Reaction] {
         keys.flatMap { handle(.key($0)) }
     }
 
     @discardableResult
-    func write(_ text: String) -> [ChatScreen.Effect] { press(.text(text), .enter) }
+    func write(_ text: String) -> [ChatScreen.Reaction] { press(.text(text), .enter) }
 
     /// The rows of the screen, without styles.
     var lines: [String] { screen.render().lines.map(\.plainText) }
@@ -92,8 +92,8 @@ private final class ChatHarness {
     func opening() {
         let chat = ChatHarness()
         #expect(
-            chat.effects == [
-                .ask(.contacts, .people), .ask(.conversations, .conversations),
+            chat.reactions == [
+                .ask(.contacts, .contacts), .ask(.conversations, .conversations),
                 .ask(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
                 .ask(
                     .history(.peer(ChatHarness.anna), before: nil, limit: 50), .history(.peer(ChatHarness.anna), isOlder: false)
@@ -119,15 +119,16 @@ private final class ChatHarness {
     func reopened() {
         let chat = ChatHarness()
         let history = ChatScreen.RequestTag.history(.peer(ChatHarness.anna), isOlder: false)
-        chat.handle(.answered(history, .success(.entries([ChatHarness.entry(1, "one")]))))
+        chat.handle(.answered(history, .success(.chatMessages([ChatHarness.message(1, "one")]))))
         chat.press(.text("half a li"))
         let asked = chat.handle(.nodeReplaced)
         #expect(
             asked == [
-                .ask(.contacts, .people), .ask(.conversations, .conversations),
+                .ask(.contacts, .contacts), .ask(.conversations, .conversations),
                 .ask(.history(.peer(ChatHarness.anna), before: nil, limit: 50), history),
             ])
-        chat.handle(.answered(history, .success(.entries([ChatHarness.entry(1, "one"), ChatHarness.entry(2, "meanwhile")]))))
+        chat.handle(
+            .answered(history, .success(.chatMessages([ChatHarness.message(1, "one"), ChatHarness.message(2, "meanwhile")]))))
         #expect(chat.lines.last == "> half a li")
         #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
         #expect(chat.text.contains("meanwhile"))
@@ -135,26 +136,28 @@ private final class ChatHarness {
     }
 
     @Test("a line shows its delivery state, which only rises")
-    func marks() {
+    func statuses() {
         let chat = ChatHarness()
-        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: nil, mark: .waiting))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: nil, status: .waiting))))
         #expect(chat.text.contains("12:01 you: hi ·"))
-        chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .delivered, reason: nil)))
+        chat.handle(
+            .event(.chatMessageChanged(id: "id-1", conversation: .peer(ChatHarness.anna), status: .delivered, reason: nil)))
         #expect(chat.text.contains("you: hi ✓✓"))
-        chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .sent, reason: nil)))
+        chat.handle(.event(.chatMessageChanged(id: "id-1", conversation: .peer(ChatHarness.anna), status: .sent, reason: nil)))
         #expect(chat.text.contains("you: hi ✓✓"))
         // Read looks different from delivered, by colour.
         let delivered = chat.screen.render()
-        chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .read, reason: nil)))
+        chat.handle(.event(.chatMessageChanged(id: "id-1", conversation: .peer(ChatHarness.anna), status: .read, reason: nil)))
         #expect(chat.screen.render() != delivered)
     }
 
     @Test("without colours or UTF-8 marks are words", arguments: [(false, true), (true, false)])
     func wordMarks(_ hasColor: Bool, _ hasUTF8: Bool) {
         let chat = ChatHarness(hasColor: hasColor, hasUTF8: hasUTF8)
-        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: nil, mark: .waiting))))
-        for (mark, word) in [(MessageStatus.sent, "sent"), (.delivered, "delivered"), (.read, "read")] {
-            chat.handle(.event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: mark, reason: nil)))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: nil, status: .waiting))))
+        for (status, word) in [(MessageStatus.sent, "sent"), (.delivered, "delivered"), (.read, "read")] {
+            chat.handle(
+                .event(.chatMessageChanged(id: "id-1", conversation: .peer(ChatHarness.anna), status: status, reason: nil)))
             #expect(chat.text.contains("you: hi \(word)"))
         }
     }
@@ -162,9 +165,11 @@ private final class ChatHarness {
     @Test("a failed line shows its reason")
     func failed() {
         let chat = ChatHarness()
-        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: nil, mark: .waiting))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: nil, status: .waiting))))
         chat.handle(
-            .event(.marked(id: "id-1", conversation: .peer(ChatHarness.anna), mark: .failed, reason: "too old\u{1b}[2J")))
+            .event(
+                .chatMessageChanged(
+                    id: "id-1", conversation: .peer(ChatHarness.anna), status: .failed, reason: "too old\u{1b}[2J")))
         #expect(chat.text.contains("you: hi not sent: too old\\u{1b}[2J"))
     }
 
@@ -184,7 +189,7 @@ private final class ChatHarness {
     @Test("a repeated entry is shown once, and late entries are sorted in")
     func order() {
         let chat = ChatHarness()
-        for number in [3, 1, 3, 2] { chat.handle(.event(.entry(ChatHarness.entry(number, "text \(number)")))) }
+        for number in [3, 1, 3, 2] { chat.handle(.event(.chatMessage(ChatHarness.message(number, "text \(number)")))) }
         #expect(chat.lines.filter { $0.contains("text") }.map { $0.suffix(6) } == ["text 1", "text 2", "text 3"])
     }
 
@@ -192,13 +197,16 @@ private final class ChatHarness {
     func unread() {
         let chat = ChatHarness()
         #expect(
-            chat.handle(.event(.entry(ChatHarness.entry(1, "hi")))) == [.ask(.markRead(.peer(ChatHarness.anna)), .markRead)])
-        let fromBen = { ChatHarness.entry($0, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)) }
-        #expect(chat.handle(.event(.entry(fromBen(2)))) == [.bell])
-        #expect(chat.handle(.event(.entry(fromBen(3)))).isEmpty)
+            chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi")))) == [
+                .ask(.markRead(.peer(ChatHarness.anna)), .markRead)
+            ]
+        )
+        let fromBen = { ChatHarness.message($0, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)) }
+        #expect(chat.handle(.event(.chatMessage(fromBen(2)))) == [.bell])
+        #expect(chat.handle(.event(.chatMessage(fromBen(3)))).isEmpty)
         #expect(chat.lines[0].contains(" 3 ben (2)"))
         chat.now = WallTime(milliseconds: chat.now.milliseconds + 3000)
-        #expect(chat.handle(.event(.entry(fromBen(4)))) == [.bell])
+        #expect(chat.handle(.event(.chatMessage(fromBen(4)))) == [.bell])
         let wished = chat.press(.control("n"))
         #expect(wished.contains(.ask(.markRead(.peer(ChatHarness.ben)), .markRead)))
         #expect(chat.lines[0].contains("[3 ben]"))
@@ -208,10 +216,10 @@ private final class ChatHarness {
     @Test("--quiet and the public room do not ring the bell")
     func quiet() {
         let chat = ChatHarness(isQuiet: true)
-        let entry = ChatHarness.entry(1, "psst", from: ChatHarness.ben, in: .peer(ChatHarness.ben))
-        #expect(chat.handle(.event(.entry(entry))).isEmpty)
+        let message = ChatHarness.message(1, "psst", from: ChatHarness.ben, in: .peer(ChatHarness.ben))
+        #expect(chat.handle(.event(.chatMessage(message))).isEmpty)
         let loud = ChatHarness()
-        #expect(loud.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, in: .publicRoom)))).isEmpty)
+        #expect(loud.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: ChatHarness.ben, in: .publicRoom)))).isEmpty)
         #expect(loud.lines[0].contains("1 everyone (1)"))
     }
 
@@ -236,7 +244,7 @@ private final class ChatHarness {
         let chat = ChatHarness(columns: columns)
         for number in 1...60 {
             let id = PeerID(bytes: [9, 9, 9, 9, 9, 9, 9, UInt8(number)])!
-            chat.handle(.event(.entry(ChatHarness.entry(number, "x", from: id, named: "p\(number)", in: .peer(id)))))
+            chat.handle(.event(.chatMessage(ChatHarness.message(number, "x", from: id, named: "p\(number)", in: .peer(id)))))
         }
         for _ in 0..<62 {
             chat.press(.control("n"))
@@ -248,7 +256,7 @@ private final class ChatHarness {
     @Test("without a name, the latest conversation is opened, unless the user is typing")
     func latest() {
         let summary = ConversationSummary(
-            conversation: .peer(ChatHarness.anna), last: ChatHarness.entry(7, "hi"), unreadCount: 3)
+            conversation: .peer(ChatHarness.anna), last: ChatHarness.message(7, "hi"), unreadCount: 3)
         let chat = ChatHarness(.latest)
         #expect(chat.lines[0].contains("[nearshare chat]"))
         chat.handle(.answered(.conversations, .success(.conversations([summary]))))
@@ -271,8 +279,8 @@ private final class ChatHarness {
     @Test("each day has a heading")
     func days() {
         let chat = ChatHarness()
-        chat.handle(.event(.entry(ChatHarness.entry(1, "before"))))
-        chat.handle(.event(.entry(ChatHarness.entry(1 + 24 * 60, "after"))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "before"))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1 + 24 * 60, "after"))))
         let picture = chat.lines.filter { $0.contains("day ") || $0.contains("anna:") }
         #expect(picture.suffix(4) == ["── day 20000 ──", "12:01 anna: before", "── day 20001 ──", "12:01 anna: after"])
     }
@@ -280,8 +288,8 @@ private final class ChatHarness {
     @Test("scrolling up has no gaps, and loads older entries")
     func scrolling() {
         let chat = ChatHarness(rows: 14)
-        let newer = (51...100).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.entries(newer))))
+        let newer = (51...100).map { ChatHarness.message($0, "text \($0)", status: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(newer))))
         var seen: Set<Int> = []
         func look() {
             for line in chat.lines {
@@ -290,7 +298,7 @@ private final class ChatHarness {
         }
         look()
         #expect(seen.contains(100))
-        var wished: [ChatScreen.Effect] = []
+        var wished: [ChatScreen.Reaction] = []
         for _ in 0..<10 {
             wished += chat.press(.pageUp)
             look()
@@ -301,8 +309,8 @@ private final class ChatHarness {
                 .ask(.history(.peer(ChatHarness.anna), before: 51, limit: 50), .history(.peer(ChatHarness.anna), isOlder: true))
             ])
         let top = chat.lines
-        let older = (41...50).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: true), .success(.entries(older))))
+        let older = (41...50).map { ChatHarness.message($0, "text \($0)", status: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: true), .success(.chatMessages(older))))
         // The visible lines do not move.
         #expect(chat.lines.dropFirst(3).dropLast(2) == top.dropFirst(3).dropLast(2))
         for _ in 0..<5 {
@@ -312,7 +320,7 @@ private final class ChatHarness {
         #expect(seen.isSuperset(of: 41...100))
         #expect(chat.press(.pageUp).isEmpty)
         // New lines are announced, and stand below.
-        chat.handle(.event(.entry(ChatHarness.entry(101, "text 101"))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(101, "text 101"))))
         #expect(chat.text.contains("1 new below"))
         #expect(!chat.text.contains("text 101"))
         for _ in 0..<20 { chat.press(.pageDown) }
@@ -323,7 +331,7 @@ private final class ChatHarness {
     @Test("a message longer than the screen can be read from its start")
     func longMessage() {
         let chat = ChatHarness(rows: 8)
-        chat.handle(.event(.entry(ChatHarness.entry(1, (1...40).map { "row \($0)." }.joined(separator: "\n")))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, (1...40).map { "row \($0)." }.joined(separator: "\n")))))
         #expect(chat.text.contains("row 40."))
         for _ in 0..<20 { chat.press(.pageUp) }
         #expect(chat.text.contains("row 1."))
@@ -336,12 +344,12 @@ private final class ChatHarness {
     func status() {
         let chat = ChatHarness()
         #expect(chat.text.contains("anna is near"))
-        chat.handle(.event(.contacts([ChatHarness.person(ChatHarness.anna, "anna", isNear: false)])))
+        chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.anna, "anna", isNear: false)])))
         #expect(chat.text.contains("anna is away: messages wait until the peer is near"))
         chat.handle(
             .event(
                 .contacts([
-                    ChatHarness.person(
+                    ChatHarness.contact(
                         ChatHarness.anna, "anna",
                         trustStatus: .nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 9, count: 32))!))
                 ])))
@@ -354,9 +362,9 @@ private final class ChatHarness {
     func sameName() {
         let chat = ChatHarness()
         chat.handle(
-            .event(.contacts([ChatHarness.person(ChatHarness.anna, "anna"), ChatHarness.person(ChatHarness.ben, "Anna")])))
+            .event(.contacts([ChatHarness.contact(ChatHarness.anna, "anna"), ChatHarness.contact(ChatHarness.ben, "Anna")])))
         #expect(chat.lines[0].contains("anna#1a2b"))
-        chat.handle(.event(.entry(ChatHarness.entry(1, "hi", from: ChatHarness.ben, named: "you", in: .publicRoom))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: ChatHarness.ben, named: "you", in: .publicRoom))))
         chat.press(.alt("1"))
         #expect(chat.text.contains("\"you\"#2b2b: hi"))
     }
@@ -376,16 +384,18 @@ private final class ChatHarness {
             for rows in [1, 2, 3, 4, 5, 9, 10, 24, 60] {
                 let chat = ChatHarness(columns: columns, rows: rows)
                 for (number, text) in hostileTexts.enumerated() {
-                    chat.handle(.event(.entry(ChatHarness.entry(number + 1, text, named: text))))
+                    chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, text, named: text))))
                     chat.handle(
                         .event(
-                            .entry(ChatHarness.entry(number + 100, text, from: ChatHarness.ben, named: text, in: .publicRoom))))
+                            .chatMessage(
+                                ChatHarness.message(number + 100, text, from: ChatHarness.ben, named: text, in: .publicRoom))))
                 }
-                chat.handle(.event(.entry(ChatHarness.entry(60, "mine", from: nil, mark: .waiting))))
+                chat.handle(.event(.chatMessage(ChatHarness.message(60, "mine", from: nil, status: .waiting))))
                 chat.handle(
                     .event(
-                        .marked(
-                            id: "id-60", conversation: .peer(ChatHarness.anna), mark: .failed, reason: hostileTexts.joined())))
+                        .chatMessageChanged(
+                            id: "id-60", conversation: .peer(ChatHarness.anna), status: .failed, reason: hostileTexts.joined()))
+                )
                 chat.press(.paste("a draft 漢字\nof three\nlines \u{1b}[2J \u{301}\u{301}\u{301}"), .pageUp, .pageUp, .left)
                 for key in [TerminalKey.alt("1"), .alt("2"), .pageDown] {
                     chat.press(key)
@@ -406,13 +416,13 @@ private final class ChatHarness {
     func hostile() {
         for hasUTF8 in [true, false] {
             let chat = ChatHarness(.latest, columns: 120, rows: 40, hasUTF8: hasUTF8)
-            let people = hostileTexts.enumerated().map { number, text in
-                ChatHarness.person(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text)
+            let contacts = hostileTexts.enumerated().map { number, text in
+                ChatHarness.contact(PeerID(bytes: [UInt8(number), 1, 1, 1, 1, 1, 1, 1])!, text)
             }
-            chat.handle(.event(.contacts(people)))
+            chat.handle(.event(.contacts(contacts)))
             for (number, text) in hostileTexts.enumerated() {
-                let id = people[number].id
-                chat.handle(.event(.entry(ChatHarness.entry(number + 1, text, from: id, named: text, in: .peer(id)))))
+                let id = contacts[number].id
+                chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, text, from: id, named: text, in: .peer(id)))))
                 chat.handle(.event(.notice(text)))
                 chat.handle(
                     .event(
@@ -505,9 +515,9 @@ private final class ChatHarness {
         #expect(chat.write("/voice") == [.record(ChatHarness.anna, name: "anna")])
         let tag = ChatScreen.RequestTag.sendFile(.peer(ChatHarness.anna), "/n.opus")
         #expect(
-            chat.handle(.recorded(.peer(ChatHarness.anna), path: "/n.opus", reason: nil))
+            chat.handle(.recorded(ChatHarness.anna, .saved(path: "/n.opus")))
                 == [.sendFile("/n.opus", ChatHarness.anna, tag)])
-        #expect(chat.handle(.recorded(.peer(ChatHarness.anna), path: nil, reason: "no microphone")).isEmpty)
+        #expect(chat.handle(.recorded(ChatHarness.anna, .failed(reason: "no microphone"))).isEmpty)
         #expect(chat.text.contains("no microphone"))
     }
 
@@ -524,7 +534,7 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(chat.write("/chat ben") == [.ask(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
         chat.press(.alt("1"))
-        chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
+        chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         #expect(chat.lines[0].contains("[1 everyone]"))
     }
 
@@ -544,10 +554,11 @@ private final class ChatHarness {
                 #expect(chat.press(.enter).isEmpty && chat.lines.last == "> a draft for ben")
                 continue
             }
-            let effects = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
+            let reactions = chat.handle(
+                .answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
             let ben = Conversation.peer(ChatHarness.ben)
             #expect(
-                effects.suffix(2) == [
+                reactions.suffix(2) == [
                     .ask(.say("one", in: ben), .say(ben, "one")), .ask(.say("two", in: ben), .say(ben, "two")),
                 ])
             #expect(chat.lines[0].contains("[3 ben]") && chat.lines.last == "> a draft for ben")
@@ -562,7 +573,7 @@ private final class ChatHarness {
         chat.press(.alt("1"))
         chat.press(.text("/chat 1a2b"), .enter, .text("second"))
         #expect(chat.lines[0].contains("[3 1a2b?]"))
-        chat.handle(.answered(.find("1a2b"), .success(.contact(ChatHarness.person(ChatHarness.anna, "anna")))))
+        chat.handle(.answered(.find("1a2b"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
         #expect(chat.lines[0].contains("[2 anna]") && !chat.lines[0].contains("1a2b"))
         #expect(chat.lines.last == "> second")
         chat.press(.up)
@@ -575,9 +586,9 @@ private final class ChatHarness {
         chat.write("/chat ben")
         chat.write("hello")
         chat.press(.alt("2"))
-        let effects = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.person(ChatHarness.ben, "ben")))))
+        let reactions = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
-        #expect(effects == [.ask(.say("hello", in: ben), .say(ben, "hello"))])
+        #expect(reactions == [.ask(.say("hello", in: ben), .say(ben, "hello"))])
         #expect(chat.lines[0].contains("[2 anna]"))
         let anna = Conversation.peer(ChatHarness.anna)
         #expect(chat.write("for anna") == [.ask(.say("for anna", in: anna), .say(anna, "for anna"))])
@@ -595,11 +606,11 @@ private final class ChatHarness {
     @Test("no line goes to the public room before its prompt was on the screen")
     func publicRoomPrompt() {
         let chat = ChatHarness(.latest)
-        var effects = chat.screen.handle(.key(.control("n")), at: chat.now)
-        #expect(!effects.isEmpty)
+        var reactions = chat.screen.handle(.key(.control("n")), at: chat.now)
+        #expect(!reactions.isEmpty)
         _ = chat.screen.handle(.key(.text("secret")), at: chat.now)
-        effects = chat.screen.handle(.key(.enter), at: chat.now)
-        #expect(effects.isEmpty)
+        reactions = chat.screen.handle(.key(.enter), at: chat.now)
+        #expect(reactions.isEmpty)
         #expect(chat.lines.last == "to everyone> secret")
         chat.screen.recordDrawn()
         #expect(chat.press(.enter) == [.ask(.say("secret", in: .publicRoom), .say(.publicRoom, "secret"))])
@@ -647,7 +658,7 @@ private final class ChatHarness {
     private func flood(_ chat: ChatHarness, from first: Int = 0) {
         for number in first..<first + 2000 {
             let id = PeerID(bytes: [7, 7, 7, 7, 7, 7, UInt8(number >> 8), UInt8(number & 255)])!
-            chat.handle(.event(.entry(ChatHarness.entry(number + 1, "x", from: id, in: .peer(id)))))
+            chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, "x", from: id, in: .peer(id)))))
         }
     }
 
@@ -657,14 +668,14 @@ private final class ChatHarness {
         flood(chat)
         #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
         #expect(chat.lines[0].contains("[2 anna]"))
-        let ben = ChatHarness.person(ChatHarness.ben, "ben")
+        let ben = ChatHarness.contact(ChatHarness.ben, "ben")
         chat.handle(.event(.contacts([ben])))
         chat.now = WallTime(milliseconds: chat.now.milliseconds + ChatHarness.hour)
-        let line = ChatHarness.entry(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
-        #expect(chat.handle(.event(.entry(line))) == [.bell])
+        let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
+        #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
         chat.write("/chat ben")
         chat.handle(.answered(.find("ben"), .success(.contact(ben))))
-        #expect(chat.screen.active.conversation == .peer(ChatHarness.ben))
+        #expect(chat.screen.visibleView.conversation == .peer(ChatHarness.ben))
         #expect(chat.text.contains("ben: psst"))
     }
 
@@ -672,34 +683,34 @@ private final class ChatHarness {
     func neededConversations() {
         let chat = ChatHarness()
         let cleo = PeerID(hex: "3b2b3c4d5e6f7081")!
-        let people = [
-            ChatHarness.person(ChatHarness.anna, "anna"),
-            ChatHarness.person(ChatHarness.ben, "ben", trustStatus: .known(.seen, isFriend: true)),
-            ChatHarness.person(cleo, "cleo"),
+        let contacts = [
+            ChatHarness.contact(ChatHarness.anna, "anna"),
+            ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .known(.seen, isFriend: true)),
+            ChatHarness.contact(cleo, "cleo"),
         ]
-        chat.handle(.event(.contacts(people)))
-        for (name, person) in zip(["ben", "cleo"], people.dropFirst()) {
+        chat.handle(.event(.contacts(contacts)))
+        for (name, contact) in zip(["ben", "cleo"], contacts.dropFirst()) {
             chat.write("/chat \(name)")
-            chat.handle(.answered(.find(name), .success(.contact(person))))
+            chat.handle(.answered(.find(name), .success(.contact(contact))))
         }
         chat.press(.text("a draft"), .alt("2"))
         flood(chat)
         let open = Set(chat.screen.views.map(\.conversation))
-        #expect(chat.screen.active.conversation == .peer(ChatHarness.anna))
+        #expect(chat.screen.visibleView.conversation == .peer(ChatHarness.anna))
         #expect(open.isSuperset(of: [.publicRoom, .peer(ChatHarness.anna), .peer(ChatHarness.ben), .peer(cleo)]))
     }
 
     @Test func `a conversation that cannot be opened is a notice`() {
         let chat = ChatHarness()
         let friends = (0..<ChatScreen.maximumViewCount).map { number in
-            ChatHarness.person(
+            ChatHarness.contact(
                 PeerID(bytes: [8, 8, 8, 8, 8, 8, UInt8(number >> 8), UInt8(number & 255)])!, "f\(number)",
                 trustStatus: .known(.seen, isFriend: true))
         }
-        let ben = ChatHarness.person(ChatHarness.ben, "ben")
+        let ben = ChatHarness.contact(ChatHarness.ben, "ben")
         chat.handle(.event(.contacts(friends + [ben])))
         for (number, friend) in friends.enumerated() {
-            chat.handle(.event(.entry(ChatHarness.entry(number + 1, "x", from: friend.id, in: .peer(friend.id)))))
+            chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, "x", from: friend.id, in: .peer(friend.id)))))
         }
         chat.write("/chat ben")
         chat.handle(.answered(.find("ben"), .success(.contact(ben))))
@@ -712,12 +723,12 @@ private final class ChatHarness {
         let summaries = (0..<1000).map { number in
             let id = PeerID(bytes: [7, 7, 7, 7, 7, 7, UInt8(number >> 8), UInt8(number & 255)])!
             return ConversationSummary(
-                conversation: .peer(id), last: ChatHarness.entry(2000 - number, "x", from: id, in: .peer(id)), unreadCount: 1)
+                conversation: .peer(id), last: ChatHarness.message(2000 - number, "x", from: id, in: .peer(id)), unreadCount: 1)
         }
         chat.handle(.answered(.conversations, .success(.conversations(summaries))))
         #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
-        let line = ChatHarness.entry(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
-        #expect(chat.handle(.event(.entry(line))) == [.bell])
+        let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
+        #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
         // The oldest made room, not the newest.
         #expect(chat.screen.views.contains { $0.conversation == summaries[0].conversation })
     }
@@ -727,30 +738,30 @@ private final class ChatHarness {
     /// A screen of 10 rows with 100 lines, scrolled up by a page.
     private func scrolled() -> ChatHarness {
         let chat = ChatHarness(rows: 14)
-        let entries = (51...100).map { ChatHarness.entry($0, "text \($0)", mark: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.entries(entries))))
+        let messages = (51...100).map { ChatHarness.message($0, "text \($0)", status: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
         chat.press(.pageUp)
         return chat
     }
 
     @Test func `a line below the visible rows is not marked as read until the user has scrolled to it`() {
         let chat = scrolled()
-        let read = ChatScreen.Effect.ask(.markRead(.peer(ChatHarness.anna)), .markRead)
-        #expect(chat.handle(.event(.entry(ChatHarness.entry(101, "below")))) == [.bell])
+        let read = ChatScreen.Reaction.ask(.markRead(.peer(ChatHarness.anna)), .markRead)
+        #expect(chat.handle(.event(.chatMessage(ChatHarness.message(101, "below")))) == [.bell])
         #expect(chat.text.contains("1 new below"))
         // Another conversation, and back: the line is still not visible.
         let switched = chat.press(.alt("1"), .alt("2"))
         #expect(!switched.contains(read))
         #expect(chat.text.contains("1 new below"))
-        var effects: [ChatScreen.Effect] = []
-        for _ in 0..<3 { effects += chat.press(.pageDown) }
-        #expect(effects == [read])
+        var reactions: [ChatScreen.Reaction] = []
+        for _ in 0..<3 { reactions += chat.press(.pageDown) }
+        #expect(reactions == [read])
         #expect(chat.text.contains("anna: below"))
     }
 
     @Test func `a notice scrolls to the end, where no line counts as new`() {
         let chat = scrolled()
-        chat.handle(.event(.entry(ChatHarness.entry(101, "below"))))
+        chat.handle(.event(.chatMessage(ChatHarness.message(101, "below"))))
         chat.write("/who")
         chat.press(.pageUp)
         #expect(!chat.text.contains("new below"))

@@ -174,26 +174,26 @@ import Testing
         }
         enum Step {
             case accepted(Int)
-            case marked(Int, MessageStatus)
+            case changed(Int, MessageStatus)
         }
         var steps: [Step] = []
         for (line, final) in finals.enumerated() {
             steps.append(.accepted(line))
             // States may be lost and repeated; the last one arrives.
-            for mark in [MessageStatus.sent, .delivered] where mark < final && random.once(in: 2) {
-                steps.append(.marked(line, mark))
+            for status in [MessageStatus.sent, .delivered] where status < final && random.once(in: 2) {
+                steps.append(.changed(line, status))
             }
-            steps.append(.marked(line, final))
+            steps.append(.changed(line, final))
         }
         steps.shuffle(using: &random)
         // The node ends a line with its final state, also after others that overtook each other.
-        steps += finals.enumerated().map { .marked($0, $1) }
+        steps += finals.enumerated().map { .changed($0, $1) }
         var tracker = DeliveryTracker(.peer(Self.peer), requiredStatus: goal)
         for step in steps {
             switch step {
             case .accepted(let line): tracker.recordAcceptance(of: "\(line)")
-            case .marked(let line, let mark):
-                tracker.handle(.marked(id: "\(line)", conversation: .peer(Self.peer), mark: mark, reason: nil))
+            case .changed(let line, let status):
+                tracker.handle(.chatMessageChanged(id: "\(line)", conversation: .peer(Self.peer), status: status, reason: nil))
             }
         }
         tracker.recordEndOfInput()

@@ -162,7 +162,7 @@ private func encoded(_ value: JSONValue) throws -> String {
         func json(_ event: ControlEvent) throws -> String? {
             try ChatReport.fields(event, of: .peer(id)).map { "\($0.0) \(try encoded(.object($0.1)))" }
         }
-        let delivered = ControlEvent.marked(id: "l7", conversation: .peer(id), mark: .delivered, reason: nil)
+        let delivered = ControlEvent.chatMessageChanged(id: "l7", conversation: .peer(id), status: .delivered, reason: nil)
         #expect(
             try json(delivered)
                 == "mark {\"conversation\":\"1a2b3c4d5e6f7081\",\"id\":\"l7\",\"mark\":\"delivered\",\"reason\":null}")
@@ -190,8 +190,8 @@ private func encoded(_ value: JSONValue) throws -> String {
             (MessageStatus.waiting, "waiting"), (.sent, "sent"), (.delivered, "delivered"), (.read, "read"),
             (.failed, "failed"),
         ])
-    func marks(_ mark: MessageStatus, _ word: String) {
-        #expect(mark.word == word)
+    func marks(_ status: MessageStatus, _ word: String) {
+        #expect(status.word == word)
     }
 }
 

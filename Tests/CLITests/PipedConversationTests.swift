@@ -13,8 +13,8 @@ import Testing
         DeliveryTracker(.peer(anna), requiredStatus: status)
     }
 
-    private func marked(_ id: String, _ mark: MessageStatus) -> ControlEvent {
-        .marked(id: id, conversation: .peer(anna), mark: mark, reason: nil)
+    private func marked(_ id: String, _ status: MessageStatus) -> ControlEvent {
+        .chatMessageChanged(id: id, conversation: .peer(anna), status: status, reason: nil)
     }
 
     @Test("done when the input has ended and every line has reached the requiredStatus")
@@ -37,7 +37,7 @@ import Testing
         var tracker = pipe()
         tracker.handle(marked("a", .sent))
         tracker.handle(marked("other", .sent))
-        tracker.handle(.marked(id: "a", conversation: .publicRoom, mark: .failed, reason: nil))
+        tracker.handle(.chatMessageChanged(id: "a", conversation: .publicRoom, status: .failed, reason: nil))
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
         #expect(tracker.isDone)
@@ -48,7 +48,7 @@ import Testing
     @Test("the reason of a failure is shown when the event arrives before the id of its message")
     func earlyFailure() throws {
         var tracker = pipe()
-        tracker.handle(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old"))
+        tracker.handle(.chatMessageChanged(id: "a", conversation: .peer(anna), status: .failed, reason: "too old"))
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
         #expect(try #require(tracker.failure(name: "anna")).message == "not sent: too old")
@@ -80,7 +80,7 @@ import Testing
     func failures() throws {
         var tracker = pipe()
         tracker.recordAcceptance(of: "a")
-        tracker.handle(.marked(id: "a", conversation: .peer(anna), mark: .failed, reason: "too old\u{1b}"))
+        tracker.handle(.chatMessageChanged(id: "a", conversation: .peer(anna), status: .failed, reason: "too old\u{1b}"))
         tracker.recordEndOfInput()
         let all = try #require(tracker.failure(name: "anna"))
         #expect(all.status == .failure)
@@ -110,10 +110,10 @@ import Testing
 
     @Test("T7: text output emits no control sequences")
     func report() {
-        let entry = ChatMessage(
+        let message = ChatMessage(
             number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: try? DisplayName("an\u{1b}na"),
             text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), status: .delivered)
-        let lines = ChatReport.lines(entry, called: "anna")
+        let lines = ChatReport.lines(message, called: "anna")
         #expect(lines.count == 2)
         #expect(lines[0].hasSuffix(" \"an\\u{1b}na\"#1a2b: one\\u{7}"))
         #expect(lines[1] == "    two")
@@ -121,11 +121,11 @@ import Testing
 
     @Test("events of other conversations are not reported")
     func otherConversations() {
-        let entry = ChatMessage(
+        let message = ChatMessage(
             number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: nil, text: "x",
             when: WallTime(milliseconds: 0), status: .delivered)
-        #expect(ChatReport.fields(.entry(entry), of: .peer(anna)) == nil)
-        #expect(ChatReport.fields(.entry(entry), of: .publicRoom)?.0 == "line")
+        #expect(ChatReport.fields(.chatMessage(message), of: .peer(anna)) == nil)
+        #expect(ChatReport.fields(.chatMessage(message), of: .publicRoom)?.0 == "line")
         #expect(ChatReport.fields(marked("a", .sent), of: .publicRoom) == nil)
     }
 }
@@ -133,7 +133,7 @@ import Testing
 /// A node that accepts every line, with a fixed delivery state.
 private final class ScriptedNode: NodeClient {
     let sentLines = Mutex<[String]>([])
-    private let mark: MessageStatus?
+    private let status: MessageStatus?
     /// The state that is stored without an event.
     private let storedMark: MessageStatus?
     private let stream: AsyncStream<ControlEvent>
@@ -143,10 +143,10 @@ private final class ScriptedNode: NodeClient {
     static let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
     init(
-        marking mark: MessageStatus?, storing storedMark: MessageStatus? = nil,
+        marking status: MessageStatus?, storing storedMark: MessageStatus? = nil,
         endingAt last: (text: String, isStored: Bool)? = nil
     ) {
-        self.mark = mark
+        self.status = status
         self.last = last
         self.storedMark = storedMark
         (stream, sink) = AsyncStream.makeStream(of: ControlEvent.self)
@@ -173,11 +173,13 @@ private final class ScriptedNode: NodeClient {
             }
             if text == "refuse" { throw ControlFailure(.refused, "as you wish") }
             // Events may arrive before the reply.
-            if let mark { sink.yield(.marked(id: "line-\(number)", conversation: conversation, mark: mark, reason: nil)) }
+            if let status {
+                sink.yield(.chatMessageChanged(id: "line-\(number)", conversation: conversation, status: status, reason: nil))
+            }
             return .lineAccepted(id: "line-\(number)")
         case .history(let conversation, _, _):
-            guard let storedMark else { return .entries([]) }
-            return .entries(
+            guard let storedMark else { return .chatMessages([]) }
+            return .chatMessages(
                 sentLines.withLock { $0 }.enumerated().map { index, text in
                     ChatMessage(
                         number: index + 1, id: "line-\(index + 1)", conversation: conversation, author: nil, authorName: nil,

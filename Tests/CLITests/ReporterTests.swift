@@ -104,23 +104,23 @@ private final class MovableTime: Sendable {
         let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
         func report(_ numbers: Range<Int>) {
             for number in numbers {
-                reporter.report(.node(.entry(line("text \(number)", from: PeerID(fitting: [UInt8(number & 255)])))))
+                reporter.report(.node(.chatMessage(line("text \(number)", from: PeerID(fitting: [UInt8(number & 255)])))))
             }
         }
         report(0..<100)
         #expect(written.all.count == 21)
-        #expect(written.all.last == "unknown peers send more than is shown; `nearshare messages` lists all")
-        reporter.report(.node(.entry(line("a friend's", from: friend))))
+        #expect(written.all.last == "unknown peers send more than is shown; `nearshare chat` and `nearshare messages` show all")
+        reporter.report(.node(.chatMessage(line("a friend's", from: friend))))
         #expect(written.all.count == 22)
         // A text of many lines counts as many.
-        reporter.report(.node(.entry(line(String(repeating: "x\n", count: 50)))))
+        reporter.report(.node(.chatMessage(line(String(repeating: "x\n", count: 50)))))
         clock.advance(by: .seconds(2))
         report(100..<110)
         #expect(written.all.count == 22)
         clock.advance(by: .seconds(4))
         report(110..<200)
         #expect(written.all.count == 22 + 1 + 20 + 1)
-        #expect(written.all[22].hasSuffix(" more lines by unknown peers; `nearshare messages` lists them"))
+        #expect(written.all[22].hasSuffix(" more lines by unknown peers; `nearshare chat` and `nearshare messages` show them"))
     }
 
     @Test func `only a completed send is a line; failures are the command's error`() {
@@ -132,16 +132,18 @@ private final class MovableTime: Sendable {
     }
 
     @Test func `a received file is its path, size and type`() throws {
-        #expect(lines(.delivered(try item(), from: nil, transfer)) == ["/in/a.jpg  (1.5 KB, image/jpeg)"])
+        #expect(lines(.delivered(try item(), .notShown, from: nil, transfer)) == ["/in/a.jpg  (1.5 KB, image/jpeg)"])
         #expect(
-            lines(.delivered(try item(kind: .folder, path: "/in/album", type: nil), from: nil, nil)) == ["/in/album  (folder)"])
-        #expect(lines(.delivered(try item(path: "", type: nil), from: nil, nil)).isEmpty)
+            lines(.delivered(try item(kind: .folder, path: "/in/album", type: nil), .notShown, from: nil, nil)) == [
+                "/in/album  (folder)"
+            ])
+        #expect(lines(.delivered(try item(path: "", type: nil), .notShown, from: nil, nil)).isEmpty)
     }
 
     @Test("P14: a type that the content contradicts, and a spooled item, are warnings")
     func warnings() throws {
         let delivered = try item(isInInbox: false, warning: "it is called .jpg and is a program")
-        let shown = lines(.delivered(delivered, from: nil, transfer))
+        let shown = lines(.delivered(delivered, DeliveredContent(of: delivered), from: nil, transfer))
         #expect(shown.count == 3)
         #expect(shown[1] == "warning: check before you open it: it is called .jpg and is a program")
         #expect(shown[2].hasPrefix("warning: the inbox is not writable"))
@@ -149,7 +151,7 @@ private final class MovableTime: Sendable {
 
     @Test("T1: a path with control characters is escaped")
     func hostilePath() throws {
-        let shown = lines(.delivered(try item(path: "/in/a\u{1b}[2J\u{202e}.jpg"), from: nil, transfer)).joined()
+        let shown = lines(.delivered(try item(path: "/in/a\u{1b}[2J\u{202e}.jpg"), .notShown, from: nil, transfer)).joined()
         #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"))
     }
 
@@ -159,7 +161,7 @@ private final class MovableTime: Sendable {
             let message = ChatMessage(
                 number: 7, id: "l7", conversation: conversation, author: anna, authorName: DisplayName(truncating: name),
                 text: "x", when: day, status: .delivered)
-            return lines(.node(.entry(message, isBundle: false))).first
+            return lines(.node(.chatMessage(message, isBundle: false))).first
         }
         #expect(author("anna", in: .peer(anna)) == "anna#1a2b: x")
         #expect(author("Anna Schmidt", in: .publicRoom) == "Anna Schmidt#1a2b to everyone: x")
@@ -175,7 +177,9 @@ private final class MovableTime: Sendable {
         try Data("hello\n\u{1b}[31mred".utf8).write(to: URL(filePath: path))
         let delivered = try item("message.txt", kind: .text, path: path, type: "text/plain")
         #expect(
-            lines(.delivered(delivered, from: nil, nil)) == ["unknown sender: hello", "unknown sender: \\u{1b}[31mred"])
+            lines(.delivered(delivered, DeliveredContent(of: delivered), from: nil, nil)) == [
+                "unknown sender: hello", "unknown sender: \\u{1b}[31mred",
+            ])
     }
 
     @Test func `the end of a transfer says why`() {
@@ -190,8 +194,9 @@ private final class MovableTime: Sendable {
 
     @Test func `lines of the node are shown unless a message has shown them already`() throws {
         let bundle = try #require(BundleID(bytes: [UInt8](0..<16)))
-        #expect(lines(.node(.entry(line("hi\r\nthere")))) == ["anna#1a2b to everyone: hi", "anna#1a2b to everyone: there"])
-        #expect(lines(.node(.entry(line("mine", from: nil)))).isEmpty)
+        #expect(
+            lines(.node(.chatMessage(line("hi\r\nthere")))) == ["anna#1a2b to everyone: hi", "anna#1a2b to everyone: there"])
+        #expect(lines(.node(.chatMessage(line("mine", from: nil)))).isEmpty)
         #expect(lines(.node(.notice("relaying"))) == ["relaying"])
         #expect(lines(.node(.messageChanged(bundle, .sent, detail: nil)), .node(.contacts([]))).isEmpty)
     }
@@ -201,14 +206,14 @@ private final class MovableTime: Sendable {
         for id in ["short", "000102030405060708090a0b0c0d0e0f"] {
             var shown = line("text", in: .peer(anna))
             shown.id = id
-            #expect(lines(.node(.entry(shown))) == ["anna#1a2b: text"])
-            #expect(lines(.node(.entry(shown, isBundle: true))).isEmpty)
+            #expect(lines(.node(.chatMessage(shown))) == ["anna#1a2b: text"])
+            #expect(lines(.node(.chatMessage(shown, isBundle: true))).isEmpty)
         }
     }
 
     @Test func `a long line is shown whole`() {
         let text = String(repeating: "x", count: ChatMessage.maximumTextByteCount)
-        #expect(lines(.node(.entry(line(text)))) == ["anna#1a2b to everyone: \(text)"])
+        #expect(lines(.node(.chatMessage(line(text)))) == ["anna#1a2b to everyone: \(text)"])
     }
 
     @Test func `progress is drawn, not written`() {
@@ -282,10 +287,12 @@ private final class MovableTime: Sendable {
         #expect(
             try json(.accepted(transfer, from: anna)) == #"accepted {"peer":"1a2b3c4d5e6f7081","transfer":"0000000000000102"}"#)
         #expect(
-            try json(.delivered(try item(), from: nil, nil))
+            try json(.delivered(try item(), .notShown, from: nil, nil))
                 == #"delivered {"in_inbox":true,"kind":"file","name":"a.jpg","path":"/in/a.jpg","size":1500,"type":"image/jpeg","warning":null}"#
         )
-        #expect(try json(.delivered(try item(), from: nil, transfer))?.contains(#""transfer":"0000000000000102""#) == true)
+        #expect(
+            try json(.delivered(try item(), .notShown, from: nil, transfer))?.contains(#""transfer":"0000000000000102""#)
+                == true)
         #expect(
             try json(.receiveEnded(received(.expired)))
                 == #"finished {"detail":null,"outcome":"expired","peer":"1a2b3c4d5e6f7081"}"#)
@@ -297,11 +304,13 @@ private final class MovableTime: Sendable {
         let scratch = ScratchFolder()
         try Data("hello".utf8).write(to: URL(filePath: scratch("m.txt")))
         let delivered = try item("m.txt", kind: .text, path: scratch("m.txt"), type: "text/plain")
-        #expect(try json(.delivered(delivered, from: nil, nil))?.contains(#""text":"hello""#) == true)
+        #expect(
+            try json(.delivered(delivered, DeliveredContent(of: delivered), from: nil, nil))?.contains(#""text":"hello""#)
+                == true)
         // A link in the place of the text is not followed (P4).
         try FileManager.default.createSymbolicLink(atPath: scratch("link"), withDestinationPath: scratch("m.txt"))
         let linked = try item("link", kind: .text, path: scratch("link"), type: "text/plain")
-        #expect(try json(.delivered(linked, from: nil, nil))?.contains(#""text":null"#) == true)
+        #expect(try json(.delivered(linked, DeliveredContent(of: linked), from: nil, nil))?.contains(#""text":null"#) == true)
     }
 
     @Test func `events of the node that programs use are written, the others not`() throws {
@@ -309,8 +318,8 @@ private final class MovableTime: Sendable {
         #expect(
             try json(.node(.messageChanged(bundle, .failed, detail: "too old")))
                 == #"message_changed {"detail":"too old","id":"01010101010101010101010101010101","state":"failed"}"#)
-        #expect(try json(.node(.entry(line("hi"))))?.hasPrefix("line {") == true)
-        #expect(try json(.node(.entry(line("mine", from: nil)))) == nil)
+        #expect(try json(.node(.chatMessage(line("hi"))))?.hasPrefix("line {") == true)
+        #expect(try json(.node(.chatMessage(line("mine", from: nil)))) == nil)
         #expect(try json(.node(.contacts([]))) == nil)
         #expect(try json(.notice("x")) == nil && json(.warning("x")) == nil && json(.result("x")) == nil)
         var text = sent(.completed)

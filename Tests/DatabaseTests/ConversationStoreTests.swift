@@ -19,27 +19,27 @@ struct ConversationStoreTests {
 
     private func line(
         _ id: String, in conversation: Conversation, by author: PeerID? = nil, _ text: String = "hello",
-        mark: MessageStatus? = nil
+        status: MessageStatus? = nil
     ) -> ChatMessage {
         ChatMessage(
             id: id, conversation: conversation, author: author, authorName: try? DisplayName("a sender"), text: text,
-            when: WallTime(milliseconds: 1_000), status: mark ?? (author == nil ? .waiting : .delivered))
+            when: WallTime(milliseconds: 1_000), status: status ?? (author == nil ? .waiting : .delivered))
     }
 
     @Test("Lines come back in their order and after a new start, with what they were stored with")
     func order() throws {
-        let entries = [
+        let messages = [
             line("1", in: .peer(anna), "Grüße, 世界 👩‍👩‍👧"), line("2", in: .peer(anna), by: anna, "a\nb"),
             line("3", in: .publicRoom, by: ben),
         ]
-        for entry in entries { #expect(try store.insert(entry) != nil) }
+        for message in messages { #expect(try store.insert(message) != nil) }
         let again = try SQLiteConversationStore(directory: scratch.path)
-        var kept = try again.entries(of: .peer(anna), before: nil, limit: 10)
+        var kept = try again.messages(of: .peer(anna), before: nil, limit: 10)
         #expect(kept.map(\.number) == [1, 2])
         for index in kept.indices { kept[index].number = 0 }
-        #expect(kept == Array(entries[..<2]))
-        #expect(try again.entries(of: .peer(anna), before: 2, limit: 10).map(\.id) == ["1"])
-        #expect(try again.entries(of: .peer(anna), before: nil, limit: 1).map(\.id) == ["2"])
+        #expect(kept == Array(messages[..<2]))
+        #expect(try again.messages(of: .peer(anna), before: 2, limit: 10).map(\.id) == ["1"])
+        #expect(try again.messages(of: .peer(anna), before: nil, limit: 1).map(\.id) == ["2"])
         #expect(try again.conversations().map(\.conversation) == [.publicRoom, .peer(anna)])
         #expect(try again.conversations().map(\.unreadCount) == [1, 1])
     }
@@ -51,11 +51,11 @@ struct ConversationStoreTests {
         #expect(try store.insert(line("same", in: .publicRoom, by: ben)) != nil)
         #expect(try store.insert(line("same", in: .publicRoom)) != nil)
         #expect(try store.insert(line("same", in: .publicRoom)) == nil)
-        #expect(try store.entries(of: .publicRoom, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
+        #expect(try store.messages(of: .publicRoom, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
     }
 
     @Test("A mark goes up, never down, and others' lines can't be marked as ours")
-    func marks() throws {
+    func statuses() throws {
         _ = try store.insert(line("x", in: .peer(anna)))
         _ = try store.insert(line("y", in: .peer(anna), by: anna))
         #expect(try store.updateStatus(of: "x", in: .peer(anna), to: .sent))
@@ -68,7 +68,7 @@ struct ConversationStoreTests {
         #expect(try store.updateStatus(of: "x", in: .peer(anna), to: .read))
         #expect(try !store.updateStatus(of: "x", in: .peer(anna), to: .sent))
         #expect(try !store.updateStatus(of: "y", in: .peer(anna), to: .read))
-        #expect(try store.entry("y") == nil)
+        #expect(try store.message("y") == nil)
     }
 
     @Test("A line in several messages is as far as the last of them")
@@ -152,8 +152,8 @@ struct ConversationStoreTests {
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
         for number in 1...5 { _ = try store.insert(line("\(number)", in: .publicRoom, by: ben)) }
         _ = try store.insert(line("mine", in: .peer(anna)))
-        #expect(try store.entries(of: .publicRoom, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
-        #expect(try store.entries(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
+        #expect(try store.messages(of: .publicRoom, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
+        #expect(try store.messages(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
     }
 
     @Test("M12: lines of strangers and of the public room are bounded in bytes, and take nothing from the user's conversations")
@@ -168,10 +168,10 @@ struct ConversationStoreTests {
             _ = try store.insert(line("\(number)", in: .peer(ben), by: ben, text))
             _ = try store.insert(line("\(number)", in: .peer(anna), by: anna, text))
         }
-        #expect(try store.entries(of: .publicRoom, before: nil, limit: 500).count <= 50_000 / 1_256)
-        #expect(try store.entries(of: .publicRoom, before: nil, limit: 500).last?.id == "199")
-        #expect(try (20..<40).contains(store.entries(of: .peer(ben), before: nil, limit: 500).count))
-        #expect(try store.entries(of: .peer(anna), before: nil, limit: 500).count == 201)
+        #expect(try store.messages(of: .publicRoom, before: nil, limit: 500).count <= 50_000 / 1_256)
+        #expect(try store.messages(of: .publicRoom, before: nil, limit: 500).last?.id == "199")
+        #expect(try (20..<40).contains(store.messages(of: .peer(ben), before: nil, limit: 500).count))
+        #expect(try store.messages(of: .peer(anna), before: nil, limit: 500).count == 201)
         for number in 0..<20 as Range<UInt8> {
             let stranger = PeerID(fitting: [7, number])
             _ = try store.insert(line("hello", in: .peer(stranger), by: stranger))
@@ -185,14 +185,14 @@ struct ConversationStoreTests {
             let stranger = PeerID(fitting: [7, number])
             _ = try store.insert(line("hello", in: .peer(stranger), by: stranger))
         }
-        #expect(try store.entries(of: .peer(last), before: nil, limit: 5).map(\.id) == ["hello", "mine"])
+        #expect(try store.messages(of: .peer(last), before: nil, limit: 5).map(\.id) == ["hello", "mine"])
     }
 
     @Test("D4: texts with SQL are stored as texts")
     func injection() throws {
         let text = "'; DROP TABLE line; --"
         _ = try store.insert(line(text, in: .peer(anna), by: anna, text))
-        #expect(try store.entries(of: .peer(anna), before: nil, limit: 5).map(\.text) == [text])
+        #expect(try store.messages(of: .peer(anna), before: nil, limit: 5).map(\.text) == [text])
     }
 
     @Test("Removing leaves nothing, and the file is its owner's alone")

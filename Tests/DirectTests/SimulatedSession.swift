@@ -135,12 +135,12 @@ struct SimulatedSession: Simulation {
         }
     }
 
-    mutating func keepApart(_ one: Int, _ other: Int) {
+    mutating func partition(_ one: Int, _ other: Int) {
         apart.insert([one, other])
         for number in numbers({ $0.relay == nil && Set($0.members) == [one, other] }) { cut(number) }
     }
 
-    mutating func letMeet(_ one: Int, _ other: Int) { apart.remove([one, other]) }
+    mutating func heal(_ one: Int, _ other: Int) { apart.remove([one, other]) }
     mutating func letAllMeet() { apart = [] }
 
     mutating func breakSomeLink() {

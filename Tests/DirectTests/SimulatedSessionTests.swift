@@ -82,7 +82,7 @@ import Testing
         for _ in 0..<12 {
             let pair = Array(0..<8).shuffled(using: &session.random).prefix(2)
             session.after(.milliseconds(Int.random(in: 0...5000, using: &session.random))) {
-                $0.keepApart(pair.first!, pair.last!)
+                $0.partition(pair.first!, pair.last!)
             }
         }
         chat(&session, for: 40)
@@ -115,8 +115,8 @@ import Testing
             }
             if session.random.once(in: 2) {
                 let other = Int.random(in: 0..<3, using: &session.random)
-                session.after(.milliseconds(time)) { $0.keepApart(member, other) }
-                session.after(.milliseconds(time + 8000)) { $0.letMeet(member, other) }
+                session.after(.milliseconds(time)) { $0.partition(member, other) }
+                session.after(.milliseconds(time + 8000)) { $0.heal(member, other) }
             }
         }
         chat(&session, for: 60)

@@ -78,11 +78,11 @@ struct BlueChatTests {
     private func met(_ event: MessengerEvent) -> PeerID? { if case .peerChanged(let id) = event { id } else { nil } }
 
     private func delivered(_ event: MessengerEvent) -> String? {
-        if case .marked(let entry, _) = event, entry.status == .delivered { entry.text } else { nil }
+        if case .chatMessageChanged(let message, _) = event, message.status == .delivered { message.text } else { nil }
     }
 
     private func heard(_ event: MessengerEvent) -> ChatMessage? {
-        if case .entry(let entry, _) = event, !entry.isOurs { entry } else { nil }
+        if case .chatMessage(let message, _) = event, !message.isLocal { message } else { nil }
     }
 
     @Test("A found peer can be messaged, under a name that is marked as unproven; both ways")

@@ -30,7 +30,7 @@ extension Trait where Self == LeakCheck {
     @Test("links and listeners that are still held are named, and nothing once they are released") func names() async throws {
         let resources = StoryResources()
         try await resources.counting {
-            let transport = StoryResources.counted(Way.memory.transport)
+            let transport = StoryResources.counted(LinkKind.memory.transport)
             let listener = try transport.listen(port: 0, interface: nil)
             let link = try transport.connect(to: .init(host: "127.0.0.1", port: listener.port), timeout: .seconds(1))
             let left = await resources.leftovers(within: .zero)

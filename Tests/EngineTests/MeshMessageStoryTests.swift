@@ -48,9 +48,9 @@ import Testing
 
     @Test(
         "Between two nodes in range: messages of each mode arrive, are acknowledged, and name the proven sender",
-        arguments: Way.allCases)
-    func near(_ way: Way) async throws {
-        let stage = Stage(way)
+        arguments: LinkKind.allCases)
+    func near(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (
             settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment)
@@ -88,9 +88,9 @@ import Testing
         }
     }
 
-    @Test("A sends to C while C is away, B stores the message and restarts, A leaves, C returns", arguments: Way.allCases)
-    func carried(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("A sends to C while C is away, B stores the message and restarts, A leaves, C returns", arguments: LinkKind.allCases)
+    func carried(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea, cleo) = (
             settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment),

@@ -50,13 +50,13 @@ import Testing
         MemoryContent(file: "a", (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
     }
 
-    @Test("an accepted file arrives, with progress in fragments on both sides", arguments: Way.allCases)
-    func sends(_ way: Way) async throws {
+    @Test("an accepted file arrives, with progress in fragments on both sides", arguments: LinkKind.allCases)
+    func sends(_ linkKind: LinkKind) async throws {
         let content = file(100_000)
         let sink = InMemorySink()
         let there = Monitor<TransferProgress?>(nil)
         let here = Monitor<[Int]>([])
-        let result = try await send(content, on: Stage(way)) { invitation in
+        let result = try await send(content, on: Stage(linkKind)) { invitation in
             #expect(invitation.peer.id == Stage.ada.peerID)
             #expect(invitation.peer.address == nil)
             #expect(await invitation.shortCode == nil)
@@ -118,8 +118,8 @@ import Testing
         for sink in sinks { #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes)) }
     }
 
-    @Test("a text counts as delivered when accepted, and not when declined", arguments: Way.allCases)
-    func texts(_ way: Way) async throws {
+    @Test("a text counts as delivered when accepted, and not when declined", arguments: LinkKind.allCases)
+    func texts(_ linkKind: LinkKind) async throws {
         @Sendable func text(_ text: String) -> MemoryContent {
             var content = MemoryContent(file: "message.txt", Array(text.utf8))
             let size = UInt64(text.utf8.count)
@@ -128,7 +128,7 @@ import Testing
             content.offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: size)
             return content
         }
-        let stage = Stage(way)
+        let stage = Stage(linkKind)
         let (sender, receiver) = neighbours(stage)
         let sink = InMemorySink()
         let asked = Monitor(0)
@@ -164,9 +164,9 @@ import Testing
         #expect(asked.withLock { $0 } == 2)
     }
 
-    @Test("an unanswered offer expires, and is then no longer asked about", arguments: Way.allCases)
-    func timeout(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("an unanswered offer expires, and is then no longer asked about", arguments: LinkKind.allCases)
+    func timeout(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let (sender, receiver) = neighbours(stage)
         let content = file(1_000)
         try await withNode(receiver) { receiver in
@@ -186,15 +186,15 @@ import Testing
         }
     }
 
-    @Test("a decline is reported; an unanswered invitation is declined", arguments: Way.allCases)
-    func declines(_ way: Way) async throws {
-        #expect(try await send(file(1), on: Stage(way)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))
-        #expect(try await send(file(2), on: Stage(way)) { _ in }.outcome == .declined(.declined))
+    @Test("a decline is reported; an unanswered invitation is declined", arguments: LinkKind.allCases)
+    func declines(_ linkKind: LinkKind) async throws {
+        #expect(try await send(file(1), on: Stage(linkKind)) { $0.decline(.noSpace) }.outcome == .declined(.tooLarge))
+        #expect(try await send(file(2), on: Stage(linkKind)) { _ in }.outcome == .declined(.declined))
     }
 
-    @Test("R11: files of a blocked peer through the mesh are never asked about", arguments: Way.allCases)
-    func blocked(_ way: Way) async throws {
-        let result = try await send(file(3), on: Stage(way), blocked: true) { Issue.record("asked about \($0.offer)") }
+    @Test("R11: files of a blocked peer through the mesh are never asked about", arguments: LinkKind.allCases)
+    func blocked(_ linkKind: LinkKind) async throws {
+        let result = try await send(file(3), on: Stage(linkKind), blocked: true) { Issue.record("asked about \($0.offer)") }
         #expect(result.outcome == .declined(.declined))
     }
 
@@ -251,12 +251,12 @@ import Testing
         }
     }
 
-    @Test("A8: a cancel is reported on both sides", arguments: Way.allCases, [true, false])
-    func cancels(_ way: Way, bySender: Bool) async throws {
+    @Test("A8: a cancel is reported on both sides", arguments: LinkKind.allCases, [true, false])
+    func cancels(_ linkKind: LinkKind, bySender: Bool) async throws {
         let sink = InMemorySink()
         let there = Monitor<TransferOutcome?>(nil)
         let isAccepted = Promise<Bool>()
-        let result = try await send(file(2_000_000), on: Stage(way)) { invitation in
+        let result = try await send(file(2_000_000), on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: sink)
             isAccepted.fulfil(true)
             if !bySender { transfer.cancel() }

@@ -66,7 +66,7 @@ struct MessengerStoryTests {
     }
 
     private func firstLine(_ events: AsyncStream<MessengerEvent>) async -> ChatMessage? {
-        for await case .entry(let entry, _) in events { return entry }
+        for await case .chatMessage(let message, _) in events { return message }
         return nil
     }
 
@@ -77,15 +77,15 @@ struct MessengerStoryTests {
         return nil
     }
 
-    private func isMark(_ event: MessengerEvent, _ mark: MessageStatus, of id: String) -> Bool {
-        if case .marked(let entry, _) = event { entry.id == id && entry.status == mark } else { false }
+    private func isMark(_ event: MessengerEvent, _ status: MessageStatus, of id: String) -> Bool {
+        if case .chatMessageChanged(let message, _) = event { message.id == id && message.status == status } else { false }
     }
 
     @Test(
         "A message arrives, and is marked as delivered and then as read; texts of any length arrive as one message",
-        arguments: Way.allCases)
-    func conversation(_ way: Way) async throws {
-        let stage = Stage(way)
+        arguments: LinkKind.allCases)
+    func conversation(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         try await bea.run(on: [segment], stage) { _, there in
@@ -95,8 +95,8 @@ struct MessengerStoryTests {
                 _ = try await here.find("Bea", timeout: .seconds(60))
                 let long = String(repeating: "👩‍👩‍👧 Grüße\n", count: 400)
                 for said in ["hello", String(repeating: "\u{10000}", count: 140), long] {
-                    let entry = try await here.say(said, in: .peer(bea.id))
-                    #expect(await first(own) { isMark($0, .delivered, of: entry.id) } != nil)
+                    let message = try await here.say(said, in: .peer(bea.id))
+                    #expect(await first(own) { isMark($0, .delivered, of: message.id) } != nil)
                     #expect(await firstLine(received)?.text == said)
                 }
                 try await there.markRead(.peer(ada.id))
@@ -113,9 +113,9 @@ struct MessengerStoryTests {
 
     @Test(
         "A message written while the peer is away is delivered once when it returns, after a restart of both",
-        arguments: Way.allCases)
-    func waiting(_ way: Way) async throws {
-        let stage = Stage(way)
+        arguments: LinkKind.allCases)
+    func waiting(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Keys unknown: nothing can be encrypted yet.
@@ -125,9 +125,9 @@ struct MessengerStoryTests {
         for _ in 0..<2 {
             try await ada.run(on: [segment], stage) { _, here in
                 let own = here.events()
-                let mark = try await here.history(of: .peer(bea.id)).last?.status
+                let status = try await here.history(of: .peer(bea.id)).last?.status
                 try await bea.run(on: [segment], stage) { _, there in
-                    if mark == .waiting { #expect(await first(own) { isMark($0, .delivered, of: id) } != nil) }
+                    if status == .waiting { #expect(await first(own) { isMark($0, .delivered, of: id) } != nil) }
                     _ = try await there.find("Ada", timeout: .seconds(60))
                     _ = try await there.say("yes", in: .peer(ada.id))
                     #expect(await firstLine(own)?.text == "yes")
@@ -135,14 +135,14 @@ struct MessengerStoryTests {
             }
         }
         try await bea.run(on: [segment], stage) { _, there in
-            let found3 = try await there.history(of: .peer(ada.id)).filter { !$0.isOurs }.map(\.text)
+            let found3 = try await there.history(of: .peer(ada.id)).filter { !$0.isLocal }.map(\.text)
             #expect(found3 == ["are you there?"])
         }
     }
 
-    @Test("Public messages reach all, once, with their authors' names", arguments: Way.allCases)
-    func room(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("Public messages reach all, once, with their authors' names", arguments: LinkKind.allCases)
+    func room(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let people = [Person(1, "Ada"), Person(2, "Bea"), Person(3, "Cleo")]
         try await people[0].run(on: [segment], stage) { _, ada in
@@ -155,8 +155,10 @@ struct MessengerStoryTests {
                     let found4 = try await ada.say("hello all", in: .publicRoom).status
                     #expect(found4 == .waiting)
                     for events in [heard, echo] {
-                        let entry = try #require(await firstLine(events))
-                        #expect(entry.text == "hello all" && entry.author == people[0].id && entry.authorName?.claimed == "Ada")
+                        let message = try #require(await firstLine(events))
+                        #expect(
+                            message.text == "hello all" && message.author == people[0].id
+                                && message.authorName?.claimed == "Ada")
                     }
                     _ = try await cleo.say("and to you", in: .publicRoom)
                     #expect(await firstLine(echo)?.text == "and to you")
@@ -170,10 +172,11 @@ struct MessengerStoryTests {
     }
 
     @Test(
-        "A message to the public room written while no peer is near is sent once when a peer appears", arguments: Way.allCases
+        "A message to the public room written while no peer is near is sent once when a peer appears",
+        arguments: LinkKind.allCases
     )
-    func emptyRoom(_ way: Way) async throws {
-        let stage = Stage(way)
+    func emptyRoom(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Sent at once, while earlier messages are being read.
@@ -207,7 +210,8 @@ struct MessengerStoryTests {
                 _ = try here.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
                 _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
                 #expect(
-                    await first(received) { if case .entry(let line, _) = $0 { line.text == "the end" } else { false } } != nil)
+                    await first(received) { if case .chatMessage(let line, _) = $0 { line.text == "the end" } else { false } }
+                        != nil)
                 // A line is announced before its message.
                 #expect(await firstArrival(received) != nil)
                 #expect(try await there.arrivals().count == 1 + 1)
@@ -217,9 +221,10 @@ struct MessengerStoryTests {
     }
 
     @Test(
-        "K2: an unauthenticated message is not shown, and a receipt from a third peer changes nothing", arguments: Way.allCases)
-    func unproven(_ way: Way) async throws {
-        let stage = Stage(way)
+        "K2: an unauthenticated message is not shown, and a receipt from a third peer changes nothing",
+        arguments: LinkKind.allCases)
+    func unproven(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea, mallory) = (Person(1, "Ada"), Person(2, "Bea"), Person(9, "Ada"))
         try await bea.run(on: [segment], stage) { _, there in
@@ -241,9 +246,9 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("R11: texts of a blocked peer are not shown or stored, over any transport", arguments: Way.allCases)
-    func blocked(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R11: texts of a blocked peer are not shown or stored, over any transport", arguments: LinkKind.allCases)
+    func blocked(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, cleo) = (Person(1, "Ada"), Person(3, "Cleo"))
         var bea = Person(2, "Bea")
@@ -300,12 +305,12 @@ struct MessengerStoryTests {
                 _ = try await there.say("what I meant to say", in: .peer(ada.id))
                 var last: MessageStatus?
                 for await event in own {
-                    if case .marked(let line, _) = event, line.id == said.id { last = line.status }
-                    if case .entry(let line, _) = event, !line.isOurs { break }
+                    if case .chatMessageChanged(let line, _) = event, line.id == said.id { last = line.status }
+                    if case .chatMessage(let line, _) = event, !line.isLocal { break }
                 }
                 #expect(last == nil)
-                let marks = try await here.history(of: .peer(bea.id)).filter(\.isOurs).map(\.status)
-                #expect(marks == [.delivered])
+                let statuses = try await here.history(of: .peer(bea.id)).filter(\.isLocal).map(\.status)
+                #expect(statuses == [.delivered])
             }
         }
     }

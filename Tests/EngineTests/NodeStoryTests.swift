@@ -44,11 +44,11 @@ import Testing
         }
     }
 
-    @Test("an accepted transfer arrives", arguments: Way.allCases) func sends(_ way: Way) async throws {
+    @Test("an accepted transfer arrives", arguments: LinkKind.allCases) func sends(_ linkKind: LinkKind) async throws {
         for content in [content(0), content(10), content(1_000_000), tree()] {
             let sink = InMemorySink()
             let there = Monitor<TransferOutcome?>(nil)
-            let outcome = try await send(content, on: Stage(way)) { invitation in
+            let outcome = try await send(content, on: Stage(linkKind)) { invitation in
                 #expect(invitation.peer.id == Stage.ada.peerID)
                 #expect(invitation.offer == content.offer)
                 let result = await invitation.accept(into: sink).result
@@ -60,15 +60,15 @@ import Testing
         }
     }
 
-    @Test("a decline is reported with its reason; an unanswered invitation is declined", arguments: Way.allCases)
-    func declines(_ way: Way) async throws {
-        #expect(try await send(content(1), on: Stage(way)) { $0.decline(.noSpace) } == .declined(.noSpace))
-        #expect(try await send(content(1), on: Stage(way)) { _ in } == .declined(.declined))
+    @Test("a decline is reported with its reason; an unanswered invitation is declined", arguments: LinkKind.allCases)
+    func declines(_ linkKind: LinkKind) async throws {
+        #expect(try await send(content(1), on: Stage(linkKind)) { $0.decline(.noSpace) } == .declined(.noSpace))
+        #expect(try await send(content(1), on: Stage(linkKind)) { _ in } == .declined(.declined))
     }
 
-    @Test("A9: a transfer accepted while the node shuts down ends", arguments: Way.allCases)
-    func acceptedTooLate(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("A9: a transfer accepted while the node shuts down ends", arguments: LinkKind.allCases)
+    func acceptedTooLate(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let sink = InMemorySink()
         try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
@@ -89,12 +89,14 @@ import Testing
         #expect(sink.received.entries.isEmpty)
     }
 
-    @Test("A8: a cancel by the sender is reported on both sides", arguments: Way.allCases) func senderCancels(_ way: Way)
+    @Test("A8: a cancel by the sender is reported on both sides", arguments: LinkKind.allCases) func senderCancels(
+        _ linkKind: LinkKind
+    )
         async throws
     {
         let sink = InMemorySink(holdsAfter: 1)
         let there = Monitor<TransferOutcome?>(nil)
-        let outcome = try await send(content(1_500_000), on: Stage(way)) { invitation in
+        let outcome = try await send(content(1_500_000), on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: sink)
             let result = await transfer.result
             there.update { $0 = result.outcome }
@@ -109,12 +111,14 @@ import Testing
         #expect(sink.end == .suspended)
     }
 
-    @Test("A8: a cancel by the receiver is reported on both sides", arguments: Way.allCases) func receiverCancels(_ way: Way)
+    @Test("A8: a cancel by the receiver is reported on both sides", arguments: LinkKind.allCases) func receiverCancels(
+        _ linkKind: LinkKind
+    )
         async throws
     {
         let sink = InMemorySink(holdsAfter: 1)
         let there = Monitor<TransferOutcome?>(nil)
-        let outcome = try await send(content(1_500_000), on: Stage(way)) { invitation in
+        let outcome = try await send(content(1_500_000), on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: sink, keepsPartial: false)
             for await _ in sink.held { break }
             transfer.cancel()
@@ -127,8 +131,10 @@ import Testing
         #expect(sink.end == .discarded)
     }
 
-    @Test("R4: a slow receiver delays only its own sender", arguments: Way.allCases) func slowSink(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R4: a slow receiver delays only its own sender", arguments: LinkKind.allCases) func slowSink(_ linkKind: LinkKind)
+        async throws
+    {
+        let stage = Stage(linkKind)
         let content = content(1_500_000)
         let (slow, fast) = (InMemorySink(holdsAfter: 1), InMemorySink())
         try await withNode(stage.receiver) { receiver in
@@ -157,8 +163,10 @@ import Testing
         #expect(slow.received.entries == content.entries)
     }
 
-    @Test("R4: two senders at once are both served", arguments: Way.allCases) func twoSenders(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R4: two senders at once are both served", arguments: LinkKind.allCases) func twoSenders(_ linkKind: LinkKind)
+        async throws
+    {
+        let stage = Stage(linkKind)
         let content = content(1_500_000)
         let outcomes = try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
@@ -192,9 +200,9 @@ import Testing
         #expect(outcomes == [.completed, .completed])
     }
 
-    @Test("a shutdown interrupts both sides, and the next attempt resumes", arguments: Way.allCases, [true, false])
-    func shutdown(_ way: Way, bySender: Bool) async throws {
-        let stage = Stage(way)
+    @Test("a shutdown interrupts both sides, and the next attempt resumes", arguments: LinkKind.allCases, [true, false])
+    func shutdown(_ linkKind: LinkKind, bySender: Bool) async throws {
+        let stage = Stage(linkKind)
         let content = content(1_500_000)
         let sink = InMemorySink(holdsAfter: 100_000)
         let there = Monitor<TransferOutcome?>(nil)
@@ -221,7 +229,7 @@ import Testing
         #expect(kept.partialSize >= 100_000)
         let again = InMemorySink(kept: sink.received)
         let resumed = Monitor<UInt64>(0)
-        let outcome = try await send(content, on: Stage(way)) { invitation in
+        let outcome = try await send(content, on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: again)
             _ = await transfer.result
             resumed.update { $0 = transfer.snapshot.resumed }

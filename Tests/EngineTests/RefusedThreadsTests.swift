@@ -42,9 +42,9 @@ import Testing
         }
     }
 
-    @Test("listening, connecting and starting a session fail, and say what to do", arguments: Way.allCases)
-    func refused(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("listening, connecting and starting a session fail, and say what to do", arguments: LinkKind.allCases)
+    func refused(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
             try await withLimitedNode(stage.sender, ThreadGroup(limit: 0)) { node in
@@ -59,9 +59,10 @@ import Testing
         }
     }
 
-    @Test("incoming links are closed, and accepted again later", arguments: Way.allCases) func incoming(_ way: Way) async throws
-    {
-        let stage = Stage(way)
+    @Test("incoming links are closed, and accepted again later", arguments: LinkKind.allCases) func incoming(
+        _ linkKind: LinkKind
+    ) async throws {
+        let stage = Stage(linkKind)
         let threads = ThreadGroup()
         let sink = InMemorySink()
         try await withLimitedNode(stage.receiver, threads) { receiver in

@@ -24,18 +24,18 @@ import Testing
         return settings
     }()
 
-    private func go(_ going: Going, _ number: Int, _ neighbourhood: Neighbourhood, _ session: Session) async {
+    private func go(_ going: Going, _ number: Int, _ network: TestNetwork, _ session: Session) async {
         switch going {
         case .leaves: await session.leave(waiting: .zero)
-        case .isCutOff: neighbourhood.cutOff(number)
+        case .isCutOff: network.isolate(number)
         }
     }
 
     /// - Parameter staying: the members that must be told once that `gone` is gone, and still reach each other.
     private func expectGone(
-        _ gone: Int, _ going: Going, _ staying: [Int], _ neighbourhood: Neighbourhood, _ sessions: [Session]
+        _ gone: Int, _ going: Going, _ staying: [Int], _ network: TestNetwork, _ sessions: [Session]
     ) async throws {
-        let id = neighbourhood.id(gone)
+        let id = network.id(gone)
         for number in staying {
             var last: Session.Change?
             for await change in sessions[number].changes where change.concerns(id) {
@@ -62,77 +62,77 @@ import Testing
             }
         }
         for (one, other) in zip(staying, staying.dropFirst()) {
-            try await sessions[one].send(SessionMessage(bytes: [99]), to: [neighbourhood.id(other)])
-            #expect(await sessions[other].messages.first { $0.sender == neighbourhood.id(one) }?.message.bytes == [99])
+            try await sessions[one].send(SessionMessage(bytes: [99]), to: [network.id(other)])
+            #expect(await sessions[other].messages.first { $0.sender == network.id(one) }?.message.bytes == [99])
         }
     }
 
     @Test("A8: a member goes during any operation: all are told, nothing hangs", arguments: Moment.allCases, Going.allCases)
     func goes(_ moment: Moment, _ going: Going) async throws {
-        for way in Way.allCases {
-            try await SessionStoryTests().withSession(of: 4, way, settings: Self.settings) { neighbourhood, sessions in
-                let affair = try await Affair(moment, of: 1, with: 2, neighbourhood, sessions)
-                await go(going, 1, neighbourhood, sessions[1])
+        for linkKind in LinkKind.allCases {
+            try await SessionStoryTests().withSession(of: 4, linkKind, settings: Self.settings) { network, sessions in
+                let affair = try await Affair(moment, of: 1, with: 2, network, sessions)
+                await go(going, 1, network, sessions[1])
                 try await affair.expectEnd()
-                try await expectGone(1, going, [0, 2, 3], neighbourhood, sessions)
+                try await expectGone(1, going, [0, 2, 3], network, sessions)
             }
         }
     }
 
-    @Test("A8: the relay goes during a resource and a stream", arguments: Way.allCases, Going.allCases)
-    func relayGoes(_ way: Way, _ going: Going) async throws {
-        try await SessionStoryTests().withSession(of: 3, way, apart: [(1, 2)], settings: Self.settings) {
-            neighbourhood, sessions in
+    @Test("A8: the relay goes during a resource and a stream", arguments: LinkKind.allCases, Going.allCases)
+    func relayGoes(_ linkKind: LinkKind, _ going: Going) async throws {
+        try await SessionStoryTests().withSession(of: 3, linkKind, apart: [(1, 2)], settings: Self.settings) {
+            network, sessions in
             var affairs: [Affair] = []
             for moment in [Moment.sendsResource, .receivesResource, .writesStream, .readsStream] {
-                affairs.append(try await Affair(moment, of: 1, with: 2, neighbourhood, sessions))
+                affairs.append(try await Affair(moment, of: 1, with: 2, network, sessions))
             }
-            await go(going, 0, neighbourhood, sessions[0])
+            await go(going, 0, network, sessions[0])
             for affair in affairs { try await affair.expectEnd() }
             for (one, other) in [(1, 2), (2, 1)] {
-                try await expectGone(0, going, [one], neighbourhood, sessions)
+                try await expectGone(0, going, [one], network, sessions)
                 // No member is left that could relay between them.
-                try await sessions[one].wait { $0.state(of: neighbourhood.id(other)) == nil }
+                try await sessions[one].wait { $0.state(of: network.id(other)) == nil }
             }
         }
     }
 
-    @Test("A8: a member goes while another connects to it", arguments: Way.allCases, Going.allCases)
-    func goesWhileConnecting(_ way: Way, _ going: Going) async throws {
-        try await SessionStoryTests().withSession(of: 3, way, settings: Self.settings) { neighbourhood, sessions in
+    @Test("A8: a member goes while another connects to it", arguments: LinkKind.allCases, Going.allCases)
+    func goesWhileConnecting(_ linkKind: LinkKind, _ going: Going) async throws {
+        try await SessionStoryTests().withSession(of: 3, linkKind, settings: Self.settings) { network, sessions in
             // The member with the lower id connects.
-            let (one, goer) = neighbourhood.id(1).hex < neighbourhood.id(2).hex ? (1, 2) : (2, 1)
-            neighbourhood.holdConnecting(one, goer)
-            defer { neighbourhood.letConnect(one, goer) }
-            neighbourhood.keepApart(one, goer)
-            neighbourhood.letMeet(one, goer)
-            try await sessions[one].wait { $0.state(of: neighbourhood.id(goer)) == .connecting }
-            await go(going, goer, neighbourhood, sessions[goer])
-            try await expectGone(goer, going, [0, one], neighbourhood, sessions)
+            let (one, goer) = network.id(1).hex < network.id(2).hex ? (1, 2) : (2, 1)
+            network.holdConnecting(one, goer)
+            defer { network.letConnect(one, goer) }
+            network.partition(one, goer)
+            network.heal(one, goer)
+            try await sessions[one].wait { $0.state(of: network.id(goer)) == .connecting }
+            await go(going, goer, network, sessions[goer])
+            try await expectGone(goer, going, [0, one], network, sessions)
             // The late connection finds no peer, and that changes nothing.
-            #expect(going == .isCutOff || !neighbourhood.areAtRest(one, goer))
-            neighbourhood.letConnect(one, goer)
-            try await sessions[one].wait { _ in neighbourhood.areAtRest(one, goer) }
-            try await sessions[one].send(SessionMessage(bytes: [98]), to: [neighbourhood.id(0)])
+            #expect(going == .isCutOff || !network.hasNoPendingConnection(one, goer))
+            network.letConnect(one, goer)
+            try await sessions[one].wait { _ in network.hasNoPendingConnection(one, goer) }
+            try await sessions[one].send(SessionMessage(bytes: [98]), to: [network.id(0)])
             #expect(await sessions[0].messages.first { _ in true }?.message.bytes == [98])
-            #expect(sessions[one].members.map(\.id) == [neighbourhood.id(0)])
+            #expect(sessions[one].members.map(\.id) == [network.id(0)])
         }
     }
 
-    @Test("A8: the inviting or the invited member goes before there is an answer", arguments: Way.allCases, Going.allCases)
-    func goesWhileInvited(_ way: Way, _ going: Going) async throws {
+    @Test("A8: the inviting or the invited member goes before there is an answer", arguments: LinkKind.allCases, Going.allCases)
+    func goesWhileInvited(_ linkKind: LinkKind, _ going: Going) async throws {
         for hostGoes in [true, false] {
-            try await SessionStoryTests().withSession(of: 2, way, settings: Self.settings) { neighbourhood, sessions in
-                try await withNode(neighbourhood.settings(2)) { guest in
+            try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+                try await withNode(network.settings(2)) { guest in
                     let listener = try guest.listen()
-                    async let outcome = invite(sessions[0], neighbourhood.destination(2, listener.port))
+                    async let outcome = invite(sessions[0], network.destination(2, listener.port))
                     let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                     if hostGoes {
-                        await go(going, 0, neighbourhood, sessions[0])
+                        await go(going, 0, network, sessions[0])
                     } else {
                         switch going {
                         case .leaves: guest.beginShutdown()
-                        case .isCutOff: neighbourhood.cutOff(2)
+                        case .isCutOff: network.isolate(2)
                         }
                     }
                     // Told at once, not after the timeout.
@@ -148,7 +148,7 @@ import Testing
                     if hostGoes {
                         try await sessions[1].wait { $0.members.isEmpty }
                     } else {
-                        #expect(sessions[one].members.map(\.id) == [neighbourhood.id(other)])
+                        #expect(sessions[one].members.map(\.id) == [network.id(other)])
                     }
                 }
             }
@@ -163,24 +163,25 @@ import Testing
         }
     }
 
-    @Test("a member restarts before its loss is detected: all are told how many messages are lost", arguments: Way.allCases)
-    func beginsAnew(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        try await withNode(neighbourhood.settings(0)) { host in
+    @Test(
+        "a member restarts before its loss is detected: all are told how many messages are lost", arguments: LinkKind.allCases)
+    func beginsAnew(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(0)) { host in
             _ = try host.listen()
             let session = try host.startSession(SessionStoryTests.trusting)
             for life in 0..<2 {
-                var settings = neighbourhood.settings(1)
+                var settings = network.settings(1)
                 settings.name = DisplayName(truncating: "life \(life)")!
                 try await withNode(settings) { guest in
                     let listener = try guest.listen()
-                    async let invited = session.invite(neighbourhood.destination(1, listener.port))
+                    async let invited = session.invite(network.destination(1, listener.port))
                     let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                     let joined = try invitation.accept(SessionStoryTests.trusting)
-                    #expect(try await invited == neighbourhood.id(1))
+                    #expect(try await invited == network.id(1))
                     if life == 1 {
                         let change = await session.changes.first { if case .restarted = $0 { true } else { false } }
-                        #expect(change == .restarted(neighbourhood.id(1), lost: 3))
+                        #expect(change == .restarted(network.id(1), lost: 3))
                         try await session.send(SessionMessage(text: "for the second"))
                         #expect(await joined.messages.first { _ in true }?.message.text == "for the second")
                         return
@@ -190,10 +191,10 @@ import Testing
                     #expect(await session.messages.first { _ in true }?.message.text == "the first")
                     // The peer does not read them.
                     for _ in 0..<3 { try await session.send(SessionMessage(text: "for the first")) }
-                    neighbourhood.cutOff(1)
-                    try await session.wait { $0.state(of: neighbourhood.id(1))?.isConnected != true }
+                    network.isolate(1)
+                    try await session.wait { $0.state(of: network.id(1))?.isConnected != true }
                 }
-                neighbourhood.bringBack(1)
+                network.bringBack(1)
             }
         }
     }
@@ -205,14 +206,14 @@ private struct Affair {
 
     /// Waits until it is in progress and can't complete by itself.
     init(
-        _ moment: SessionDepartureTests.Moment, of goer: Int, with partner: Int, _ neighbourhood: Neighbourhood,
+        _ moment: SessionDepartureTests.Moment, of goer: Int, with partner: Int, _ network: TestNetwork,
         _ sessions: [Session]
     ) async throws {
         switch moment {
         case .connected: expectation = {}
         case .floodedWithMessages:
             let sender = sessions[partner]
-            let id = neighbourhood.id(goer)
+            let id = network.id(goer)
             let sending = Task { () -> SessionError? in
                 do throws(SessionError) {
                     // The other side reads none of them.
@@ -223,11 +224,11 @@ private struct Affair {
             }
             expectation = { #expect(await sending.value == .notConnected(id)) }
         case .sendsResource:
-            expectation = try await Self.resource(from: goer, to: partner, neighbourhood, sessions)
+            expectation = try await Self.resource(from: goer, to: partner, network, sessions)
         case .receivesResource:
-            expectation = try await Self.resource(from: partner, to: goer, neighbourhood, sessions)
-        case .writesStream: expectation = try await Self.stream(from: goer, to: partner, neighbourhood, sessions)
-        case .readsStream: expectation = try await Self.stream(from: partner, to: goer, neighbourhood, sessions)
+            expectation = try await Self.resource(from: partner, to: goer, network, sessions)
+        case .writesStream: expectation = try await Self.stream(from: goer, to: partner, network, sessions)
+        case .readsStream: expectation = try await Self.stream(from: partner, to: goer, network, sessions)
         }
     }
 
@@ -235,9 +236,9 @@ private struct Affair {
     func expectEnd() async throws { try await expectation() }
 
     private static func resource(
-        from sender: Int, to receiver: Int, _ neighbourhood: Neighbourhood, _ sessions: [Session]
+        from sender: Int, to receiver: Int, _ network: TestNetwork, _ sessions: [Session]
     ) async throws -> @Sendable () async throws -> Void {
-        let id = neighbourhood.id(receiver)
+        let id = network.id(receiver)
         let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
         let sent = try #require(
             try sessions[sender].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id])
@@ -254,9 +255,9 @@ private struct Affair {
     }
 
     private static func stream(
-        from writer: Int, to reader: Int, _ neighbourhood: Neighbourhood, _ sessions: [Session]
+        from writer: Int, to reader: Int, _ network: TestNetwork, _ sessions: [Session]
     ) async throws -> @Sendable () async throws -> Void {
-        let outgoing = try sessions[writer].openStream(named: "numbers", to: neighbourhood.id(reader))
+        let outgoing = try sessions[writer].openStream(named: "numbers", to: network.id(reader))
         let writing = Task { while true { try await outgoing.write([UInt8](repeating: 1, count: 64 << 10)) } }
         let incoming = try #require(await sessions[reader].streams.first { _ in true })
         #expect(try await incoming.stream.read() != nil)

@@ -10,7 +10,7 @@ import Testing
 /// Attacks of an admitted member on the others by false frames.
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionHostileTests {
     private struct Scene {
-        let neighbourhood: Neighbourhood
+        let network: TestNetwork
         let hostile: HostileMember
         /// The link to node 0.
         let link: HostileLink
@@ -28,30 +28,30 @@ import Testing
     }()
 
     /// The hostile member has created a session and invited node 0, which has invited node 1. Node 2 can be reached.
-    private func withScene(_ way: Way, _ body: @escaping @Sendable (Scene) async throws -> Void) async throws {
-        let neighbourhood = Neighbourhood(way)
-        let hostile = HostileMember(Neighbourhood.identity(9))
-        try await withNode(neighbourhood.settings(0)) { first in
-            try await withNode(neighbourhood.settings(1)) { second in
-                try await withNode(neighbourhood.settings(2)) { third in
+    private func withScene(_ linkKind: LinkKind, _ body: @escaping @Sendable (Scene) async throws -> Void) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { first in
+            try await withNode(network.settings(1)) { second in
+                try await withNode(network.settings(2)) { third in
                     let listener = [
                         try first.listen(), try second.listen(),
                         try third.listen(),
                     ]
                     let link = try await hostile.connect(
-                        to: listener[0].port, over: neighbourhood.settings(9).transport)
+                        to: listener[0].port, over: network.settings(9).transport)
                     defer { link.close() }
                     async let joined = listener[0].sessionInvitations.first { _ in true }?.accept(Self.settings)
                     try await hostile.join(link)
                     let session = try #require(await joined)
                     async let other = listener[1].sessionInvitations.first { _ in true }?.accept(Self.settings)
-                    _ = try await session.invite(neighbourhood.destination(1, listener[1].port))
+                    _ = try await session.invite(network.destination(1, listener[1].port))
                     let sessions = [session, try #require(await other)]
-                    try await session.waitUntilConnected(to: neighbourhood.id(1))
-                    try await sessions[1].waitUntilConnected(to: neighbourhood.id(0))
+                    try await session.waitUntilConnected(to: network.id(1))
+                    try await sessions[1].waitUntilConnected(to: network.id(0))
                     try await body(
                         Scene(
-                            neighbourhood: neighbourhood, hostile: hostile, link: link, sessions: sessions,
+                            network: network, hostile: hostile, link: link, sessions: sessions,
                             ports: listener.map(\.port), third: third, thirdReceiving: listener[2]))
                     for session in sessions { await session.leave(waiting: .zero) }
                 }
@@ -62,7 +62,7 @@ import Testing
     /// Both honest members are connected and receive each other's messages.
     private func expectHealthy(_ scene: Scene, _ word: UInt8) async throws {
         for (one, other) in [(0, 1), (1, 0)] {
-            let target = scene.neighbourhood.id(other)
+            let target = scene.network.id(other)
             #expect(scene.sessions[one].state(of: target) == .connected(via: nil))
             try await scene.sessions[one].send(SessionMessage(bytes: [word]), to: [target])
             #expect(await scene.sessions[other].messages.first { _ in true }?.message.bytes == [word])
@@ -71,14 +71,14 @@ import Testing
 
     @Test(
         "S3, S5, S7: invented members occupy places for a limited time, never beyond the limit, and are removed",
-        arguments: Way.allCases
+        arguments: LinkKind.allCases
     )
-    func invents(_ way: Way) async throws {
-        try await withScene(way) { scene in
-            let ids = (1...64).map { Neighbourhood.identity($0 + 20).peerID }
+    func invents(_ linkKind: LinkKind) async throws {
+        try await withScene(linkKind) { scene in
+            let ids = (1...64).map { TestNetwork.identity($0 + 20).peerID }
             let invented = (0..<63).map { number in
                 HostileMember.entry(
-                    Neighbourhood.identity(number + 20).fingerprint, String(repeating: "n", count: 63),
+                    TestNetwork.identity(number + 20).fingerprint, String(repeating: "n", count: 63),
                     addresses: (1...8).map { .init(host: "127.0.0.1", port: UInt16($0)) }, neighbours: ids)
             }
             let itself = HostileMember.entry(scene.hostile.identity.fingerprint, revision: 1, neighbours: ids)
@@ -86,31 +86,31 @@ import Testing
             try await scene.sessions[0].wait { $0.members.count == 7 }
             #expect(scene.sessions.allSatisfy { $0.members.count <= 7 })
             await #expect(throws: SessionError.full) {
-                try await scene.sessions[0].invite(scene.neighbourhood.destination(2, scene.ports[2]))
+                try await scene.sessions[0].invite(scene.network.destination(2, scene.ports[2]))
             }
             try await expectHealthy(scene, 1)
             // No peer has ever proven one of these keys.
-            let genuine = [scene.neighbourhood.id(0), scene.neighbourhood.id(1), scene.hostile.id]
+            let genuine = [scene.network.id(0), scene.network.id(1), scene.hostile.id]
             for session in scene.sessions {
                 try await session.wait { session in session.members.allSatisfy { genuine.contains($0.id) } }
             }
             try await expectHealthy(scene, 2)
             async let third = scene.thirdReceiving.sessionInvitations.first { _ in true }?.accept(Self.settings)
             #expect(
-                try await scene.sessions[0].invite(scene.neighbourhood.destination(2, scene.ports[2]))
-                    == scene.neighbourhood.id(2))
+                try await scene.sessions[0].invite(scene.network.destination(2, scene.ports[2]))
+                    == scene.network.id(2))
             _ = try await third
         }
     }
 
-    @Test("S4, S6: no member is removed from a session by the claims of a third", arguments: Way.allCases)
-    func kicks(_ way: Way) async throws {
-        try await withScene(way) { scene in
+    @Test("S4, S6: no member is removed from a session by the claims of a third", arguments: LinkKind.allCases)
+    func kicks(_ linkKind: LinkKind) async throws {
+        try await withScene(linkKind) { scene in
             for incarnation in [0, 1, 500, 1024, 1_000_000, UInt32.max] {
                 scene.hostile.tell(
                     (0...1).map {
                         HostileMember.entry(
-                            Neighbourhood.identity($0).fingerprint, incarnation: incarnation, presence: .gone)
+                            TestNetwork.identity($0).fingerprint, incarnation: incarnation, presence: .gone)
                     }, on: scene.link)
             }
             // A message that arrives after these.
@@ -143,13 +143,13 @@ import Testing
 
     @Test(
         "Q2: datagrams outside a session are dropped, and larger ones than any session sends end the link",
-        arguments: Way.allCases)
-    func datagramsOutside(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        let hostile = HostileMember(Neighbourhood.identity(9))
-        try await withNode(neighbourhood.settings(0)) { node in
+        arguments: LinkKind.allCases)
+    func datagramsOutside(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
-            let transport = neighbourhood.settings(9).transport
+            let transport = network.settings(9).transport
             let link = try await hostile.connect(to: listener.port, over: transport)
             defer { link.close() }
             for _ in 0..<300 { link.say([FrameType.datagram, 0] + [UInt8](repeating: 1, count: 1200)) }
@@ -170,11 +170,11 @@ import Testing
 
     @Test("Q2: rosters and the like mean nothing before the session is joined, however many they are")
     func framesOutside() async throws {
-        let neighbourhood = Neighbourhood(.memory)
-        let hostile = HostileMember(Neighbourhood.identity(9))
-        try await withNode(neighbourhood.settings(0)) { node in
+        let network = TestNetwork(.memory)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
-            let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+            let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
             defer { link.close() }
             let entry = HostileMember.entry(hostile.identity.fingerprint)
             for _ in 0..<5000 {
@@ -190,10 +190,12 @@ import Testing
         }
     }
 
-    @Test("Q8: a member brings two relayed links in the name of another one, not one for each stream", arguments: Way.allCases)
-    func relayedLinks(_ way: Way) async throws {
-        try await withScene(way) { scene in
-            let name = RelayName.from(scene.neighbourhood.id(1)).streamName
+    @Test(
+        "Q8: a member brings two relayed links in the name of another one, not one for each stream",
+        arguments: LinkKind.allCases)
+    func relayedLinks(_ linkKind: LinkKind) async throws {
+        try await withScene(linkKind) { scene in
+            let name = RelayName.from(scene.network.id(1)).streamName
             for number in 0..<40 {
                 scene.link.say(StreamFrame.open(StreamID(rawValue: UInt32(3 + 2 * number)), .relay, name).encoded)
             }
@@ -214,9 +216,9 @@ import Testing
         }
     }
 
-    @Test("R7, S7: only the member that sends an invalid roster is disconnected", arguments: Way.allCases)
-    func malformed(_ way: Way) async throws {
-        try await withScene(way) { scene in
+    @Test("R7, S7: only the member that sends an invalid roster is disconnected", arguments: LinkKind.allCases)
+    func malformed(_ linkKind: LinkKind) async throws {
+        try await withScene(linkKind) { scene in
             let entry = HostileMember.entry(scene.hostile.identity.fingerprint)
             var long = SessionFrame.roster(scene.hostile.session, [entry]).encoded
             // The length of the name follows type, session, count, fingerprint, two numbers and presence.
@@ -229,13 +231,13 @@ import Testing
         }
     }
 
-    @Test("A1: streams, messages and packets of a peer that was not admitted are refused", arguments: Way.allCases)
-    func beforeWelcome(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        try await withNode(neighbourhood.settings(0)) { node in
+    @Test("A1: streams, messages and packets of a peer that was not admitted are refused", arguments: LinkKind.allCases)
+    func beforeWelcome(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
-            let hostile = HostileMember(Neighbourhood.identity(9))
-            let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+            let hostile = HostileMember(TestNetwork.identity(9))
+            let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
             defer { link.close() }
             let purposes: [StreamPurpose] = [.bytes, .messages, .relay]
             for (index, purpose) in purposes.enumerated() {
@@ -247,7 +249,7 @@ import Testing
             link.say([FrameType.datagram, 0, 1])
             link.say(SessionFrame.accept(hostile.session).encoded)
             link.say(SessionFrame.leave(hostile.session).encoded)
-            hostile.tell([HostileMember.entry(Neighbourhood.identity(0).fingerprint, presence: .gone)], on: link)
+            hostile.tell([HostileMember.entry(TestNetwork.identity(0).fingerprint, presence: .gone)], on: link)
             // All of it is invalid and ignored; one invitation is still accepted.
             link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
             let invitation = try #require(await listener.sessionInvitations.first { _ in true })
@@ -259,11 +261,11 @@ import Testing
         }
     }
 
-    @Test("R11, S11: invitations of a peer that is declined repeatedly are soon ignored", arguments: Way.allCases)
-    func invitesAgain(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        let hostile = HostileMember(Neighbourhood.identity(9))
-        let asked = try await withNode(neighbourhood.settings(0)) { node in
+    @Test("R11, S11: invitations of a peer that is declined repeatedly are soon ignored", arguments: LinkKind.allCases)
+    func invitesAgain(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        let asked = try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
             return try await withThrowingTaskGroup(of: Int.self) { group in
                 group.addTask {
@@ -275,7 +277,7 @@ import Testing
                     return count
                 }
                 for _ in 0..<20 {
-                    let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+                    let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
                     link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                     try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
                     link.close()
@@ -287,13 +289,13 @@ import Testing
         #expect(asked == PromptRateLimiter.maximumUnacceptedCount)
     }
 
-    @Test("R11, S11: invitations that a policy declines take nothing from the questions", arguments: Way.allCases)
-    func policyDeclines(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        let hostile = HostileMember(Neighbourhood.identity(9))
+    @Test("R11, S11: invitations that a policy declines take nothing from the questions", arguments: LinkKind.allCases)
+    func policyDeclines(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
         let count = 2 * PromptRateLimiter.maximumUnacceptedCount
         let asked = Monitor(0)
-        try await withNode(neighbourhood.settings(0)) { node in
+        try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
             async let sessions: Void = {
                 let policy = InvitationPolicy { _ in
@@ -303,7 +305,7 @@ import Testing
                 for await _ in listener.sessions(policy) { Issue.record("a session was joined") }
             }()
             for _ in 0..<count {
-                let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+                let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
                 link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                 try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
                 link.close()
@@ -316,14 +318,14 @@ import Testing
 
     @Test("S11: a node that accepts no sessions refuses invitations on arrival, and keeps none")
     func sessionsNotAccepted() async throws {
-        let neighbourhood = Neighbourhood(.memory)
-        let hostile = HostileMember(Neighbourhood.identity(9))
-        var settings = neighbourhood.settings(0)
+        let network = TestNetwork(.memory)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        var settings = network.settings(0)
         settings.acceptsSessions = false
         let waiting = try await withNode(settings) { node in
             let listener = try node.listen()
             for _ in 0..<PromptRateLimiter.maximumUnacceptedCount {
-                let link = try await hostile.connect(to: listener.port, over: neighbourhood.settings(9).transport)
+                let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
                 link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                 try await link.wait { $0 == SessionFrame.refuse(hostile.session, .unknown).encoded }
                 link.close()
@@ -336,9 +338,9 @@ import Testing
         #expect(waiting == 0)
     }
 
-    @Test("R3, S7: a member can open at most 64 streams", arguments: Way.allCases)
-    func streams(_ way: Way) async throws {
-        try await withScene(way) { scene in
+    @Test("R3, S7: a member can open at most 64 streams", arguments: LinkKind.allCases)
+    func streams(_ linkKind: LinkKind) async throws {
+        try await withScene(linkKind) { scene in
             let count: UInt32 = 1000
             for number in 1...count {
                 scene.link.say(StreamFrame.open(StreamID(rawValue: 2 * number + 1), .bytes, StreamName("s")!).encoded)
@@ -362,9 +364,9 @@ import Testing
 
     @Test(
         "S9: a second stream for messages ends only the link",
-        arguments: Way.allCases)
-    func floods(_ way: Way) async throws {
-        try await withScene(way) { scene in
+        arguments: LinkKind.allCases)
+    func floods(_ linkKind: LinkKind) async throws {
+        try await withScene(linkKind) { scene in
             scene.link.say(StreamFrame.open(StreamID(rawValue: 3), .messages, StreamName("")!).encoded)
             try await scene.link.waitUntilOver()
             try await expectHealthy(scene, 1)
@@ -375,19 +377,19 @@ import Testing
 
     @Test(
         "K13, S1: a relay that drops, duplicates, reorders, alters or truncates data reads nothing and damages no message",
-        arguments: Way.allCases, Mischief.allCases)
-    func relays(_ way: Way, _ mischief: Mischief) async throws {
-        let neighbourhood = Neighbourhood(way)
-        let hostile = HostileMember(Neighbourhood.identity(9))
-        neighbourhood.keepApart(0, 1)
-        try await withNode(neighbourhood.settings(0)) { first in
-            try await withNode(neighbourhood.settings(1)) { second in
+        arguments: LinkKind.allCases, Mischief.allCases)
+    func relays(_ linkKind: LinkKind, _ mischief: Mischief) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        network.partition(0, 1)
+        try await withNode(network.settings(0)) { first in
+            try await withNode(network.settings(1)) { second in
                 let listener = [try first.listen(), try second.listen()]
                 var links: [HostileLink] = []
                 var sessions: [Session] = []
                 for number in 0...1 {
                     let link = try await hostile.connect(
-                        to: listener[number].port, over: neighbourhood.settings(9).transport)
+                        to: listener[number].port, over: network.settings(9).transport)
                     links.append(link)
                     // With time to detect that data was dropped.
                     async let joined = listener[number].sessionInvitations.first { _ in true }?.accept(
@@ -396,14 +398,14 @@ import Testing
                     sessions.append(try #require(await joined))
                 }
                 defer { for link in links { link.close() } }
-                let relay = HostileRelay(hostile, links, (0...1).map(neighbourhood.id), mischief)
+                let relay = HostileRelay(hostile, links, (0...1).map(network.id), mischief)
                 relay.begin()
-                let neighbours = (0...1).map(neighbourhood.id)
+                let neighbours = (0...1).map(network.id)
                 for (number, link) in links.enumerated() {
                     hostile.tell(
                         [
                             HostileMember.entry(hostile.identity.fingerprint, revision: 1, neighbours: neighbours),
-                            HostileMember.entry(Neighbourhood.identity(1 - number).fingerprint, neighbours: [hostile.id]),
+                            HostileMember.entry(TestNetwork.identity(1 - number).fingerprint, neighbours: [hostile.id]),
                         ], on: link)
                 }
                 let (sender, receiver) = (sessions[0], sessions[1])
@@ -412,12 +414,12 @@ import Testing
                 async let sending: Void = {
                     for number in 0..<200 {
                         let bytes = marker + [UInt8(number)]
-                        try await sender.send(SessionMessage(bytes: bytes), to: [neighbourhood.id(1)])
+                        try await sender.send(SessionMessage(bytes: bytes), to: [network.id(1)])
                     }
                 }()
                 var next = 0
                 for await received in receiver.messages {
-                    #expect(received.sender == neighbourhood.id(0) && received.message.bytes == marker + [UInt8(next)])
+                    #expect(received.sender == network.id(0) && received.message.bytes == marker + [UInt8(next)])
                     next += 1
                     if next == 200 { break }
                 }

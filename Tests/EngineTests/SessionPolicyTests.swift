@@ -11,17 +11,17 @@ import Testing
     /// Node 0 invites node 1, which answers by a policy.
     /// - Returns: The outcome for node 0.
     private func invite(
-        _ way: Way, policy: InvitationPolicy, host hostTrust: TrustPolicy = .anyKey, secret: [UInt8]? = nil,
+        _ linkKind: LinkKind, policy: InvitationPolicy, host hostTrust: TrustPolicy = .anyKey, secret: [UInt8]? = nil,
         trustStatus: @escaping @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus = { _, _ in .new },
         meanwhile: @escaping @Sendable (_ host: Session) async -> Void = { _ in },
         joined: @escaping @Sendable (_ guest: Session) async throws -> Void = { _ in }
     ) async throws -> Result<PeerID, SessionError> {
-        let neighbourhood = Neighbourhood(way)
-        var guestSettings = neighbourhood.settings(1)
+        let network = TestNetwork(linkKind)
+        var guestSettings = network.settings(1)
         guestSettings.trustStatus = trustStatus
         return try await withNode(guestSettings) { guest in
             let listener = try guest.listen()
-            return try await withNode(neighbourhood.settings(0)) { host in
+            return try await withNode(network.settings(0)) { host in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     let joinedCount = Monitor(0)
                     // Asks about unknown peers.
@@ -39,7 +39,7 @@ import Testing
                     do throws(SessionError) {
                         outcome = .success(
                             try await session.invite(
-                                neighbourhood.destination(1, listener.port), secret: secret, timeout: .seconds(20)))
+                                network.destination(1, listener.port), secret: secret, timeout: .seconds(20)))
                     } catch {
                         outcome = .failure(error)
                     }
@@ -54,17 +54,17 @@ import Testing
         }
     }
 
-    private static let host = Neighbourhood.identity(0).peerID
-    private static let guest = Neighbourhood.identity(1).peerID
+    private static let host = TestNetwork.identity(0).peerID
+    private static let guest = TestNetwork.identity(1).peerID
 
     @Test(
         "K1: under the program's own policy the invited side is asked about the inviting peer; both sides see the same code",
-        arguments: Way.allCases)
-    func bothSee(_ way: Way) async throws {
+        arguments: LinkKind.allCases)
+    func bothSee(_ linkKind: LinkKind) async throws {
         for answer in [true, false, nil] as [Bool?] {
             let codes = Codes()
             let outcome = try await invite(
-                way, policy: InvitationPolicy { _ in true }, host: .askAtFirstMeeting,
+                linkKind, policy: InvitationPolicy { _ in true }, host: .askAtFirstMeeting,
                 meanwhile: { session in
                     for await question in session.identityQuestions {
                         codes.note(question.check.shortCode)
@@ -93,17 +93,17 @@ import Testing
         }
     }
 
-    @Test("K14: the policy for friends decides by the proven key, without a question", arguments: Way.allCases)
-    func friends(_ way: Way) async throws {
+    @Test("K14: the policy for friends decides by the proven key, without a question", arguments: LinkKind.allCases)
+    func friends(_ linkKind: LinkKind) async throws {
         for (friend, expected) in [(Self.host, .success(Self.guest)), (Self.guest, .failure(.declined))]
             as [(PeerID, Result<PeerID, SessionError>)]
         {
             let outcome = try await invite(
-                way, policy: .friends,
+                linkKind, policy: .friends,
                 trustStatus: { peer, _ in
                     // A peer with the friend's name and another key is no friend.
                     peer.id == friend
-                        ? .known(.verified, isFriend: true) : .nameClash(knownAs: Neighbourhood.identity(5).fingerprint)
+                        ? .known(.verified, isFriend: true) : .nameClash(knownAs: TestNetwork.identity(5).fingerprint)
                 },
                 joined: { session in
                     #expect(session.members.map(\.id) == [Self.host])
@@ -113,13 +113,13 @@ import Testing
         }
     }
 
-    @Test("S12: the policy for a secret admits a peer that proves it without a question", arguments: Way.allCases)
-    func secrets(_ way: Way) async throws {
+    @Test("S12: the policy for a secret admits a peer that proves it without a question", arguments: LinkKind.allCases)
+    func secrets(_ linkKind: LinkKind) async throws {
         for (said, expected) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined))]
             as [(String, Result<PeerID, SessionError>)]
         {
             let outcome = try await invite(
-                way, policy: .secret(Array("cherry".utf8)), secret: Array(said.utf8),
+                linkKind, policy: .secret(Array("cherry".utf8)), secret: Array(said.utf8),
                 joined: { session in
                     #expect(session.members.map(\.id) == [Self.host])
                     for await question in session.identityQuestions { Issue.record("\(question.check.peer.id.hex)") }
@@ -130,14 +130,14 @@ import Testing
 
     @Test(
         "A8: the host gives up while the guest compares the code: the guest's session ends",
-        arguments: Way.allCases)
-    func givesUp(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        try await withNode(neighbourhood.settings(1)) { guest in
+        arguments: LinkKind.allCases)
+    func givesUp(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(1)) { guest in
             let listener = try guest.listen()
-            try await withNode(neighbourhood.settings(0)) { host in
+            try await withNode(network.settings(0)) { host in
                 let session = try host.startSession(SessionStoryTests.trusting)
-                let guestDestination = neighbourhood.destination(1, listener.port)
+                let guestDestination = network.destination(1, listener.port)
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await #expect(throws: SessionError.left) { try await session.invite(guestDestination) }

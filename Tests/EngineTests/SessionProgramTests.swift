@@ -7,14 +7,14 @@ import Testing
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionProgramTests {
     /// - Parameter body: is given the session of the host, and that of the guest.
     private func withTwo(
-        _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings = SessionStoryTests.trusting,
+        _ network: TestNetwork, _ linkKind: LinkKind, _ settings: SessionSettings = SessionStoryTests.trusting,
         _ body: @escaping @Sendable (Session, Session) async throws -> Void
     ) async throws {
-        try await withNode(neighbourhood.settings(0)) { first in
-            try await withNode(neighbourhood.settings(1)) { second in
+        try await withNode(network.settings(0)) { first in
+            try await withNode(network.settings(1)) { second in
                 let listener = try second.listen()
                 let begun = try first.startSession(settings)
-                async let invited = begun.invite(neighbourhood.destination(1, listener.port))
+                async let invited = begun.invite(network.destination(1, listener.port))
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                 let joined = try invitation.accept(settings)
                 try await body(begun, joined)
@@ -23,9 +23,9 @@ import Testing
         }
     }
 
-    @Test("a member that has just accepted can wait until streams are allowed", arguments: Way.allCases)
-    func waitsUntilConnected(_ way: Way) async throws {
-        try await withTwo(Neighbourhood(way), way) { begun, joined in
+    @Test("a member that has just accepted can wait until streams are allowed", arguments: LinkKind.allCases)
+    func waitsUntilConnected(_ linkKind: LinkKind) async throws {
+        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
             let other = try #require(joined.members.first)
             try await joined.waitUntilConnected(to: other.id)
             let stream = try joined.openStream(named: "greeting", to: other.id)
@@ -37,18 +37,18 @@ import Testing
         }
     }
 
-    @Test("an admitted member reconnects after a break without a question", arguments: Way.allCases)
-    func asksOnce(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        try await withTwo(neighbourhood, way, SessionSettings()) { begun, joined in
+    @Test("an admitted member reconnects after a break without a question", arguments: LinkKind.allCases)
+    func asksOnce(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withTwo(network, linkKind, SessionSettings()) { begun, joined in
             var questions = begun.identityQuestions.makeAsyncIterator()
             try #require(await questions.next()).answer(isSame: true)
-            try await joined.waitUntilConnected(to: neighbourhood.id(0))
+            try await joined.waitUntilConnected(to: network.id(0))
             try await begun.send(SessionMessage(text: "before"))
             let messages = joined.messages.makeAsyncIterator()
             #expect(await messages.next()?.message.text == "before")
-            neighbourhood.keepApart(0, 1)
-            neighbourhood.letMeet(0, 1)
+            network.partition(0, 1)
+            network.heal(0, 1)
             try await begun.send(SessionMessage(text: "after"))
             #expect(await messages.next()?.message.text == "after")
             await begun.leave()
@@ -56,9 +56,9 @@ import Testing
         }
     }
 
-    @Test("a stream opened too early is a local error, never a refusal by the peer", arguments: Way.allCases)
-    func opensEarly(_ way: Way) async throws {
-        try await withTwo(Neighbourhood(way), way) { begun, joined in
+    @Test("a stream opened too early is a local error, never a refusal by the peer", arguments: LinkKind.allCases)
+    func opensEarly(_ linkKind: LinkKind) async throws {
+        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
             let other = try #require(joined.members.first).id
             var early: ByteStream?
             do throws(SessionError) {
@@ -78,9 +78,9 @@ import Testing
         var raw: [UInt8]
     }
 
-    @Test("structured messages arrive as sent, texts as texts", arguments: Way.allCases)
-    func structuredMessages(_ way: Way) async throws {
-        try await withTwo(Neighbourhood(way), way) { begun, joined in
+    @Test("structured messages arrive as sent, texts as texts", arguments: LinkKind.allCases)
+    func structuredMessages(_ linkKind: LinkKind) async throws {
+        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
             let reading = Reading(celsius: 21.5, raw: [0, 255])
             try await joined.send(SessionMessage(encoding: reading))
             try await joined.send(SessionMessage(["greeting": "hello", "to": ["anna", "ben"]]))
@@ -99,14 +99,14 @@ import Testing
         }
     }
 
-    @Test("a file sent by path is stored in the inbox under the sender's name for it", arguments: Way.allCases)
-    func filesByPath(_ way: Way) async throws {
+    @Test("a file sent by path is stored in the inbox under the sender's name for it", arguments: LinkKind.allCases)
+    func filesByPath(_ linkKind: LinkKind) async throws {
         let scratch = ScratchFolder()
         let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"))
         let file = try #require(fopen(scratch("notes.txt"), "w"))
         fputs("hello", file)
         fclose(file)
-        try await withTwo(Neighbourhood(way), way) { begun, joined in
+        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
             let other = try #require(joined.members.first?.id)
             try await joined.waitUntilConnected(to: other)
             #expect(throws: StorageError.self) { try joined.sendResource(at: scratch("missing"), to: [other]) }

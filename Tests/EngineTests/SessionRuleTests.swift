@@ -11,14 +11,15 @@ extension SessionStoryTests {
     /// Node 0 invites node 1, which answers the invitation with `answer`.
     /// - Returns: The outcome for node 0.
     private func invite(
-        _ way: Way, secret: [UInt8]? = nil, timeout: Duration = .seconds(30), settings: SessionSettings = Self.trusting,
+        _ linkKind: LinkKind, secret: [UInt8]? = nil, timeout: Duration = .seconds(30),
+        settings: SessionSettings = Self.trusting,
         adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
         answer: @escaping @Sendable (SessionInvitation) async throws -> Void,
         meanwhile: @escaping @Sendable (Session) async -> Void = { _ in }
     ) async throws -> Result<PeerID, SessionError> {
-        let neighbourhood = Neighbourhood(way)
-        var host = neighbourhood.settings(0)
-        var guest = neighbourhood.settings(1)
+        let network = TestNetwork(linkKind)
+        var host = network.settings(0)
+        var guest = network.settings(1)
         adjust(0, &host)
         adjust(1, &guest)
         return try await withNode(guest) { [host] guest in
@@ -32,7 +33,7 @@ extension SessionStoryTests {
                     do throws(SessionError) {
                         outcome = .success(
                             try await session.invite(
-                                neighbourhood.destination(1, listener.port), context: [1, 2], secret: secret,
+                                network.destination(1, listener.port), context: [1, 2], secret: secret,
                                 timeout: timeout))
                     } catch {
                         outcome = .failure(error)
@@ -46,23 +47,25 @@ extension SessionStoryTests {
         }
     }
 
-    private static let guest = Neighbourhood.identity(1).peerID
+    private static let guest = TestNetwork.identity(1).peerID
 
-    @Test("an invitation is accepted, declined, or released, which declines it", arguments: Way.allCases)
-    func answers(_ way: Way) async throws {
-        let accepted = try await invite(way) { invitation in
-            #expect(invitation.context == [1, 2] && invitation.peer.id == Neighbourhood.identity(0).peerID)
+    @Test("an invitation is accepted, declined, or released, which declines it", arguments: LinkKind.allCases)
+    func answers(_ linkKind: LinkKind) async throws {
+        let accepted = try await invite(linkKind) { invitation in
+            #expect(invitation.context == [1, 2] && invitation.peer.id == TestNetwork.identity(0).peerID)
             _ = try invitation.accept(Self.trusting)
         }
         #expect(accepted == .success(Self.guest))
-        #expect(try await invite(way) { $0.decline() } == .failure(.declined))
-        #expect(try await invite(way) { _ in } == .failure(.declined))
+        #expect(try await invite(linkKind) { $0.decline() } == .failure(.declined))
+        #expect(try await invite(linkKind) { _ in } == .failure(.declined))
     }
 
-    @Test("A9: accepting an expired invitation throws that error", arguments: Way.allCases) func expires(_ way: Way)
+    @Test("A9: accepting an expired invitation throws that error", arguments: LinkKind.allCases) func expires(
+        _ linkKind: LinkKind
+    )
         async throws
     {
-        let outcome = try await invite(way, timeout: .seconds(1)) { invitation in
+        let outcome = try await invite(linkKind, timeout: .seconds(1)) { invitation in
             #expect(await invitation.ended == .timedOut("the invitation was not answered in time"))
             #expect(throws: SessionError.timedOut("the invitation was not answered in time")) {
                 try invitation.accept(Self.trusting)
@@ -74,17 +77,17 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("A2: cancelling withdraws an invitation, and accepting it then is an error", arguments: Way.allCases)
-    func withdraws(_ way: Way) async throws {
-        let neighbourhood = Neighbourhood(way)
-        try await withNode(neighbourhood.settings(1)) { guest in
+    @Test("A2: cancelling withdraws an invitation, and accepting it then is an error", arguments: LinkKind.allCases)
+    func withdraws(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(1)) { guest in
             let listener = try guest.listen()
-            try await withNode(neighbourhood.settings(0)) { host in
+            try await withNode(network.settings(0)) { host in
                 let session = try host.startSession(Self.trusting)
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await #expect(throws: SessionError.cancelled) {
-                            try await session.invite(neighbourhood.destination(1, listener.port))
+                            try await session.invite(network.destination(1, listener.port))
                         }
                     }
                     let invitation = await listener.sessionInvitations.first { _ in true }
@@ -97,23 +100,25 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("S12: a policy admits only peers that prove the secret", arguments: Way.allCases) func secrets(_ way: Way)
+    @Test("S12: a policy admits only peers that prove the secret", arguments: LinkKind.allCases) func secrets(
+        _ linkKind: LinkKind
+    )
         async throws
     {
         for (said, outcome) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined)), (nil, .failure(.declined))]
             as [(String?, Result<PeerID, SessionError>)]
         {
-            let result = try await invite(way, secret: said.map { Array($0.utf8) }) { invitation in
+            let result = try await invite(linkKind, secret: said.map { Array($0.utf8) }) { invitation in
                 if invitation.proves(Array("cherry".utf8)) { _ = try invitation.accept(Self.trusting) }
             }
             #expect(result == outcome, "\(said ?? "none")")
         }
     }
 
-    @Test("K1: a different short code, or an unanswered question, admits no peer", arguments: Way.allCases)
-    func questions(_ way: Way) async throws {
+    @Test("K1: a different short code, or an unanswered question, admits no peer", arguments: LinkKind.allCases)
+    func questions(_ linkKind: LinkKind) async throws {
         for answer in [true, false, nil] as [Bool?] {
-            let outcome = try await invite(way, settings: SessionSettings()) { invitation in
+            let outcome = try await invite(linkKind, settings: SessionSettings()) { invitation in
                 do throws(SessionError) {
                     _ = try invitation.accept(Self.trusting)
                 } catch {
@@ -133,12 +138,12 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("K12: incompatible preferences are refused, and no peer is invited", arguments: Way.allCases)
-    func encryption(_ way: Way) async throws {
+    @Test("K12: incompatible preferences are refused, and no peer is invited", arguments: LinkKind.allCases)
+    func encryption(_ linkKind: LinkKind) async throws {
         for (here, there, fits) in [
             (.required, .none, false), (.none, .required, false), (.optional, .none, true), (.required, .optional, true),
         ] as [(EncryptionPreference, EncryptionPreference, Bool)] {
-            let outcome = try await invite(way) { number, settings in
+            let outcome = try await invite(linkKind) { number, settings in
                 settings.encryption = number == 0 ? here : there
             } answer: { invitation in
                 #expect(fits)
@@ -155,7 +160,7 @@ extension SessionStoryTests {
     func unreliable(_ hasPackets: Bool) async throws {
         try await withSession(of: 2, .tcp) { _, settings in
             if hasPackets { settings.datagrams = UDPTransport() }
-        } _: { neighbourhood, sessions in
+        } _: { network, sessions in
             // Each received message is answered; one of the following ones arrives despite losses.
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -166,7 +171,7 @@ extension SessionStoryTests {
                 }
                 let received = await sessions[1].messages.first { _ in true }
                 #expect(
-                    received?.mode == .unreliable && received?.sender == neighbourhood.id(0) && received?.message.bytes == [4])
+                    received?.mode == .unreliable && received?.sender == network.id(0) && received?.message.bytes == [4])
                 group.cancelAll()
             }
             await #expect(throws: SessionError.self) {
@@ -175,11 +180,11 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("a resource goes to four members at once; one of them declines", arguments: Way.allCases)
-    func resourceToFour(_ way: Way) async throws {
-        try await withSession(of: 5, way) { neighbourhood, sessions in
+    @Test("a resource goes to four members at once; one of them declines", arguments: LinkKind.allCases)
+    func resourceToFour(_ linkKind: LinkKind) async throws {
+        try await withSession(of: 5, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 300_000))
-            let ids = (1...4).map(neighbourhood.id)
+            let ids = (1...4).map(network.id)
             let transfers = try sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 1...4 {
@@ -198,13 +203,15 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("A8: either side can cancel a resource, and both are told", arguments: Way.allCases) func cancels(_ way: Way)
+    @Test("A8: either side can cancel a resource, and both are told", arguments: LinkKind.allCases) func cancels(
+        _ linkKind: LinkKind
+    )
         async throws
     {
-        try await withSession(of: 2, way) { neighbourhood, sessions in
+        try await withSession(of: 2, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
             for isSender in [true, false] {
-                let id = neighbourhood.id(1)
+                let id = network.id(1)
                 let sent = try sessions[0].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id]
                 let invitation = try #require(await sessions[1].resources.first { _ in true })
                 let sink = InMemorySink(holdsAfter: 1)
@@ -218,10 +225,12 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("S8: a slow reader of one stream blocks only its own writer, and no other stream or message", arguments: Way.allCases)
-    func slowReader(_ way: Way) async throws {
-        try await withSession(of: 2, way) { neighbourhood, sessions in
-            let slow = try sessions[0].openStream(named: "slow", to: neighbourhood.id(1))
+    @Test(
+        "S8: a slow reader of one stream blocks only its own writer, and no other stream or message",
+        arguments: LinkKind.allCases)
+    func slowReader(_ linkKind: LinkKind) async throws {
+        try await withSession(of: 2, linkKind) { network, sessions in
+            let slow = try sessions[0].openStream(named: "slow", to: network.id(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // Far more than all windows and buffers together, so that it can't end before it is read.
                 group.addTask {
@@ -229,7 +238,7 @@ extension SessionStoryTests {
                     slow.finish()
                 }
                 let slowThere = try #require(await sessions[1].streams.first { _ in true })
-                let fast = try sessions[0].openStream(named: "fast", to: neighbourhood.id(1))
+                let fast = try sessions[0].openStream(named: "fast", to: network.id(1))
                 group.addTask {
                     for _ in 0..<16 { try await fast.write([UInt8](repeating: 2, count: 256 << 10)) }
                     fast.finish()
@@ -248,37 +257,42 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("two members with the same name are distinct", arguments: Way.allCases) func oneName(_ way: Way) async throws {
-        try await withSession(of: 3, way) {
+    @Test("two members with the same name are distinct", arguments: LinkKind.allCases) func oneName(_ linkKind: LinkKind)
+        async throws
+    {
+        try await withSession(of: 3, linkKind) {
             $1.name = DisplayName(truncating: "twin")!
-        } _: { neighbourhood, sessions in
+        } _: { network, sessions in
             #expect(Set(sessions[0].members.map(\.name.claimed)) == ["twin"])
-            try await sessions[0].send(SessionMessage(bytes: [1]), to: [neighbourhood.id(1)])
-            try await sessions[0].send(SessionMessage(bytes: [2]), to: [neighbourhood.id(2)])
+            try await sessions[0].send(SessionMessage(bytes: [1]), to: [network.id(1)])
+            try await sessions[0].send(SessionMessage(bytes: [2]), to: [network.id(2)])
             for number in 1...2 {
                 #expect(await sessions[number].messages.first { _ in true }?.message.bytes == [UInt8(number)])
             }
         }
     }
 
-    @Test("the relay leaves: the others report the loss of each other", arguments: Way.allCases) func relayLeaves(_ way: Way)
+    @Test("the relay leaves: the others report the loss of each other", arguments: LinkKind.allCases) func relayLeaves(
+        _ linkKind: LinkKind
+    )
         async throws
     {
-        try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
+        try await withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
             await sessions[0].leave()
             for (one, other) in [(1, 2), (2, 1)] {
-                try await sessions[one].wait { $0.state(of: neighbourhood.id(0)) == nil }
-                try await sessions[one].wait { $0.state(of: neighbourhood.id(other))?.isConnected != true }
-                #expect(throws: SessionError.notConnected(neighbourhood.id(other))) {
-                    try sessions[one].openStream(named: "x", to: neighbourhood.id(other))
+                try await sessions[one].wait { $0.state(of: network.id(0)) == nil }
+                try await sessions[one].wait { $0.state(of: network.id(other))?.isConnected != true }
+                #expect(throws: SessionError.notConnected(network.id(other))) {
+                    try sessions[one].openStream(named: "x", to: network.id(other))
                 }
             }
         }
     }
 
-    @Test("invalid parameters throw an error that names them", arguments: Way.allCases) func parameters(_ way: Way) async throws
-    {
-        try await withSession(of: 2, way) { neighbourhood, sessions in
+    @Test("invalid parameters throw an error that names them", arguments: LinkKind.allCases) func parameters(
+        _ linkKind: LinkKind
+    ) async throws {
+        try await withSession(of: 2, linkKind) { network, sessions in
             func refuses(_ body: () async throws -> Void) async {
                 do {
                     try await body()
@@ -289,14 +303,14 @@ extension SessionStoryTests {
                 }
             }
             let session = sessions[0]
-            let other = neighbourhood.id(1)
+            let other = network.id(1)
             await refuses { try await session.send(SessionMessage(bytes: [UInt8](repeating: 0, count: (1 << 20) + 1))) }
             await refuses { try await session.send(SessionMessage(bytes: []), to: []) }
             await refuses { _ = try session.openStream(named: String(repeating: "x", count: 256), to: other) }
             await refuses {
-                _ = try await session.invite(neighbourhood.destination(1, 1), context: [UInt8](repeating: 0, count: 1025))
+                _ = try await session.invite(network.destination(1, 1), context: [UInt8](repeating: 0, count: 1025))
             }
-            await refuses { _ = try await session.invite(neighbourhood.destination(1, 1), timeout: .seconds(601)) }
+            await refuses { _ = try await session.invite(network.destination(1, 1), timeout: .seconds(601)) }
             let source = InMemorySource(MemoryContent(file: "a", [1]))
             await refuses { _ = try session.sendResource(source, to: [], resumeKey: Stage.resumeKey) }
             await refuses { _ = try session.sendResource(source, to: [other, other], resumeKey: Stage.resumeKey) }

@@ -9,37 +9,37 @@ import Testing
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionStoryTests {
     /// Runs a session: node 0 creates it, all others accept. All are members when `body` runs.
     func withSession(
-        of count: Int, _ way: Way, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,
+        of count: Int, _ linkKind: LinkKind, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,
         adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
-        _ body: @escaping @Sendable (Neighbourhood, [Session]) async throws -> Void
+        _ body: @escaping @Sendable (TestNetwork, [Session]) async throws -> Void
     ) async throws {
-        let neighbourhood = Neighbourhood(way)
-        for (one, other) in apart { neighbourhood.keepApart(one, other) }
-        try await gather(0, count, neighbourhood, way, settings, adjust, []) { ports, joined in
-            try await body(neighbourhood, joined)
+        let network = TestNetwork(linkKind)
+        for (one, other) in apart { network.partition(one, other) }
+        try await gather(0, count, network, linkKind, settings, adjust, []) { ports, joined in
+            try await body(network, joined)
         }
     }
 
     /// The nodes are nested scopes; the innermost call sends the invitations.
     private func gather(
-        _ number: Int, _ count: Int, _ neighbourhood: Neighbourhood, _ way: Way, _ settings: SessionSettings,
+        _ number: Int, _ count: Int, _ network: TestNetwork, _ linkKind: LinkKind, _ settings: SessionSettings,
         _ adjust: @Sendable (Int, inout NodeSettings) -> Void, _ others: [(Node, Listener)],
         _ body: @escaping @Sendable ([UInt16], [Session]) async throws -> Void
     ) async throws {
-        var nodeSettings = neighbourhood.settings(number)
+        var nodeSettings = network.settings(number)
         adjust(number, &nodeSettings)
         try await withNode(nodeSettings) { node in
             let listener = try node.listen()
             let all = others + [(node, listener)]
             guard all.count == count else {
-                return try await gather(number + 1, count, neighbourhood, way, settings, adjust, all, body)
+                return try await gather(number + 1, count, network, linkKind, settings, adjust, all, body)
             }
             let first = try all[0].0.startSession(settings)
             var sessions = [first]
             for (index, (_, listener)) in all.enumerated().dropFirst() {
                 async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
-                let id = try await first.invite(neighbourhood.destination(index, listener.port))
-                #expect(id == neighbourhood.id(index))
+                let id = try await first.invite(network.destination(index, listener.port))
+                #expect(id == network.id(index))
                 sessions.append(try #require(await joined))
             }
             for session in sessions { try await session.waitUntilAllAreConnected(count - 1) }
@@ -54,15 +54,17 @@ import Testing
         return settings
     }()
 
-    @Test("all others receive a member's messages in order", arguments: Way.allCases) func messages(_ way: Way) async throws {
-        try await withSession(of: 3, way) { neighbourhood, sessions in
+    @Test("all others receive a member's messages in order", arguments: LinkKind.allCases) func messages(_ linkKind: LinkKind)
+        async throws
+    {
+        try await withSession(of: 3, linkKind) { network, sessions in
             for number in 0..<500 {
                 try await sessions[0].send(SessionMessage(bytes: [UInt8(number >> 8), UInt8(number & 255)]))
             }
             for session in sessions.dropFirst() {
                 var next = 0
                 for await received in session.messages {
-                    #expect(received.sender == neighbourhood.id(0))
+                    #expect(received.sender == network.id(0))
                     #expect(received.message.bytes == [UInt8(next >> 8), UInt8(next & 255)])
                     next += 1
                     if next == 500 { break }
@@ -72,8 +74,10 @@ import Testing
         }
     }
 
-    @Test("eight nodes reach each other; a ninth is refused", arguments: Way.allCases) func eight(_ way: Way) async throws {
-        try await withSession(of: 8, way) { neighbourhood, sessions in
+    @Test("eight nodes reach each other; a ninth is refused", arguments: LinkKind.allCases) func eight(_ linkKind: LinkKind)
+        async throws
+    {
+        try await withSession(of: 8, linkKind) { network, sessions in
             for session in sessions { #expect(session.members.count == 7) }
             for (number, session) in sessions.enumerated() { try await session.send(SessionMessage(bytes: [UInt8(number)])) }
             for (number, session) in sessions.enumerated() {
@@ -84,10 +88,10 @@ import Testing
                 }
                 #expect(heard == Set((0..<8).map { UInt8($0) }.filter { $0 != UInt8(number) }))
             }
-            try await withNode(neighbourhood.settings(8)) { node in
+            try await withNode(network.settings(8)) { node in
                 let listener = try node.listen()
                 await #expect(throws: SessionError.full) {
-                    try await sessions[3].invite(neighbourhood.destination(8, listener.port))
+                    try await sessions[3].invite(network.destination(8, listener.port))
                 }
             }
         }
@@ -95,53 +99,53 @@ import Testing
 
     @Test(
         "S2: A and C, separated, communicate through B under their own identities, and directly once possible",
-        arguments: Way.allCases)
-    func relays(_ way: Way) async throws {
-        try await withSession(of: 3, way, apart: [(1, 2)]) { neighbourhood, sessions in
-            #expect(sessions[1].state(of: neighbourhood.id(2)) == .connected(via: neighbourhood.id(0)))
-            try await sessions[1].send(SessionMessage(bytes: [7]), to: [neighbourhood.id(2)])
+        arguments: LinkKind.allCases)
+    func relays(_ linkKind: LinkKind) async throws {
+        try await withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
+            #expect(sessions[1].state(of: network.id(2)) == .connected(via: network.id(0)))
+            try await sessions[1].send(SessionMessage(bytes: [7]), to: [network.id(2)])
             let received = await sessions[2].messages.first { _ in true }
-            #expect(received?.sender == neighbourhood.id(1) && received?.message.bytes == [7])
+            #expect(received?.sender == network.id(1) && received?.message.bytes == [7])
 
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1_000_000))
             let transfers = try sessions[1].sendResource(
-                InMemorySource(content), to: [neighbourhood.id(2)], resumeKey: Stage.resumeKey)
+                InMemorySource(content), to: [network.id(2)], resumeKey: Stage.resumeKey)
             let sink = InMemorySink()
             let invitation = try #require(await sessions[2].resources.first { _ in true })
-            #expect(invitation.peer.id == neighbourhood.id(1))
+            #expect(invitation.peer.id == network.id(1))
             #expect(await invitation.accept(into: sink).result.outcome == .completed)
-            #expect(await transfers[neighbourhood.id(2)]?.result.outcome == .completed)
+            #expect(await transfers[network.id(2)]?.result.outcome == .completed)
             #expect(sink.received.entries == content.entries)
 
-            let stream = try sessions[2].openStream(named: "numbers", to: neighbourhood.id(1))
+            let stream = try sessions[2].openStream(named: "numbers", to: network.id(1))
             try await stream.write([1, 2, 3])
             stream.finish()
             let incoming = try #require(await sessions[1].streams.first { _ in true })
-            #expect(incoming.stream.name.text == "numbers" && incoming.sender == neighbourhood.id(2))
+            #expect(incoming.stream.name.text == "numbers" && incoming.sender == network.id(2))
             var bytes: [UInt8] = []
             for try await more in incoming.stream { bytes += more }
             #expect(bytes == [1, 2, 3])
 
-            neighbourhood.letMeet(1, 2)
-            try await sessions[1].wait { $0.state(of: neighbourhood.id(2)) == .connected(via: nil) }
-            try await sessions[2].send(SessionMessage(bytes: [8]), to: [neighbourhood.id(1)])
+            network.heal(1, 2)
+            try await sessions[1].wait { $0.state(of: network.id(2)) == .connected(via: nil) }
+            try await sessions[2].send(SessionMessage(bytes: [8]), to: [network.id(1)])
             #expect(await sessions[1].messages.first { _ in true }?.message.bytes == [8])
         }
     }
 
     @Test(
         "after a break the session continues without a new invitation, and no message is lost or duplicated",
-        arguments: Way.allCases
+        arguments: LinkKind.allCases
     )
-    func reconnects(_ way: Way) async throws {
-        try await withSession(of: 2, way) { neighbourhood, sessions in
+    func reconnects(_ linkKind: LinkKind) async throws {
+        try await withSession(of: 2, linkKind) { network, sessions in
             let count = 3000
             async let sending: Void = {
                 for number in 0..<count {
                     try await sessions[0].send(SessionMessage(bytes: [UInt8(number >> 8), UInt8(number & 255)]))
                     if number % 1000 == 500 {
-                        neighbourhood.keepApart(0, 1)
-                        neighbourhood.letMeet(0, 1)
+                        network.partition(0, 1)
+                        network.heal(0, 1)
                     }
                 }
             }()
@@ -156,15 +160,17 @@ import Testing
         }
     }
 
-    @Test("a member that leaves is gone for all; sending to it is an error", arguments: Way.allCases) func leaves(_ way: Way)
+    @Test("a member that leaves is gone for all; sending to it is an error", arguments: LinkKind.allCases) func leaves(
+        _ linkKind: LinkKind
+    )
         async throws
     {
-        try await withSession(of: 3, way) { neighbourhood, sessions in
+        try await withSession(of: 3, linkKind) { network, sessions in
             await sessions[2].leave()
             try await sessions[0].wait { $0.members.count == 1 }
             try await sessions[1].wait { $0.members.count == 1 }
-            await #expect(throws: SessionError.notConnected(neighbourhood.id(2))) {
-                try await sessions[0].send(SessionMessage(bytes: [1]), to: [neighbourhood.id(2)])
+            await #expect(throws: SessionError.notConnected(network.id(2))) {
+                try await sessions[0].send(SessionMessage(bytes: [1]), to: [network.id(2)])
             }
             await #expect(throws: SessionError.left) { try await sessions[2].send(SessionMessage(bytes: [1])) }
             await #expect(throws: SessionError.self) { try await sessions[0].send(SessionMessage(bytes: [1]), to: []) }

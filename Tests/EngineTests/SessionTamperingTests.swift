@@ -8,13 +8,13 @@ import Testing
 extension SessionStoryTests {
     @Test(
         "K13: data dropped, duplicated, reordered or altered in transit is detected and never delivered; the session continues",
-        arguments: Way.allCases, TamperingTransport.Mischief.allCases)
-    func tampering(_ way: Way, _ mischief: TamperingTransport.Mischief) async throws {
+        arguments: LinkKind.allCases, TamperingTransport.Mischief.allCases)
+    func tampering(_ linkKind: LinkKind, _ mischief: TamperingTransport.Mischief) async throws {
         // Shared, because either side may reconnect.
         let linksLeft = Monitor(3)
-        try await withSession(of: 2, way) { _, settings in
+        try await withSession(of: 2, linkKind) { _, settings in
             settings.transport = TamperingTransport(inner: settings.transport, mischief: mischief, linksLeft: linksLeft)
-        } _: { neighbourhood, sessions in
+        } _: { network, sessions in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let count = Monitor(0)
                 // Until every damaged link has been detected and replaced.
@@ -38,7 +38,7 @@ extension SessionStoryTests {
                 try await group.waitForAll()
                 #expect(next == count.withLock { $0 })
             }
-            #expect(sessions[0].members.map(\.id) == [neighbourhood.id(1)])
+            #expect(sessions[0].members.map(\.id) == [network.id(1)])
         }
     }
 }

@@ -19,7 +19,7 @@ import Testing
         let taps = [PacketTap(), PacketTap()]
         try await SessionStoryTests().withSession(of: 2, .tcp) { number, settings in
             settings.datagrams = taps[number]
-        } _: { neighbourhood, sessions in
+        } _: { network, sessions in
             let story = PacketStory(sessions: sessions, tap: taps[0], back: taps[1])
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await story.collect() }
@@ -74,10 +74,10 @@ import Testing
     }
 
     @Test(
-        "R3: unreliable messages to a program that does not read them fill a bounded queue", arguments: Way.allCases)
-    func flood(_ way: Way) async throws {
-        try await SessionStoryTests().withSession(of: 2, way) { neighbourhood, sessions in
-            let pacing = try sessions[0].openStream(named: "pacing", to: neighbourhood.id(1))
+        "R3: unreliable messages to a program that does not read them fill a bounded queue", arguments: LinkKind.allCases)
+    func flood(_ linkKind: LinkKind) async throws {
+        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+            let pacing = try sessions[0].openStream(named: "pacing", to: network.id(1))
             try await pacing.write([0])
             let echo = try #require(await sessions[1].streams.first { _ in true }).stream
             _ = try await echo.read()

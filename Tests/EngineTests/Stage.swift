@@ -7,7 +7,7 @@ import NearshareTCP
 import NearshareTesting
 
 /// The transports on which each test of nodes runs.
-enum Way: CaseIterable {
+enum LinkKind: CaseIterable {
     case memory
     case tcp
 
@@ -31,9 +31,9 @@ struct Stage: Sendable {
     let transport: any StreamTransport
     let interface: String?
 
-    init(_ way: Way) {
-        transport = StoryResources.counted(way.transport)
-        interface = way.interface
+    init(_ linkKind: LinkKind) {
+        transport = StoryResources.counted(linkKind.transport)
+        interface = linkKind.interface
     }
 
     func settings(_ identity: LocalIdentity, _ name: String) -> NodeSettings {

@@ -26,9 +26,9 @@ import Testing
         _ = try? bytes.withUnsafeBytes { try link.write($0) }
     }
 
-    @Test("R9: invalid bytes end the link, and others are still served", arguments: Way.allCases)
-    func garbage(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R9: invalid bytes end the link, and others are still served", arguments: LinkKind.allCases)
+    func garbage(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
             let address = LinkAddress(host: "127.0.0.1", port: listener.port)
@@ -50,10 +50,11 @@ import Testing
     }
 
     @Test(
-        "R11: of many requests to compare the short code, five unaccepted ones a minute reach the user", arguments: Way.allCases
+        "R11: of many requests to compare the short code, five unaccepted ones a minute reach the user",
+        arguments: LinkKind.allCases
     )
-    func verificationRequests(_ way: Way) async throws {
-        let stage = Stage(way)
+    func verificationRequests(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let promptCount = try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
             async let prompts: Int = {
@@ -85,9 +86,9 @@ import Testing
         #expect(promptCount == PromptRateLimiter.maximumUnacceptedCount)
     }
 
-    @Test("R11: requests to compare the short code that nobody can be asked about do not count", arguments: Way.allCases)
-    func unattendedRequests(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R11: requests to compare the short code that nobody can be asked about do not count", arguments: LinkKind.allCases)
+    func unattendedRequests(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let count = 2 * PromptRateLimiter.maximumUnacceptedCount
         let received = try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
@@ -115,9 +116,9 @@ import Testing
 
     @Test(
         "R11: offers that new keys make and cancel reach the user five times, and then a known peer's still does",
-        arguments: Way.allCases)
-    func cancelledOffers(_ way: Way) async throws {
-        let stage = Stage(way)
+        arguments: LinkKind.allCases)
+    func cancelledOffers(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         var settings = stage.receiver
         settings.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.seen, isFriend: false) : .new }
         try await withNode(settings) { receiver in
@@ -162,9 +163,9 @@ import Testing
         }
     }
 
-    @Test("R5: a silent peer is disconnected after the handshake timeout", arguments: Way.allCases)
-    func silent(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R5: a silent peer is disconnected after the handshake timeout", arguments: LinkKind.allCases)
+    func silent(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         let clock = MovableClock()
         var settings = stage.receiver
         settings.clock = { clock.now }
@@ -187,9 +188,11 @@ import Testing
         }
     }
 
-    @Test("R3, Q6: beyond the limit, the oldest connection without a proven key gives way to the next", arguments: Way.allCases)
-    func tooMany(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test(
+        "R3, Q6: beyond the limit, the oldest connection without a proven key gives way to the next",
+        arguments: LinkKind.allCases)
+    func tooMany(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
         var settings = stage.receiver
         settings.limits.linksPerAddress = 2
         try await withNode(settings) { receiver in
@@ -206,10 +209,12 @@ import Testing
         }
     }
 
-    @Test("K4, D1: another key than the announced one is refused", arguments: Way.allCases) func wrongID(_ way: Way)
+    @Test("K4, D1: another key than the announced one is refused", arguments: LinkKind.allCases) func wrongID(
+        _ linkKind: LinkKind
+    )
         async throws
     {
-        let stage = Stage(way)
+        let stage = Stage(linkKind)
         try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
             try await withNode(stage.sender) { sender in
@@ -234,8 +239,10 @@ import Testing
         }
     }
 
-    @Test("R11: invitations of a blocked peer are refused", arguments: Way.allCases) func blocked(_ way: Way) async throws {
-        let stage = Stage(way)
+    @Test("R11: invitations of a blocked peer are refused", arguments: LinkKind.allCases) func blocked(_ linkKind: LinkKind)
+        async throws
+    {
+        let stage = Stage(linkKind)
         var settings = stage.receiver
         settings.trustStatus = { peer, _ in peer.id == Stage.ada.peerID ? .known(.blocked, isFriend: false) : .new }
         for _ in 0..<10 {

@@ -16,10 +16,10 @@ import Testing
             .sorted { $0.peerID.hex < $1.peerID.hex }
     }
 
-    private func channels(lifetime: Duration = .seconds(600)) -> (low: SecureChannel, high: SecureChannel) {
+    private func channels(idleTimeout: Duration = .seconds(600)) -> (low: SecureChannel, high: SecureChannel) {
         (
-            SecureChannel(identity: identities[0], peerID: identities[1].peerID, lifetime: lifetime),
-            SecureChannel(identity: identities[1], peerID: identities[0].peerID, lifetime: lifetime)
+            SecureChannel(identity: identities[0], peerID: identities[1].peerID, idleTimeout: idleTimeout),
+            SecureChannel(identity: identities[1], peerID: identities[0].peerID, idleTimeout: idleTimeout)
         )
     }
 
@@ -109,9 +109,10 @@ import Testing
         #expect(!low.isInitiating && !high.isResponding)
     }
 
-    @Test("K12: a session ends without incoming messages, and a failed message then justifies a new one") func lifetime() throws
+    @Test("K12: a session ends without incoming messages, and a failed message then justifies a new one") func idleTimeout()
+        throws
     {
-        var (low, high) = channels(lifetime: .seconds(10))
+        var (low, high) = channels(idleTimeout: .seconds(10))
         try connect(&low, &high)
         let message = try low.seal([1], now: now + .seconds(9))
         _ = try high.open(message[...], now: now + .seconds(9))
@@ -128,7 +129,7 @@ import Testing
         var (low, _) = channels()
         var answered = 0
         func first(_ number: UInt8) throws -> [UInt8] {
-            var other = SecureChannel(identity: identities[1], peerID: identities[0].peerID, lifetime: .seconds(1))
+            var other = SecureChannel(identity: identities[1], peerID: identities[0].peerID, idleTimeout: .seconds(1))
             let message = other.start(now: now, ephemeral: ephemeral(number))
             return try #require(message)
         }

@@ -119,11 +119,30 @@ struct ContactSnapshotTests {
         #expect(snapshot.contact(ben.peerID).trustStatus == .new)
         #expect(snapshot.knownName(of: anna.peerID)?.claimed == "Mum")
         #expect(snapshot.knownName(of: ben.peerID) == nil)
-        // A message has the same sender's name with a node and without one.
-        let message = ReceivedBundle(
-            id: BundleID(bytes: [UInt8](0..<16))!, sender: ben.peerID, signer: EndpointID(rawValue: 1), content: [],
-            isForEveryone: false, created: WallTime(milliseconds: 0), received: WallTime(milliseconds: 0), hops: 1)
-        #expect(snapshot.senderName(of: message) == nil)
+    }
+
+    @Test(
+        "The sender of a message is the owner of the key that sealed it, or that signed a public one", arguments: [true, false])
+    func sender(isProven: Bool) throws {
+        let snapshot = try snapshot { trust, book in
+            try introduce(anna, "anna", to: &trust)
+            let isRecorded = book.recordMeeting(
+                agreementKey: anna.agreementKey.publicKey, signingKey: anna.signingKey.publicKey, name: try DisplayName("anna"),
+                isProven: isProven, isFriend: { _ in true }, at: day)
+            #expect(isRecorded)
+        }
+        func received(sealedBy sender: PeerID?, signedBy signer: EndpointID) -> ReceivedMessage {
+            let bundle = ReceivedBundle(
+                id: BundleID(bytes: [UInt8](0..<16))!, sender: sender, signer: signer, content: [],
+                isForEveryone: sender == nil,
+                created: WallTime(milliseconds: 0), received: WallTime(milliseconds: 0), hops: 1)
+            return ReceivedMessage(bundle, contacts: snapshot)
+        }
+        let sealed = received(sealedBy: ben.peerID, signedBy: EndpointID(rawValue: 1))
+        #expect(sealed.sender == ben.peerID && sealed.senderName == nil)
+        let signed = received(sealedBy: nil, signedBy: EndpointID(of: anna.signingKey.publicKey))
+        #expect(signed.sender == (isProven ? anna.peerID : nil))
+        #expect(signed.senderName?.claimed == (isProven ? "anna" : nil))
     }
 
     @Test("A text means contacts of all sources, by id or name, but no peer that proves nothing")

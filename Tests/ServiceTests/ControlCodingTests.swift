@@ -17,7 +17,7 @@ struct ControlCodingTests {
             id: anna, name: try DisplayName("anna"), trustStatus: status, isNear: true, software: .phone, hasKeys: false)
     }
 
-    private func entry() throws -> ChatMessage {
+    private func chatMessage() throws -> ChatMessage {
         ChatMessage(
             number: 7, id: "line", conversation: .peer(anna), author: anna, authorName: try DisplayName("anna"),
             text: "\u{0}\u{2028}\"", when: WallTime(milliseconds: 5), status: .delivered)
@@ -80,8 +80,8 @@ struct ControlCodingTests {
                 .done, .contacts(try trustStatuses.map(contact)), .contact(try contact(.known(.verified, isFriend: true))),
                 .messageAccepted(bundle), .lineAccepted(id: "line"), .transferAccepted(transfer), .isPending(true),
                 .messages([try received()]),
-                .conversations([ConversationSummary(conversation: .publicRoom, last: try entry(), unreadCount: 1)]),
-                .entries([try entry()]), .failed(ControlFailure(.tooLarge, "too large; split it")),
+                .conversations([ConversationSummary(conversation: .publicRoom, last: try chatMessage(), unreadCount: 1)]),
+                .chatMessages([try chatMessage()]), .failed(ControlFailure(.tooLarge, "too large; split it")),
             ]
         for (number, reply) in replies.enumerated() { try expectRoundTrip(.reply(number, reply)) }
     }
@@ -107,8 +107,9 @@ struct ControlCodingTests {
         }
         let events: [ControlEvent] =
             transfers + [
-                .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .entry(try entry()),
-                .marked(id: "line", conversation: .publicRoom, mark: .read, reason: nil), .contacts([]), .notice("a sentence"),
+                .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .chatMessage(try chatMessage()),
+                .chatMessageChanged(id: "line", conversation: .publicRoom, status: .read, reason: nil), .contacts([]),
+                .notice("a sentence"),
             ]
         for event in events { try expectRoundTrip(.event(event)) }
     }

@@ -383,13 +383,13 @@ struct NodeSendClientTests {
 
     @Test("A text is delivered, fails, or times out")
     func text() async throws {
-        func run(_ mark: MessageStatus?, timeout: Duration = .seconds(30)) async throws {
+        func run(_ status: MessageStatus?, timeout: Duration = .seconds(30)) async throws {
             let node = ScriptedNode { _ in .success(.lineAccepted(id: "line")) }.publishing { request in
-                guard case .say(_, let conversation) = request, let mark else { return [] }
+                guard case .say(_, let conversation) = request, let status else { return [] }
                 return [
-                    .marked(id: "other", conversation: conversation, mark: .failed, reason: nil),
-                    .marked(id: "line", conversation: conversation, mark: .sent, reason: nil),
-                    .marked(id: "line", conversation: conversation, mark: mark, reason: "no way"),
+                    .chatMessageChanged(id: "other", conversation: conversation, status: .failed, reason: nil),
+                    .chatMessageChanged(id: "line", conversation: conversation, status: .sent, reason: nil),
+                    .chatMessageChanged(id: "line", conversation: conversation, status: status, reason: "no way"),
                 ]
             }
             try await client(node, timeout: timeout).sendText("hi", to: contact())

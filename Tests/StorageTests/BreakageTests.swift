@@ -352,7 +352,7 @@ struct BreakageTests {
             let folder = try FileDescriptor.openDirectory(path: scratch("small/inbox/t"))
             for number in 0..<6 {
                 #expect(
-                    try folder.openForReading("f\(number)").readAll(limit: 1 << 20) == bytes(600_000, seed: UInt64(number + 1)))
+                    try folder.openForReading("f\(number)").read(upTo: 1 << 20) == bytes(600_000, seed: UInt64(number + 1)))
             }
         }
     }

@@ -50,10 +50,10 @@ struct DestroyTests {
     func overwritten() throws {
         try fill()
         let key = try FileDescriptor.openForReading(path: scratch("state/identity.key"))
-        #expect(try key.readAll(limit: 4096).starts(with: Array("NSID".utf8)))
+        #expect(try key.read(upTo: 4096).starts(with: Array("NSID".utf8)))
         try StateDirectory(path: path).destroy()
         try key.seek(to: 0)
-        let left = try key.readAll(limit: 4096)
+        let left = try key.read(upTo: 4096)
         #expect(left.count == 77 && left.allSatisfy { $0 == 0 })
     }
 

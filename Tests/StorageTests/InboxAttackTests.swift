@@ -326,7 +326,7 @@ struct InboxAttackTests {
         #expect(delivered.count == names.count)
         #expect(rig.scratch.tree("inbox").count == names.count)
         for item in delivered {
-            #expect(try FileDescriptor.openForReading(path: item.path).readAll(limit: 10) == [UInt8(item.item)])
+            #expect(try FileDescriptor.openForReading(path: item.path).read(upTo: 10) == [UInt8(item.item)])
         }
         let folded = Set(delivered.map { $0.path.lowercased() })
         #expect(folded.count == names.count)

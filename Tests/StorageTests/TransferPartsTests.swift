@@ -253,7 +253,7 @@ struct DescriptorIOTests {
             try? pipe.write(content)
             pipe.closeWriting()
         }
-        #expect(try pipe.readEnd.readAll(limit: 2 << 20) == content)
+        #expect(try pipe.readEnd.read(upTo: 2 << 20) == content)
         writer.wait()
     }
 

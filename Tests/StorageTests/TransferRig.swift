@@ -31,7 +31,7 @@ extension ScratchFolder {
     func makeFolder(_ name: String) { mkdir(self(name), 0o700) }
 
     func read(_ name: String) throws -> [UInt8] {
-        try FileDescriptor.openForReading(path: self(name)).readAll(limit: 1 << 30)
+        try FileDescriptor.openForReading(path: self(name)).read(upTo: 1 << 30)
     }
 
     func status(_ name: String) throws -> stat {

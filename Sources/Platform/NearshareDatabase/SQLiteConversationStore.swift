@@ -2,7 +2,7 @@ internal import GRDB
 package import NearshareBase
 package import NearshareInterfaces
 
-/// Limits on stored conversations; beyond them the oldest entries are removed (M6).
+/// Limits on stored conversations; beyond them the oldest messages are removed (M6).
 package struct ConversationLimits: Sendable, Hashable {
     package var arrivals = 10_000
     /// Lines in one conversation.
@@ -21,7 +21,7 @@ package struct ConversationLimits: Sendable, Hashable {
     package init() {}
 }
 
-/// Conversations and received messages in a SQLite file. Written entries survive a killed process.
+/// Conversations and received messages in a SQLite file. Written messages survive a killed process.
 package final class SQLiteConversationStore: ConversationStore {
     private let file: SQLiteFile
 
@@ -116,22 +116,22 @@ package final class SQLiteConversationStore: ConversationStore {
 
     private static let columns = "number, conversation, id, author, authorName, text, time, mark"
 
-    package func insert(_ entry: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int? {
+    package func insert(_ message: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int? {
         try file.write { [limits] database in
-            let conversation = entry.conversation.text
-            let author = entry.author.map { Blob($0.bytes) }
+            let conversation = message.conversation.text
+            let author = message.author.map { Blob($0.bytes) }
             // SQLite treats two nulls as different, so the unique columns alone do not detect duplicates of own lines.
             let isKnown = try Bool.fetchOne(
                 database, sql: "SELECT EXISTS (SELECT 1 FROM line WHERE conversation = ? AND author IS ? AND id = ?)",
-                arguments: [conversation, author, entry.id])
+                arguments: [conversation, author, message.id])
             guard isKnown != true else { return nil }
             try database.execute(
                 sql: """
                     INSERT INTO line (conversation, id, author, authorName, text, time, mark) VALUES (?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
-                    conversation, entry.id, author, entry.authorName?.claimed, entry.text, entry.when.milliseconds,
-                    entry.status.rawValue,
+                    conversation, message.id, author, message.authorName?.claimed, message.text, message.when.milliseconds,
+                    message.status.rawValue,
                 ])
             let number = Int(database.lastInsertedRowID)
             try database.execute(
@@ -140,7 +140,7 @@ package final class SQLiteConversationStore: ConversationStore {
                         SELECT number FROM line WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
                     """,
                 arguments: [conversation, limits.lines])
-            if entry.author != nil { try Self.makeRoom(limits, after: entry.conversation, database) }
+            if message.author != nil { try Self.makeRoom(limits, after: message.conversation, database) }
             try Self.insert(parts, of: number, database)
             return number
         }
@@ -203,27 +203,28 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    private static func raise(_ number: Int, from present: Int, to mark: MessageStatus, _ database: Database) throws -> Bool {
+    private static func raise(_ number: Int, from present: Int, to status: MessageStatus, _ database: Database) throws -> Bool {
         let isAllowed =
-            switch mark {
+            switch status {
             case .failed: present < MessageStatus.delivered.rawValue
             // A line that was given up may still turn out to have been delivered.
-            case .delivered, .read: present < mark.rawValue || present == MessageStatus.failed.rawValue
-            case .waiting, .sent: present < mark.rawValue
+            case .delivered, .read: present < status.rawValue || present == MessageStatus.failed.rawValue
+            case .waiting, .sent: present < status.rawValue
             }
         guard isAllowed else { return false }
-        try database.execute(sql: "UPDATE line SET mark = ? WHERE number = ?", arguments: [mark.rawValue, number])
+        try database.execute(sql: "UPDATE line SET mark = ? WHERE number = ?", arguments: [status.rawValue, number])
         return true
     }
 
-    package func entry(_ id: String) throws(StorageError) -> ChatMessage? {
+    package func message(_ id: String) throws(StorageError) -> ChatMessage? {
         try file.read { database in
             try Row.fetchOne(database, sql: "SELECT \(Self.columns) FROM line WHERE id = ? AND author IS NULL", arguments: [id])
                 .flatMap { ChatMessage($0) }
         }
     }
 
-    package func entries(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage] {
+    package func messages(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage]
+    {
         try file.read { database in
             try Row.fetchAll(
                 database,
@@ -316,10 +317,10 @@ package final class SQLiteConversationStore: ConversationStore {
                 database, sql: "SELECT \(Self.columns) FROM line WHERE author IS NULL AND mark < ? ORDER BY number",
                 arguments: [MessageStatus.delivered.rawValue]
             ).compactMap { row in
-                guard let entry = ChatMessage(row) else { return nil }
+                guard let message = ChatMessage(row) else { return nil }
                 let parts = try Row.fetchAll(
-                    database, sql: "SELECT id, isCarried FROM part WHERE line = ?", arguments: [entry.number])
-                return PendingMessage(entry: entry, parts: parts.map { OutgoingPart(id: $0[0], isBundle: $0[1]) })
+                    database, sql: "SELECT id, isCarried FROM part WHERE line = ?", arguments: [message.number])
+                return PendingMessage(message: message, parts: parts.map { OutgoingPart(id: $0[0], isBundle: $0[1]) })
             }
         }
     }
@@ -411,10 +412,11 @@ package final class SQLiteConversationStore: ConversationStore {
 extension ChatMessage {
     /// - Returns: nil for a row that no version of nearshare has written.
     fileprivate init?(_ row: Row) {
-        guard let conversation = Conversation(text: row[1]), let mark = MessageStatus(rawValue: row[7]) else { return nil }
+        guard let conversation = Conversation(text: row[1]), let status = MessageStatus(rawValue: row[7]) else { return nil }
         let (name, author): (String?, [UInt8]?) = (row[4], row.optionalBytes(3))
         self.init(
             number: row[0], id: row[2], conversation: conversation, author: author.flatMap { PeerID(bytes: $0) },
-            authorName: name.flatMap { try? DisplayName($0) }, text: row[5], when: WallTime(milliseconds: row[6]), status: mark)
+            authorName: name.flatMap { try? DisplayName($0) }, text: row[5], when: WallTime(milliseconds: row[6]),
+            status: status)
     }
 }

@@ -9,13 +9,13 @@ struct ChatReport: Sendable {
     let name: String
     let isJSON: Bool
     /// Text output includes received lines.
-    let showsEntries: Bool
+    let showsMessages: Bool
 
     func emit(_ event: ControlEvent) {
         if isJSON {
             if let (word, fields) = Self.fields(event, of: conversation) { JSONEvents.emit(word, fields) }
-        } else if showsEntries, case .entry(let entry, _) = event, entry.conversation == conversation {
-            for line in Self.lines(entry, called: name) { Console.writeResult(line) }
+        } else if showsMessages, case .chatMessage(let message, _) = event, message.conversation == conversation {
+            for line in Self.lines(message, called: name) { Console.writeResult(line) }
         }
     }
 
@@ -28,14 +28,14 @@ struct ChatReport: Sendable {
     }
 
     /// Text output of a line, escaped also where the output is piped on to a terminal (T7).
-    static func lines(_ entry: ChatMessage, called name: String) -> [String] {
+    static func lines(_ message: ChatMessage, called name: String) -> [String] {
         var author = "you"
-        if let id = entry.author {
-            let isPublic = entry.conversation == .publicRoom
-            author = entry.authorName.map { isPublic ? $0.tagged(id) : $0.shown(of: id) } ?? (isPublic ? id.hex : name)
+        if let id = message.author {
+            let isPublic = message.conversation == .publicRoom
+            author = message.authorName.map { isPublic ? $0.tagged(id) : $0.shown(of: id) } ?? (isPublic ? id.hex : name)
         }
-        let clock = LocalTime(entry.when).clock
-        return TextLayout.lines(of: entry.text).enumerated().map { index, line in
+        let clock = LocalTime(message.when).clock
+        return TextLayout.lines(of: message.text).enumerated().map { index, line in
             (index == 0 ? "\(clock) \(author): " : "    ") + TextLayout.escaped(line)
         }
     }
@@ -43,14 +43,14 @@ struct ChatReport: Sendable {
     /// - Returns: nil for events of other conversations.
     static func fields(_ event: ControlEvent, of conversation: Conversation) -> (String, [String: JSONValue])? {
         switch event {
-        case .entry(let entry, _):
-            guard entry.conversation == conversation else { return nil }
-            return ("line", ChatMessageRenderer.jsonMembers(entry))
-        case .marked(let id, conversation, let mark, let reason):
+        case .chatMessage(let message, _):
+            guard message.conversation == conversation else { return nil }
+            return ("line", ChatMessageRenderer.jsonMembers(message))
+        case .chatMessageChanged(let id, conversation, let status, let reason):
             return (
                 "mark",
                 [
-                    "conversation": .text(conversation.text), "id": .text(id), "mark": .text(mark.word),
+                    "conversation": .text(conversation.text), "id": .text(id), "mark": .text(status.word),
                     "reason": JSONValue(reason),
                 ]
             )
@@ -66,15 +66,15 @@ struct ChatReport: Sendable {
                 ]
             )
         case .notice(let text): return ("notice", ["text": .text(text)])
-        case .marked, .messageChanged, .received: return nil
+        case .chatMessageChanged, .messageChanged, .received: return nil
         }
     }
 
-    private static func fields(_ person: Contact) -> [String: JSONValue] {
+    private static func fields(_ contact: Contact) -> [String: JSONValue] {
         [
-            "id": .text(person.id.hex), "name": .text(person.name.claimed), "standing": .text(person.trustStatus.label),
-            "friend": .flag(person.isFriend), "near": .flag(person.isNear),
-            "software": .text(person.software.rawValue),
+            "id": .text(contact.id.hex), "name": .text(contact.name.claimed), "standing": .text(contact.trustStatus.label),
+            "friend": .flag(contact.isFriend), "near": .flag(contact.isNear),
+            "software": .text(contact.software.rawValue),
         ]
     }
 }

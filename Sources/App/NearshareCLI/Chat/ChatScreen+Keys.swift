@@ -3,69 +3,69 @@ internal import NearshareService
 internal import NearshareTerminal
 
 extension ChatScreen {
-    mutating func press(_ key: TerminalKey, at now: WallTime) -> [Effect] {
+    mutating func press(_ key: TerminalKey, at now: WallTime) -> [Reaction] {
         switch key {
         case .control("c"): return quit(at: now)
         case .control("z"): return [.suspend]
         case .control("l"): return [.redraw]
-        case .control("d") where active.editor.isEmpty: return quit(at: now)
+        case .control("d") where visibleView.editor.isEmpty: return quit(at: now)
         case .control("n"): return step(1)
         case .control("p"): return step(-1)
         case .backTab: return step(-1)
         case .tab: return tab()
         case .alt(let digit):
-            if let number = digit.wholeNumberValue, (1...9).contains(number) { return select(number - 1) }
+            if let number = digit.wholeNumberValue, (1...9).contains(number) { return showView(number - 1) }
         case .pageUp: return scroll(viewRows - 1)
         case .pageDown: return scroll(1 - viewRows)
         case .enter: return enter(at: now)
         case .text(let text), .paste(let text): insert(text, at: now)
         case .lineBreak: insert("\n", at: now)
-        default: active.editor.handle(key)
+        default: visibleView.editor.handle(key)
         }
         return []
     }
 
     private mutating func insert(_ text: String, at now: WallTime) {
-        guard !active.editor.insert(text) else { return }
+        guard !visibleView.editor.insert(text) else { return }
         addNotice(
             "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); "
                 + "save it as a file, and use /send", at: now)
     }
 
-    private mutating func scroll(_ rows: Int) -> [Effect] {
+    private mutating func scroll(_ rows: Int) -> [Reaction] {
         move(by: rows)
         return rows > 0 && isAtTop ? loadOlder() : []
     }
 
-    private mutating func enter(at now: WallTime) -> [Effect] {
-        var text = active.editor.submit()
+    private mutating func enter(at now: WallTime) -> [Reaction] {
+        var text = visibleView.editor.submit()
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
         if text.hasPrefix("//") {
             text.removeFirst()
         } else if text.hasPrefix("/") {
             return command(text, at: now)
         }
-        guard active.lookup == nil else {
+        guard visibleView.lookup == nil else {
             hold(text, at: now)
             return []
         }
-        guard let conversation = active.conversation else {
-            active.editor.replace(with: text)
+        guard let conversation = visibleView.conversation else {
+            visibleView.editor.replace(with: text)
             addNotice("no conversation is open: /chat NAME opens one, /who lists peers", at: now)
             return []
         }
         guard mayWrite else {
-            active.editor.replace(with: text)
+            visibleView.editor.replace(with: text)
             addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
-        active.position = .end
+        visibleView.position = .end
         return [.ask(.say(text, in: conversation), .say(conversation, text))]
     }
 
     // MARK: Commands
 
-    private mutating func command(_ line: String, at now: WallTime) -> [Effect] {
+    private mutating func command(_ line: String, at now: WallTime) -> [Reaction] {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
         switch parts[0] {
@@ -73,7 +73,7 @@ extension ChatScreen {
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
         case "/who": who(at: now)
         case "/verify": verify(at: now)
-        case "/public": return open(.publicRoom, at: now)
+        case "/public": return show(.publicRoom, at: now)
         case "/chat":
             if argument.isEmpty {
                 addNotice("missing name: /chat NAME; /who lists peers", at: now)
@@ -92,7 +92,7 @@ extension ChatScreen {
             guard let peer = requirePeer("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
         default:
-            active.editor.replace(with: line)
+            visibleView.editor.replace(with: line)
             addNotice(
                 "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
                     + "Type // to send a text that starts with /", at: now)
@@ -101,13 +101,13 @@ extension ChatScreen {
     }
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
-        if case .peer(let peer)? = active.conversation { return peer }
-        if let name = active.lookup?.name {
+        if case .peer(let peer)? = visibleView.conversation { return peer }
+        if let name = visibleView.lookup?.name {
             addNotice("\(TerminalText.escaped(name, columns: 40)) has not been found yet", at: now)
             return nil
         }
         addNotice(
-            active.conversation == nil
+            visibleView.conversation == nil
                 ? "no conversation is open: /chat NAME opens one"
                 : "\(what) needs a single receiver: /chat NAME opens a conversation", at: now)
         return nil
@@ -129,31 +129,31 @@ extension ChatScreen {
     private mutating func who(at now: WallTime) {
         let all = listed
         if all.isEmpty { addNotice("no peers nearby", at: now) }
-        for person in all {
+        for contact in all {
             let software =
-                switch person.software {
+                switch contact.software {
                 case .nearshare: ", nearshare"
                 case .phone: ", bitchat"
                 case .blueChat: ", BlueChat"
                 case .unknown: ""
                 }
             let trustStatus =
-                person.isFriend && person.trustStatus.isVerified ? "friend, verified" : person.trustStatus.label
+                contact.isFriend && contact.trustStatus.isVerified ? "friend, verified" : contact.trustStatus.label
             addNotice(
-                "\(name(of: person.id))  \(person.id.hex)  \(person.isNear ? "near" : "away")\(software), "
+                "\(name(of: contact.id))  \(contact.id.hex)  \(contact.isNear ? "near" : "away")\(software), "
                     + TerminalText.escaped(trustStatus, columns: 40), at: now)
         }
     }
 
     private mutating func verify(at now: WallTime) {
-        guard case .peer(let peer)? = active.conversation else {
+        guard case .peer(let peer)? = visibleView.conversation else {
             addNotice("no conversation is open: /chat NAME, then /verify", at: now)
             return
         }
         let name = name(of: peer)
-        if people[peer]?.software == .blueChat {
+        if contacts[peer]?.software == .blueChat {
             addNotice("\(name) has no key: the name proves nothing, and everyone in range can read the conversation", at: now)
-        } else if people[peer]?.trustStatus.isVerified == true {
+        } else if contacts[peer]?.trustStatus.isVerified == true {
             addNotice("the key of \(name), \(peer.hex), is verified", at: now)
         } else {
             addNotice(
@@ -169,12 +169,12 @@ extension ChatScreen {
     // MARK: Completion
 
     /// Completes a command; on an empty line, switches to the next conversation.
-    private mutating func tab() -> [Effect] {
-        let text = active.editor.text
-        guard text.hasPrefix("/"), active.editor.isAtEnd else { return active.editor.isEmpty ? step(1) : [] }
+    private mutating func tab() -> [Reaction] {
+        let text = visibleView.editor.text
+        guard text.hasPrefix("/"), visibleView.editor.isAtEnd else { return visibleView.editor.isEmpty ? step(1) : [] }
         if text.hasPrefix("/send ") { return [.listPaths(String(text.dropFirst(6)))] }
         if text.hasPrefix("/chat ") {
-            let names = people.values.map(\.name).map(\.claimed).filter { TerminalText.escaped($0) == $0 }.sorted()
+            let names = contacts.values.map(\.name).map(\.claimed).filter { TerminalText.escaped($0) == $0 }.sorted()
             complete(String(text.dropFirst(6)), with: names, after: "/chat ")
         } else if !text.contains(" ") {
             complete(text, with: Self.commands, after: "")
@@ -186,7 +186,7 @@ extension ChatScreen {
 
     mutating func complete(_ path: String, with candidates: [String]) {
         // The user may have typed more in the meantime.
-        guard active.editor.text == "/send " + path else { return }
+        guard visibleView.editor.text == "/send " + path else { return }
         complete(path, with: candidates, after: "/send ")
     }
 
@@ -194,7 +194,7 @@ extension ChatScreen {
         let fitting = candidates.filter { $0.lowercased().hasPrefix(begun.lowercased()) }
         guard var common = fitting.first else { return }
         for other in fitting.dropFirst() { common = String(zip(common, other).prefix { $0 == $1 }.map { $0.0 }) }
-        if common.count >= begun.count { active.editor.replace(with: prefix + common) }
+        if common.count >= begun.count { visibleView.editor.replace(with: prefix + common) }
     }
 
     private static func trimmed(_ text: Substring) -> String {

@@ -60,16 +60,16 @@ extension ChatScreen {
 
     /// The shown name of a peer, escaped for a terminal.
     func name(of peer: PeerID, columns: Int = maximumNameColumns) -> String {
-        let claimed = people[peer]?.name ?? lastName(of: peer)
+        let claimed = contacts[peer]?.name ?? lastName(of: peer)
         guard let claimed else { return peer.hex }
         // Several peers may claim the same name.
-        let isShared = people.values.contains { $0.id != peer && Self.looksLike($0.name, claimed) }
+        let isShared = contacts.values.contains { $0.id != peer && Self.looksLike($0.name, claimed) }
         return claimed.shown(of: peer, columns: columns, isTagged: isShared)
     }
 
     private func lastName(of peer: PeerID) -> DisplayName? {
         for item in views.first(where: { $0.conversation == .peer(peer) })?.items.reversed() ?? [] {
-            if case .entry(let entry) = item.content, entry.author == peer, let name = entry.authorName { return name }
+            if case .message(let message) = item.content, message.author == peer, let name = message.authorName { return name }
         }
         return nil
     }
@@ -88,7 +88,7 @@ extension ChatScreen {
 
     /// Peers nearby and friends: peers nearby first, sorted by name.
     var listed: [Contact] {
-        people.values.filter { $0.isNear || $0.isFriend }.sorted {
+        contacts.values.filter { $0.isNear || $0.isFriend }.sorted {
             ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
                 $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
             )
@@ -104,15 +104,15 @@ extension ChatScreen {
             var text = "\(index + 1) \(title(of: room))"
             if room.unreadCount > 0 { text += " (\(room.unreadCount))" }
             let style =
-                index == current
+                index == visibleIndex
                 ? TextStyle(isBold: true, isReversed: true)
                 : room.unreadCount > 0 ? TextStyle(color: .yellow, isBold: true) : .plain
-            return StyledLine(index == current ? "[\(text)]" : " \(text) ", style)
+            return StyledLine(index == visibleIndex ? "[\(text)]" : " \(text) ", style)
         }
-        if current == nil {
+        if visibleIndex == nil {
             tabs.insert(StyledLine("[\(title(of: startView))]", TextStyle(isBold: true, isReversed: true)), at: 0)
         }
-        let chosen = current ?? 0
+        let chosen = visibleIndex ?? 0
         var first = chosen
         var last = chosen
         var width = tabs[chosen].width
@@ -140,14 +140,14 @@ extension ChatScreen {
         let near = listed.filter(\.isNear)
         guard !near.isEmpty else { return StyledLine("no peers nearby", .dim) }
         var line = StyledLine("nearby: ", .dim)
-        for (index, person) in near.enumerated() {
-            let name = (index > 0 ? ", " : "") + self.name(of: person.id)
+        for (index, contact) in near.enumerated() {
+            let name = (index > 0 ? ", " : "") + self.name(of: contact.id)
             let left = near.count - index
             guard line.width + TerminalText.width(of: name) + 10 <= columns || left == 1 else {
                 line.append("\(index > 0 ? ", " : "")\(left) more", .dim)
                 break
             }
-            line.append(name, Self.style(of: person))
+            line.append(name, Self.style(of: contact))
         }
         return line
     }
@@ -155,8 +155,8 @@ extension ChatScreen {
     private func nearColumn(rows: Int, columns: Int) -> [StyledLine] {
         let all = listed
         var lines = [StyledLine("nearby", .bold)]
-        for person in all where person.isNear {
-            lines.append(StyledLine(TextLayout.truncated(name(of: person.id), to: columns - 2), Self.style(of: person)))
+        for contact in all where contact.isNear {
+            lines.append(StyledLine(TextLayout.truncated(name(of: contact.id), to: columns - 2), Self.style(of: contact)))
         }
         if lines.count == 1 { lines.append(StyledLine("no peers", .dim)) }
         if all.contains(where: { !$0.isNear }) {
@@ -174,8 +174,8 @@ extension ChatScreen {
         }
     }
 
-    private static func style(of person: Contact) -> TextStyle {
-        switch person.trustStatus {
+    private static func style(of contact: Contact) -> TextStyle {
+        switch contact.trustStatus {
         case .nameClash: .failure
         case .known(.verified, _): TextStyle(color: .green)
         default: .plain
@@ -184,7 +184,7 @@ extension ChatScreen {
 
     private func status() -> StyledLine {
         var line = StyledLine()
-        let room = active
+        let room = visibleView
         switch room.conversation {
         case nil where room.lookup?.isRunning == true:
             let name = TerminalText.escaped(room.lookup?.name ?? "", columns: 40)
@@ -193,14 +193,14 @@ extension ChatScreen {
         case nil: line.append("/chat NAME opens a conversation, /help lists commands, Ctrl-C quits", .dim)
         case .publicRoom?: line.append("everyone in reach can read this", .warning)
         case .peer(let peer)?:
-            let person = people[peer]
+            let contact = contacts[peer]
             line.append(name(of: peer), .bold)
-            if person?.isNear == true {
+            if contact?.isNear == true {
                 line.append(" is near", TextStyle(color: .green))
             } else {
                 line.append(" is away: messages wait until the peer is near", .warning)
             }
-            switch person?.trustStatus {
+            switch contact?.trustStatus {
             case .nameClash?: line.append("  THE KEY HAS CHANGED: /verify", TextStyle(color: .red, isBold: true))
             case .known(.blocked, _)?: line.append("  blocked", .failure)
             case .known(.verified, _)?: line.append("  verified", TextStyle(color: .green))
@@ -223,12 +223,12 @@ extension ChatScreen {
 
     private func input() -> (rows: [StyledLine], cursor: (row: Int, column: Int)) {
         // The public room has a prompt of its own: nobody writes there by mistake.
-        let prompt = active.conversation == .publicRoom && columns >= 24 ? "to everyone> " : "> "
+        let prompt = visibleView.conversation == .publicRoom && columns >= 24 ? "to everyone> " : "> "
         let width = max(2, columns - prompt.count - 1)
         var rows = [""]
         var used = 0
         var cursor = (row: 0, column: 0)
-        let editor = active.editor
+        let editor = visibleView.editor
         for (index, character) in editor.characters.enumerated() {
             if index == editor.cursor { cursor = (rows.count - 1, used) }
             if character == "\n" {
@@ -261,7 +261,7 @@ extension ChatScreen {
 
     /// The rows at the scroll position, at most `count`.
     private func visibleRows(_ count: Int, columns: Int) -> [StyledLine] {
-        walkUp(from: active.position, count, columns: columns).reversed().map(\.line)
+        walkUp(from: visibleView.position, count, columns: columns).reversed().map(\.line)
     }
 
     private struct Row {
@@ -272,7 +272,7 @@ extension ChatScreen {
 
     /// The rows from a position upwards.
     private func walkUp(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
-        let room = active
+        let room = visibleView
         var found: [Row] = []
         var item = room.items.count - 1
         var limit = Int.max
@@ -294,31 +294,31 @@ extension ChatScreen {
     /// Scrolls up by a number of rows, or down by a negative number; the view stays full.
     mutating func move(by distance: Int) {
         let layout = layout(inputRows: input().rows.count)
-        let room = active
+        let room = visibleView
         if distance > 0 {
             let above = walkUp(from: room.position, distance + layout.rows, columns: layout.columns)
             let moved = min(distance, above.count - layout.rows)
             guard moved > 0, moved < above.count else { return }
-            active.position = .row(serial: room.items[above[moved].item].serial, index: above[moved].index)
+            visibleView.position = .row(serial: room.items[above[moved].item].serial, index: above[moved].index)
         } else if case .row(let serial, let index) = room.position {
             var left = -distance
             var row = index
             guard var item = room.items.firstIndex(where: { $0.serial == serial }) else {
-                active.position = .end
+                visibleView.position = .end
                 return
             }
             while true {
                 let last = lines(of: item, in: room, columns: layout.columns).count - 1
                 if row + left <= last {
                     let isEnd = item == room.items.count - 1 && row + left == last
-                    active.position = isEnd ? .end : .row(serial: room.items[item].serial, index: row + left)
+                    visibleView.position = isEnd ? .end : .row(serial: room.items[item].serial, index: row + left)
                     return
                 }
                 left -= last - row + 1
                 row = 0
                 item += 1
                 guard item < room.items.count else {
-                    active.position = .end
+                    visibleView.position = .end
                     return
                 }
             }
@@ -328,7 +328,7 @@ extension ChatScreen {
     /// Whether the first row is visible.
     var isAtTop: Bool {
         let layout = layout(inputRows: input().rows.count)
-        return walkUp(from: active.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
+        return walkUp(from: visibleView.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
     }
 
     private func lines(of index: Int, in room: ConversationView, columns: Int) -> [StyledLine] {
@@ -340,7 +340,7 @@ extension ChatScreen {
             lines.append(StyledLine("\(rule) \(time.day) \(rule)", .dim))
         }
         switch item.content {
-        case .entry(let entry): lines += entryLines(entry, time, room, columns: columns)
+        case .message(let message): lines += messageLines(message, time, room, columns: columns)
         case .notice(let text): lines += block(StyledLine("* ", .dim), text, isEscaped: true, .dim, columns: columns)
         case .transfer(let transfer):
             let head = StyledLine("\(time.clock) ", .dim)
@@ -349,29 +349,29 @@ extension ChatScreen {
         return lines
     }
 
-    private func entryLines(
-        _ entry: ChatMessage, _ time: LocalTime, _ room: ConversationView, columns: Int
+    private func messageLines(
+        _ message: ChatMessage, _ time: LocalTime, _ room: ConversationView, columns: Int
     ) -> [StyledLine] {
         var head = StyledLine()
         // A narrow screen has no room for the time.
         if columns >= 30 { head.append("\(time.clock) ", .dim) }
-        if let author = entry.author {
+        if let author = message.author {
             let limit = columns < 40 ? max(4, columns / 3) : Self.maximumNameColumns
             let name =
-                entry.conversation == .publicRoom
-                ? nickname(entry, author, columns: limit) : self.name(of: author, columns: limit)
+                message.conversation == .publicRoom
+                ? nickname(message, author, columns: limit) : self.name(of: author, columns: limit)
             head.append("\(name): ", TextStyle(color: Self.color(of: author), isBold: true))
         } else {
             head.append("you: ", .bold)
         }
-        var lines = block(head, entry.text, .plain, columns: columns)
-        if entry.isOurs { append(mark(entry, room), to: &lines, columns: columns) }
+        var lines = block(head, message.text, .plain, columns: columns)
+        if message.isLocal { append(status(message, room), to: &lines, columns: columns) }
         return lines
     }
 
     /// The name with a prefix of the key's id: in the public room any peer can claim any name.
-    private func nickname(_ entry: ChatMessage, _ author: PeerID, columns: Int) -> String {
-        let claimed = entry.authorName ?? people[author]?.name
+    private func nickname(_ message: ChatMessage, _ author: PeerID, columns: Int) -> String {
+        let claimed = message.authorName ?? contacts[author]?.name
         return claimed?.shown(of: author, columns: columns, isTagged: true) ?? "unknown#\(author.hex.prefix(4))"
     }
 
@@ -380,23 +380,23 @@ extension ChatScreen {
         return colors[Int(peer.bytes[0]) % colors.count]
     }
 
-    private func mark(_ entry: ChatMessage, _ room: ConversationView) -> StyledLine {
+    private func status(_ message: ChatMessage, _ room: ConversationView) -> StyledLine {
         let usesSigns = settings.hasUTF8 && settings.hasColor
-        switch entry.status {
+        switch message.status {
         case .waiting: return StyledLine(usesSigns ? "·" : "waiting", .dim)
         case .sent: return StyledLine(usesSigns ? "✓" : "sent", .dim)
         case .delivered: return StyledLine(usesSigns ? "✓✓" : "delivered", .dim)
         case .read: return StyledLine(usesSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: usesSigns))
         case .failed:
-            let reason = room.reasons[entry.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
+            let reason = room.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
             return StyledLine("not sent\(reason)", .failure)
         }
     }
 
     /// Appends a mark to the last row, or below it where it does not fit.
-    private func append(_ mark: StyledLine, to lines: inout [StyledLine], columns: Int) {
-        guard let last = lines.last, let span = mark.spans.first else { return }
-        if last.width + 1 + mark.width <= columns {
+    private func append(_ status: StyledLine, to lines: inout [StyledLine], columns: Int) {
+        guard let last = lines.last, let span = status.spans.first else { return }
+        if last.width + 1 + status.width <= columns {
             lines[lines.count - 1].append(" ")
             lines[lines.count - 1].append(span.text, span.style)
         } else {

@@ -2,12 +2,12 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// The full-screen chat as a state machine: keys and events in, effects and frames out. It has no clock, terminal or file.
+/// The full-screen chat as a state machine: keys and events in, reactions and frames out. It has no clock, terminal or file.
 struct ChatScreen: Sendable {
     /// The conversation that is opened first.
     enum Opening: Sendable, Hashable {
         /// The peer that the user has named.
-        case person(String)
+        case peer(String)
         case publicRoom
         /// The most recent conversation.
         case latest
@@ -26,13 +26,20 @@ struct ChatScreen: Sendable {
 
     /// The request that a reply belongs to.
     enum RequestTag: Sendable, Hashable {
-        case people
+        case contacts
         case conversations
         case history(Conversation, isOlder: Bool)
         case say(Conversation, String)
         case markRead
         case find(String)
         case sendFile(Conversation, String)
+    }
+
+    /// How the recording of a voice note has ended.
+    enum Recording: Sendable {
+        case saved(path: String)
+        case discarded
+        case failed(reason: String)
     }
 
     enum Input: Sendable {
@@ -42,15 +49,15 @@ struct ChatScreen: Sendable {
         case resized(TerminalSize)
         /// Completions of a path.
         case paths(String, [String])
-        /// The recording has ended: the path of the note, or a reason.
-        case recorded(Conversation, path: String?, reason: String?)
+        /// The recording of a voice note for a peer has ended.
+        case recorded(PeerID, Recording)
         /// The node has stopped for good.
         case nodeEnded
         /// The node has stopped, and another one has taken over.
         case nodeReplaced
     }
 
-    enum Effect: Sendable, Hashable {
+    enum Reaction: Sendable, Hashable {
         case ask(ControlRequest, RequestTag)
         /// Sends a file, by the path that the user typed.
         case sendFile(String, PeerID, RequestTag)
@@ -69,13 +76,13 @@ struct ChatScreen: Sendable {
     private(set) var hasStarted = false
     private(set) var columns = 80
     private(set) var rows = 24
-    var people: [PeerID: Contact] = [:]
+    var contacts: [PeerID: Contact] = [:]
     /// The public room first, then conversations in the order in which they were opened.
     var views: [ConversationView] = [ConversationView(.publicRoom)]
     /// The start page, shown until a conversation is opened.
     var startView = ConversationView(nil)
     /// Index of the visible view; nil for the start page.
-    var current: Int?
+    var visibleIndex: Int?
     /// Whether the last frame that was drawn shows the public room.
     private var isPublicRoomShown = false
     /// Whether the user was told of lines that quitting drops.
@@ -83,7 +90,7 @@ struct ChatScreen: Sendable {
     private var lastNotification: WallTime?
     private var useCount = 0
 
-    /// Number of entries loaded at once.
+    /// Number of messages loaded at once.
     static let historyPageCount = 50
     /// Limit on views: an attacker may use a new key for each line. The view that was used least recently is removed for a new
     /// one (R6).
@@ -98,32 +105,32 @@ struct ChatScreen: Sendable {
     }
 
     /// The first requests.
-    mutating func start(at now: WallTime) -> [Effect] {
+    mutating func start(at now: WallTime) -> [Reaction] {
         hasStarted = true
-        var effects = Self.initialRequests
+        var reactions = Self.initialRequests
         switch settings.opening {
-        case .person(let name): effects += find(name, at: now)
-        case .publicRoom: effects += open(.publicRoom, at: now)
+        case .peer(let name): reactions += find(name, at: now)
+        case .publicRoom: reactions += show(.publicRoom, at: now)
         case .latest: startView.addNotice("/chat NAME opens a conversation; /help lists all commands", at: now)
         }
-        return effects
+        return reactions
     }
 
-    private static let initialRequests: [Effect] = [.ask(.contacts, .people), .ask(.conversations, .conversations)]
+    private static let initialRequests: [Reaction] = [.ask(.contacts, .contacts), .ask(.conversations, .conversations)]
 
     /// The requests to another node. Items and input lines are kept.
-    private mutating func resume(at now: WallTime) -> [Effect] {
-        addNotice("the node has stopped; another one has taken over", in: active.conversation, at: now)
+    private mutating func resume(at now: WallTime) -> [Reaction] {
+        addNotice("the node has stopped; another one has taken over", in: visibleView.conversation, at: now)
         for index in views.indices { views[index].discardPendingRequests() }
         let names = views.compactMap(\.lookup).filter(\.isRunning).map(\.name)
-        return Self.initialRequests + (current.map { load($0) } ?? []) + names.map(Self.search)
+        return Self.initialRequests + (visibleIndex.map { load($0) } ?? []) + names.map(Self.search)
     }
 
-    mutating func handle(_ input: Input, at now: WallTime) -> [Effect] {
+    mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
         react(to: input, at: now) + markVisibleRead()
     }
 
-    private mutating func react(to input: Input, at now: WallTime) -> [Effect] {
+    private mutating func react(to input: Input, at now: WallTime) -> [Reaction] {
         switch input {
         case .key(let key): return press(key, at: now)
         case .event(let event): return handle(event, at: now)
@@ -135,22 +142,23 @@ struct ChatScreen: Sendable {
         case .paths(let path, let candidates):
             complete(path, with: candidates)
             return []
-        case .recorded(let conversation, let path, let reason):
-            if let reason { addNotice(reason, in: conversation, at: now) }
-            guard let path, case .peer(let peer) = conversation else { return [] }
-            return [.sendFile(path, peer, .sendFile(conversation, path))]
+        case .recorded(let peer, .saved(let path)): return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
+        case .recorded(_, .discarded): return []
+        case .recorded(let peer, .failed(let reason)):
+            addNotice(reason, in: .peer(peer), at: now)
+            return []
         case .nodeEnded:
-            addNotice("the node has stopped; /quit, and start nearshare chat again", in: active.conversation, at: now)
+            addNotice("the node has stopped; /quit, and start nearshare chat again", in: visibleView.conversation, at: now)
             return []
         case .nodeReplaced: return resume(at: now)
         }
     }
 
     /// The visible view.
-    var active: ConversationView {
-        get { current.map { views[$0] } ?? startView }
+    var visibleView: ConversationView {
+        get { visibleIndex.map { views[$0] } ?? startView }
         set {
-            if let current { views[current] = newValue } else { startView = newValue }
+            if let visibleIndex { views[visibleIndex] = newValue } else { startView = newValue }
         }
     }
 
@@ -159,26 +167,26 @@ struct ChatScreen: Sendable {
         if let conversation, let index = views.firstIndex(where: { $0.conversation == conversation }) {
             views[index].addNotice(text, at: now)
         } else {
-            active.addNotice(text, at: now)
+            visibleView.addNotice(text, at: now)
         }
     }
 
     /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, at now: WallTime) {
-        active.addNotice(text, at: now)
-        active.position = .end
+        visibleView.addNotice(text, at: now)
+        visibleView.position = .end
     }
 
     // MARK: Conversations
 
     /// Looks for a peer. Its conversation is visible at once, so that no line goes to the one before.
-    mutating func find(_ name: String, at now: WallTime) -> [Effect] {
+    mutating func find(_ name: String, at now: WallTime) -> [Reaction] {
         let index: Int
         if let same = views.firstIndex(where: { $0.lookup?.name == name }) {
             index = same
-        } else if let current, views[current].lookup?.isRunning == false, views[current].editor.isEmpty {
+        } else if let visibleIndex, views[visibleIndex].lookup?.isRunning == false, views[visibleIndex].editor.isEmpty {
             // A name that was mistyped leaves no tab behind.
-            index = current
+            index = visibleIndex
         } else {
             guard makeRoom() else {
                 addNotice("too many conversations are open", at: now)
@@ -188,27 +196,27 @@ struct ChatScreen: Sendable {
             index = views.count - 1
         }
         views[index].lookup = ConversationView.Lookup(name: name, lines: views[index].lookup?.lines ?? [])
-        current = index
+        visibleIndex = index
         return [Self.search(name)]
     }
 
-    private static func search(_ name: String) -> Effect { .ask(.find(name: name, timeout: findTimeout), .find(name)) }
+    private static func search(_ name: String) -> Reaction { .ask(.find(name: name, timeout: findTimeout), .find(name)) }
 
     /// Holds a line until its peer is found.
     mutating func hold(_ text: String, at now: WallTime) {
-        guard var lookup = active.lookup else { return }
+        guard var lookup = visibleView.lookup else { return }
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isRunning else {
-            active.editor.replace(with: text)
+            visibleView.editor.replace(with: text)
             return addNotice("\(name) was not found: /chat NAME looks for a peer", at: now)
         }
         lookup.lines.append(text)
-        active.lookup = lookup
+        visibleView.lookup = lookup
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
 
     /// Makes the view of a name the conversation with the peer that was found, and sends its lines.
-    private mutating func resolve(_ name: String, as peer: PeerID) -> [Effect] {
+    private mutating func resolve(_ name: String, as peer: PeerID) -> [Reaction] {
         guard let index = views.firstIndex(where: { $0.lookup?.name == name && $0.lookup?.isRunning == true }) else {
             return []
         }
@@ -223,14 +231,14 @@ struct ChatScreen: Sendable {
         } else {
             views[index].resolve(as: conversation)
         }
-        let isVisible = current == index
-        if let current, target != index, current > index { self.current = current - 1 }
-        return (isVisible ? select(target) : [])
+        let isVisible = visibleIndex == index
+        if let visibleIndex, target != index, visibleIndex > index { self.visibleIndex = visibleIndex - 1 }
+        return (isVisible ? showView(target) : [])
             + lines.map { .ask(.say($0, in: conversation), .say(conversation, $0)) }
     }
 
     /// Ends the command, unless lines would be lost of which the user has not been told.
-    mutating func quit(at now: WallTime) -> [Effect] {
+    mutating func quit(at now: WallTime) -> [Reaction] {
         let waiting = views.compactMap(\.lookup).first { $0.isRunning && !$0.lines.isEmpty }
         guard let waiting, !hasWarnedOfLines else { return [.quit] }
         hasWarnedOfLines = true
@@ -241,33 +249,33 @@ struct ChatScreen: Sendable {
 
     /// Records that the present state has been drawn.
     mutating func recordDrawn() {
-        isPublicRoomShown = active.conversation == .publicRoom
+        isPublicRoomShown = visibleView.conversation == .publicRoom
     }
 
     /// Whether a line may go to the visible conversation: the public room must have been on the screen when Enter was pressed.
-    var mayWrite: Bool { active.conversation != .publicRoom || isPublicRoomShown }
+    var mayWrite: Bool { visibleView.conversation != .publicRoom || isPublicRoomShown }
 
     /// Makes a conversation visible.
-    mutating func open(_ conversation: Conversation, at now: WallTime) -> [Effect] {
+    mutating func show(_ conversation: Conversation, at now: WallTime) -> [Reaction] {
         guard let index = view(of: conversation) else {
             addNotice("too many conversations are open", at: now)
             return []
         }
-        return select(index)
+        return showView(index)
     }
 
-    mutating func select(_ index: Int) -> [Effect] {
+    mutating func showView(_ index: Int) -> [Reaction] {
         guard views.indices.contains(index) else { return [] }
-        current = index
+        visibleIndex = index
         recordUse(of: index)
         return load(index)
     }
 
     /// Switches to the next or previous conversation.
-    mutating func step(_ distance: Int) -> [Effect] {
+    mutating func step(_ distance: Int) -> [Reaction] {
         let count = views.count
-        guard let current else { return select(distance > 0 ? 0 : count - 1) }
-        return select((current + distance + count) % count)
+        guard let visibleIndex else { return showView(distance > 0 ? 0 : count - 1) }
+        return showView((visibleIndex + distance + count) % count)
     }
 
     /// The index of the view of a conversation, which is added if necessary.
@@ -289,7 +297,7 @@ struct ChatScreen: Sendable {
         guard views.count >= Self.maximumViewCount else { return true }
         guard let index = replaceableView else { return false }
         views.remove(at: index)
-        if let current, index < current { self.current = current - 1 }
+        if let visibleIndex, index < visibleIndex { self.visibleIndex = visibleIndex - 1 }
         return true
     }
 
@@ -302,15 +310,15 @@ struct ChatScreen: Sendable {
     /// the visible one, nor a friend's, nor one with a draft. Those in which the user has written are last.
     private var replaceableView: Int? {
         func isNeeded(_ index: Int) -> Bool {
-            guard index != current, case .peer(let peer)? = views[index].conversation else { return true }
-            return people[peer]?.isFriend == true || !views[index].editor.isEmpty
+            guard index != visibleIndex, case .peer(let peer)? = views[index].conversation else { return true }
+            return contacts[peer]?.isFriend == true || !views[index].editor.isEmpty
         }
-        func rank(_ index: Int) -> (Int, Int) { (views[index].hasLocalEntries ? 1 : 0, views[index].lastUse) }
+        func rank(_ index: Int) -> (Int, Int) { (views[index].hasLocalMessages ? 1 : 0, views[index].lastUse) }
         return views.indices.filter { !isNeeded($0) }.min { rank($0) < rank($1) }
     }
 
-    /// Loads the newest entries, once.
-    private mutating func load(_ index: Int) -> [Effect] {
+    /// Loads the newest messages, once.
+    private mutating func load(_ index: Int) -> [Reaction] {
         guard let conversation = views[index].conversation, !views[index].isLoading, !views[index].isComplete,
             !views[index].hasLoadedNewest
         else { return [] }
@@ -322,18 +330,20 @@ struct ChatScreen: Sendable {
     }
 
     /// Marks the lines of the visible conversation as read, unless the newest are below the visible rows.
-    private mutating func markVisibleRead() -> [Effect] {
-        guard let conversation = active.conversation, active.position == .end, active.hasUnseenEntries else { return [] }
-        active.markReceivedRead()
+    private mutating func markVisibleRead() -> [Reaction] {
+        guard let conversation = visibleView.conversation, visibleView.position == .end, visibleView.hasUnreadMessages else {
+            return []
+        }
+        visibleView.markReceivedRead()
         return [.ask(.markRead(conversation), .markRead)]
     }
 
-    /// Loads entries older than those of the visible view.
-    mutating func loadOlder() -> [Effect] {
-        guard let conversation = active.conversation, !active.isLoading, !active.isComplete, !active.isFull,
-            let oldest = active.oldestNumber
+    /// Loads messages older than those of the visible view.
+    mutating func loadOlder() -> [Reaction] {
+        guard let conversation = visibleView.conversation, !visibleView.isLoading, !visibleView.isComplete, !visibleView.isFull,
+            let oldest = visibleView.oldestNumber
         else { return [] }
-        active.isLoading = true
+        visibleView.isLoading = true
         return [
             .ask(.history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation, isOlder: true))
         ]
@@ -341,15 +351,15 @@ struct ChatScreen: Sendable {
 
     // MARK: The node
 
-    private mutating func handle(_ event: ControlEvent, at now: WallTime) -> [Effect] {
+    private mutating func handle(_ event: ControlEvent, at now: WallTime) -> [Reaction] {
         switch event {
-        case .entry(let entry, _): return insert(entry, at: now)
-        case .marked(let id, let conversation, let mark, let reason):
+        case .chatMessage(let message, _): return insert(message, at: now)
+        case .chatMessageChanged(let id, let conversation, let status, let reason):
             if let index = views.firstIndex(where: { $0.conversation == conversation }) {
-                _ = views[index].setMark(mark, of: id)
+                _ = views[index].setStatus(status, of: id)
                 views[index].reasons[id] = reason
             }
-        case .contacts(let all): setPeople(all)
+        case .contacts(let all): setContacts(all)
         case .transfer(let transfer):
             if let index = view(of: .peer(transfer.peer)) { views[index].update(transfer, at: now) }
         case .notice(let text): addNotice(TerminalText.sanitized(text), at: now)
@@ -358,20 +368,20 @@ struct ChatScreen: Sendable {
         return []
     }
 
-    private mutating func insert(_ entry: ChatMessage, at now: WallTime) -> [Effect] {
-        guard let index = view(of: entry.conversation), views[index].insert(entry) else { return [] }
+    private mutating func insert(_ message: ChatMessage, at now: WallTime) -> [Reaction] {
+        guard let index = view(of: message.conversation), views[index].insert(message) else { return [] }
         if views[index].position != .end { views[index].newBelowCount += 1 }
-        if entry.isOurs { return [] }
-        if index == current {
+        if message.isLocal { return [] }
+        if index == visibleIndex {
             if views[index].position == .end { return [] }
-        } else if entry.status < .read {
+        } else if message.status < .read {
             views[index].unreadCount += 1
         }
-        return entry.conversation == .publicRoom ? [] : notify(at: now)
+        return message.conversation == .publicRoom ? [] : notify(at: now)
     }
 
     /// The bell for a received line. Lines of the public room are not addressed to the user and do not ring it.
-    private mutating func notify(at now: WallTime) -> [Effect] {
+    private mutating func notify(at now: WallTime) -> [Reaction] {
         guard !settings.isQuiet else { return [] }
         if let lastNotification {
             let passed = Duration.milliseconds(now.milliseconds - lastNotification.milliseconds)
@@ -382,13 +392,13 @@ struct ChatScreen: Sendable {
         return [.bell]
     }
 
-    private mutating func setPeople(_ all: [Contact]) {
-        people = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+    private mutating func setContacts(_ all: [Contact]) {
+        contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
     }
 
     private mutating func handle(
         _ result: Result<ControlReply, ControlFailure>, for tag: RequestTag, at now: WallTime
-    ) -> [Effect] {
+    ) -> [Reaction] {
         switch result {
         case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
@@ -397,15 +407,15 @@ struct ChatScreen: Sendable {
         }
     }
 
-    private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Effect] {
+    private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Reaction] {
         switch (tag, reply) {
-        case (.people, .contacts(let all)): setPeople(all)
+        case (.contacts, .contacts(let all)): setContacts(all)
         case (.conversations, .conversations(let all)): return handle(all, at: now)
-        case (.history(let conversation, let isOlder), .entries(let entries)):
-            return insert(entries, of: conversation, isOlder: isOlder)
-        case (.find(let name), .contact(let person)):
-            if people[person.id] == nil { people[person.id] = person }
-            return resolve(name, as: person.id)
+        case (.history(let conversation, let isOlder), .chatMessages(let messages)):
+            return insert(messages, of: conversation, isOlder: isOlder)
+        case (.find(let name), .contact(let contact)):
+            if contacts[contact.id] == nil { contacts[contact.id] = contact }
+            return resolve(name, as: contact.id)
         default: break
         }
         return []
@@ -436,30 +446,30 @@ struct ChatScreen: Sendable {
             views[index].lookup = ConversationView.Lookup(name: name, isRunning: false)
             views[index].addNotice(reason, at: now)
             for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        case .people, .conversations, .markRead: addNotice(reason, at: now)
+        case .contacts, .conversations, .markRead: addNotice(reason, at: now)
         }
     }
 
     /// - Parameter summaries: the most recent first. Those beyond the limit of views have none until a line arrives.
-    private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Effect] {
+    private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
         for (age, summary) in summaries.enumerated() {
             let isKnown = views.contains { $0.conversation == summary.conversation }
             guard isKnown || views.count < Self.maximumViewCount, let index = view(of: summary.conversation) else { continue }
             if !isKnown { views[index].lastUse = -age }
             guard !views[index].contains(summary.last.id) else { continue }
-            views[index].unreadCount = index == current ? 0 : summary.unreadCount
+            views[index].unreadCount = index == visibleIndex ? 0 : summary.unreadCount
         }
-        guard settings.opening == .latest, current == nil, startView.editor.isEmpty,
+        guard settings.opening == .latest, visibleIndex == nil, startView.editor.isEmpty,
             let newest = summaries.first(where: { $0.conversation != .publicRoom })
         else { return [] }
-        return open(newest.conversation, at: now)
+        return show(newest.conversation, at: now)
     }
 
-    private mutating func insert(_ entries: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Effect] {
+    private mutating func insert(_ messages: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Reaction] {
         guard let index = views.firstIndex(where: { $0.conversation == conversation }) else { return [] }
         views[index].isLoading = false
-        if entries.count < Self.historyPageCount { views[index].isComplete = true }
-        for entry in entries.reversed() { views[index].insert(entry) }
+        if messages.count < Self.historyPageCount { views[index].isComplete = true }
+        for message in messages.reversed() { views[index].insert(message) }
         return []
     }
 }

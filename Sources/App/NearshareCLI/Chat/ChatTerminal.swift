@@ -108,7 +108,7 @@ final class ChatTerminal: Sendable {
             case .closed: sink.yield(.interrupted)
             }
         }
-        var effects =
+        var reactions =
             screen.handle(
                 .resized(terminal.size), at: now)
             + (screen.hasStarted ? screen.handle(.nodeReplaced, at: now) : screen.start(at: now))
@@ -117,14 +117,14 @@ final class ChatTerminal: Sendable {
             switch input {
             case .screen(let event):
                 if case .answered(let tag, _) = event, tag.isOrdered { pendingCount -= 1 }
-                effects += screen.handle(event, at: now)
+                reactions += screen.handle(event, at: now)
             case .pressed(let bytes):
                 let keys = bytes.isEmpty ? decoder.flush() : decoder.receive(bytes)
                 if keys.isEmpty { continue }
-                for key in keys { effects += screen.handle(.key(key), at: now) }
+                for key in keys { reactions += screen.handle(.key(key), at: now) }
             case .resized:
                 drawn = nil
-                effects += screen.handle(
+                reactions += screen.handle(
                     .resized(terminal.size), at: now)
             case .draw: isDrawPlanned = false
             case .end: break loop
@@ -134,15 +134,15 @@ final class ChatTerminal: Sendable {
             case .nodeEnded:
                 // A node in this process was asked to stop.
                 if client is NodeService {
-                    effects += screen.handle(.nodeEnded, at: now)
+                    reactions += screen.handle(.nodeEnded, at: now)
                 } else if ending == nil {
                     ending = .nodeEnded
                     scheduleEnd(&group)
                 }
             }
-            // Effects cause new inputs, never further effects, so the loop ends.
-            for effect in effects {
-                switch effect {
+            // Effects cause new inputs, never further reactions, so the loop ends.
+            for reaction in reactions {
+                switch reaction {
                 case .ask(let request, let tag):
                     if tag.isOrdered {
                         pendingCount += 1
@@ -172,7 +172,7 @@ final class ChatTerminal: Sendable {
                     scheduleEnd(&group)
                 }
             }
-            effects = []
+            reactions = []
             if ending != nil, pendingCount == 0 { break }
             let moment = SystemClock.monotonic()
             let rest = lastDrawn.map { Self.drawInterval - (moment - $0) } ?? .zero
@@ -251,18 +251,17 @@ final class ChatTerminal: Sendable {
             return handler
         }
         FullScreen.leave()
-        let conversation = Conversation.peer(peer)
         do {
             let path = try await SignalHandling.withoutInterrupt { try await recordNote(for: name) }
-            sink.yield(.screen(.recorded(conversation, path: path, reason: nil)))
+            sink.yield(.screen(.recorded(peer, path.map { .saved(path: $0) } ?? .discarded)))
         } catch {
-            sink.yield(.screen(.recorded(conversation, path: nil, reason: CommandFailure(error).message)))
+            sink.yield(.screen(.recorded(peer, .failed(reason: CommandFailure(error).message))))
         }
         FullScreen.enter(terminal)
         Console.fullScreenMessageHandler.withLock { $0 = handler }
     }
 
-    /// - Returns: the path of the note; nil when the user dropped it.
+    /// - Returns: the path of the note; nil when the user discarded it.
     private func recordNote(for name: String) async throws -> String? {
         let settings = NoteSettings(
             bitrate: NoteSettings.speechBitrate, speaker: try machine.name().claimed, recorded: now)
@@ -282,7 +281,7 @@ extension ChatScreen.RequestTag {
     fileprivate var isOrdered: Bool {
         switch self {
         case .say, .sendFile: true
-        case .people, .conversations, .history, .markRead, .find: false
+        case .contacts, .conversations, .history, .markRead, .find: false
         }
     }
 }

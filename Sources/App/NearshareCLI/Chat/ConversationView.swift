@@ -5,7 +5,7 @@ internal import NearshareTerminal
 /// One conversation of the screen: its items, scroll position and input line.
 struct ConversationView: Sendable {
     enum Content: Sendable, Hashable {
-        case entry(ChatMessage)
+        case message(ChatMessage)
         case transfer(TransferStatus)
         /// A message of this program; not stored.
         case notice(String)
@@ -49,13 +49,13 @@ struct ConversationView: Sendable {
     var lastUse = 0
     /// Number of new items below the visible rows.
     var newBelowCount = 0
-    /// The node has no older entries.
+    /// The node has no older messages.
     var isComplete = false
     var isLoading = false
-    /// The newest entries have been requested.
+    /// The newest messages have been requested.
     var hasLoadedNewest = false
-    /// Whether the user has written in the conversation, as far as its entries were loaded.
-    private(set) var hasLocalEntries = false
+    /// Whether the user has written in the conversation, as far as its messages were loaded.
+    private(set) var hasLocalMessages = false
     /// Reasons of failed lines, by id.
     var reasons: [String: String] = [:]
     private var lastSerial = 0
@@ -87,49 +87,49 @@ struct ConversationView: Sendable {
 
     var oldestNumber: Int? {
         for item in items {
-            if case .entry(let entry) = item.content, entry.number > 0 { return entry.number }
+            if case .message(let message) = item.content, message.number > 0 { return message.number }
         }
         return nil
     }
 
     var lastEntry: ChatMessage? {
         for item in items.reversed() {
-            if case .entry(let entry) = item.content { return entry }
+            if case .message(let message) = item.content { return message }
         }
         return nil
     }
 
-    var hasUnseenEntries: Bool {
+    var hasUnreadMessages: Bool {
         unreadCount > 0
             || items.contains {
-                if case .entry(let entry) = $0.content { !entry.isOurs && entry.status < .read } else { false }
+                if case .message(let message) = $0.content { !message.isLocal && message.status < .read } else { false }
             }
     }
 
-    /// Whether no older entries are loaded.
+    /// Whether no older messages are loaded.
     var isFull: Bool { items.count >= 2 * Self.maximumItemCount }
 
-    /// Discards requests to a node that has stopped: replies will not arrive, and new entries are unknown.
+    /// Discards requests to a node that has stopped: replies will not arrive, and new messages are unknown.
     mutating func discardPendingRequests() {
         (isLoading, hasLoadedNewest, isComplete) = (false, false, false)
     }
 
-    /// - Returns: false for a known entry.
+    /// - Returns: false for a known message.
     @discardableResult
-    mutating func insert(_ entry: ChatMessage) -> Bool {
-        guard index(of: entry.id) == nil else { return false }
-        if entry.isOurs { hasLocalEntries = true }
+    mutating func insert(_ message: ChatMessage) -> Bool {
+        guard index(of: message.id) == nil else { return false }
+        if message.isLocal { hasLocalMessages = true }
         var place = items.count
-        if entry.number > 0 {
+        if message.number > 0 {
             // Notices keep their place.
             for (index, item) in items.enumerated() {
-                if case .entry(let other) = item.content, other.number > entry.number {
+                if case .message(let other) = item.content, other.number > message.number {
                     place = index
                     break
                 }
             }
         }
-        items.insert(makeItem(.entry(entry), entry.when), at: place)
+        items.insert(makeItem(.message(message), message.when), at: place)
         dropOldest()
         return true
     }
@@ -152,20 +152,20 @@ struct ConversationView: Sendable {
 
     /// Raises the delivery state of a line.
     /// - Returns: false for an unknown line.
-    mutating func setMark(_ mark: MessageStatus, of id: String) -> Bool {
-        guard let index = index(of: id), case .entry(var entry) = items[index].content else { return false }
+    mutating func setStatus(_ status: MessageStatus, of id: String) -> Bool {
+        guard let index = index(of: id), case .message(var message) = items[index].content else { return false }
         // Events may overtake each other on two sockets, so the state only rises. A failed line may still have been delivered.
-        if mark > entry.status || (entry.status == .failed && mark >= .delivered) { entry.status = mark }
-        items[index].content = .entry(entry)
+        if status > message.status || (message.status == .failed && status >= .delivered) { message.status = status }
+        items[index].content = .message(message)
         return true
     }
 
     mutating func markReceivedRead() {
         unreadCount = 0
         for (index, item) in items.enumerated() {
-            guard case .entry(var entry) = item.content, !entry.isOurs else { continue }
-            entry.status = .read
-            items[index].content = .entry(entry)
+            guard case .message(var message) = item.content, !message.isLocal else { continue }
+            message.status = .read
+            items[index].content = .message(message)
         }
     }
 
@@ -173,7 +173,7 @@ struct ConversationView: Sendable {
 
     private func index(of id: String) -> Int? {
         items.lastIndex {
-            if case .entry(let entry) = $0.content { entry.id == id } else { false }
+            if case .message(let message) = $0.content { message.id == id } else { false }
         }
     }
 

@@ -23,7 +23,7 @@ struct DeliveryTracker: Sendable {
     /// The ids of ``unmatched``, the oldest first.
     private var unmatchedIDs: [String] = []
 
-    /// Limit on unmatched statuses; the oldest is dropped. Stored entries replace it later: see ``update(with:)``.
+    /// Limit on unmatched statuses; the oldest is dropped. Stored messages replace it later: see ``update(with:)``.
     static let maximumUnmatchedCount = 10_000
 
     init(_ conversation: Conversation, requiredStatus: MessageStatus) {
@@ -55,16 +55,16 @@ struct DeliveryTracker: Sendable {
 
     mutating func handle(_ event: ControlEvent) {
         switch event {
-        case .marked(let id, let changed, let status, let reason) where changed == conversation:
+        case .chatMessageChanged(let id, let changed, let status, let reason) where changed == conversation:
             record(status, of: id, reason: reason)
-        case .entry(let entry, _): update(with: entry)
+        case .chatMessage(let message, _): update(with: message)
         default: break
         }
     }
 
     /// Reads the status that the node has stored: an event may have been lost.
-    mutating func update(with entry: ChatMessage) {
-        if entry.isOurs, entry.conversation == conversation { record(entry.status, of: entry.id, reason: nil) }
+    mutating func update(with message: ChatMessage) {
+        if message.isLocal, message.conversation == conversation { record(message.status, of: message.id, reason: nil) }
     }
 
     private mutating func record(_ status: MessageStatus, of id: String, reason: String?) {

@@ -82,20 +82,20 @@ final class PipedConversation: Sendable {
             return progress.conversation == nil
         }
         if isFirst {
-            let person: Contact?
+            let contact: Contact?
             if let peer = parameters.peer {
-                person = try await client.find(peer, timeout: Self.findTimeout)
+                contact = try await client.find(peer, timeout: Self.findTimeout)
             } else {
-                person = nil
+                contact = nil
             }
             progress.withLock { progress in
-                progress.conversation = person.map { .peer($0.id) } ?? .publicRoom
-                if let person { progress.name = person.name.shown }
+                progress.conversation = contact.map { .peer($0.id) } ?? .publicRoom
+                if let contact { progress.name = contact.name.shown }
             }
         }
         let (conversation, name) = progress.withLock { ($0.conversation ?? .publicRoom, $0.name) }
         let report = ChatReport(
-            conversation: conversation, name: name, isJSON: parameters.isJSON, showsEntries: parameters.follows)
+            conversation: conversation, name: name, isJSON: parameters.isJSON, showsMessages: parameters.follows)
         if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
         if parameters.history > 0, isFirst { try await emitHistory(conversation, report, client) }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -128,7 +128,9 @@ final class PipedConversation: Sendable {
                 report.emit(event)
                 eventCount += 1
                 if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, client) }
-                if parameters.follows, case .entry(let entry, _) = event, entry.conversation == conversation, !entry.isOurs {
+                if parameters.follows, case .chatMessage(let message, _) = event, message.conversation == conversation,
+                    !message.isLocal
+                {
                     try await client.markRead(conversation)
                 }
             case .accepted(let id, let line):
@@ -169,7 +171,7 @@ final class PipedConversation: Sendable {
     private func refresh(_ tracker: inout DeliveryTracker, _ client: any NodeClient) async throws {
         guard !tracker.pending.isEmpty else { return }
         let limit = min(Self.maximumHistory, tracker.pending.count + 50)
-        for entry in try await client.history(of: tracker.conversation, limit: limit) { tracker.update(with: entry) }
+        for message in try await client.history(of: tracker.conversation, limit: limit) { tracker.update(with: message) }
     }
 
     private func isNear(_ conversation: Conversation, _ client: any NodeClient) async throws -> Bool {
@@ -241,15 +243,15 @@ final class PipedConversation: Sendable {
     ) async throws -> String? {
         let known = progress.withLock(\.acceptedIDs)
         return try await client.history(of: conversation, limit: 2)
-            .last { $0.isOurs && $0.text == text && !known.contains($0.id) }?.id
+            .last { $0.isLocal && $0.text == text && !known.contains($0.id) }?.id
     }
 
     private func emitHistory(
         _ conversation: Conversation, _ report: ChatReport, _ client: any NodeClient
     ) async throws {
-        let entries = try await client.history(of: conversation, limit: parameters.history)
-        for entry in entries { report.emit(.entry(entry)) }
-        if parameters.follows, entries.contains(where: { !$0.isOurs && $0.status < .read }) {
+        let messages = try await client.history(of: conversation, limit: parameters.history)
+        for message in messages { report.emit(.chatMessage(message)) }
+        if parameters.follows, messages.contains(where: { !$0.isLocal && $0.status < .read }) {
             try await client.markRead(conversation)
         }
     }

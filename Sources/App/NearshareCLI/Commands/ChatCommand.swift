@@ -96,7 +96,7 @@ struct ChatCommand: AsyncParsableCommand {
 
     private var settings: ChatScreen.Settings {
         ChatScreen.Settings(
-            opening: isPublic ? .publicRoom : peer.map { .person($0) } ?? .latest, isQuiet: quiet,
+            opening: isPublic ? .publicRoom : peer.map { .peer($0) } ?? .latest, isQuiet: quiet,
             hasColor: TerminalProperties.hasColor(STDOUT_FILENO), hasUTF8: TerminalProperties.usesUTF8, localTime: { .init($0) }
         )
     }

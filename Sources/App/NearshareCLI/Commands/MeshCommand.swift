@@ -180,6 +180,7 @@ struct MeshStopCommand: AsyncParsableCommand {
 
 /// Runs `body` with a client of the node that runs on this machine; none is started.
 private func withStandingNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
-    let isDone: Void? = try await withRunningNode(of: LocalMachine()) { try await body($0) }
-    if isDone == nil { throw CommandFailure(.failure, "no node is running on this machine; `nearshare mesh run` starts one") }
+    guard try await withRunningNode(of: LocalMachine(), { try await body($0) }) else {
+        throw CommandFailure(.failure, "no node is running on this machine; `nearshare mesh run` starts one")
+    }
 }

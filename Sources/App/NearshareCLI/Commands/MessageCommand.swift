@@ -75,12 +75,11 @@ struct MessageCommand: AsyncParsableCommand {
         if broadcast, let mode, mode != .broadcast {
             throw ValidationError("--broadcast is a mode; omit --mode \(mode.rawValue)")
         }
-        if peer == nil, effectiveMode != .broadcast {
-            throw ValidationError("no receiver: name one with --to, or send it to everyone with --broadcast")
-        }
         do throws(MessageRule) {
             // Checks everything that is known before the receiver is looked for. Safe: 8 bytes make a peer ID.
             _ = try MessageRoute(effectiveMode, to: peer.map { _ in PeerID(bytes: [UInt8](repeating: 0, count: 8))! })
+        } catch .receiverIsMissing {
+            throw ValidationError("no receiver: name one with --to, or send it to everyone with --broadcast")
         } catch {
             throw ValidationError(error.description)
         }

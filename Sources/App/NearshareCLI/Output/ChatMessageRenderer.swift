@@ -6,7 +6,7 @@ internal import NearshareTerminal
 enum ChatMessageRenderer {
     /// Whether a message is shown outside of a conversation.
     /// - Parameter isBundle: it is shown as a received bundle already.
-    static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isOurs && !isBundle }
+    static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isLocal && !isBundle }
 
     /// The message outside of a conversation. Any peer can claim any name, so a part of the id stands beside it (K2).
     static func lines(_ message: ChatMessage) -> [String] {

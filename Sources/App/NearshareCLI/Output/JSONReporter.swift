@@ -40,7 +40,7 @@ struct JSONReporter: Reporter {
         case .sent(let result): ("finished", fields(result))
         case .invited(let invitation, let freeSpace): ("invitation", fields(invitation, freeSpace: freeSpace))
         case .accepted(let id, let peer): ("accepted", ["transfer": .text(id.hex), "peer": .text(peer.hex)])
-        case .delivered(let item, _, let id): ("delivered", fields(item, id))
+        case .delivered(let item, let content, _, let id): ("delivered", fields(item, content, id))
         case .receiveEnded(let result): ("finished", fields(result))
         case .node(let event): fields(of: event)
         case .result, .notice, .warning: nil
@@ -50,11 +50,11 @@ struct JSONReporter: Reporter {
     private static func fields(of event: ControlEvent) -> (name: String, fields: [String: JSONValue])? {
         switch event {
         case .received(let message): ("message", ReceivedMessageRenderer.jsonMembers(message))
-        case .entry(let message, let isBundle):
+        case .chatMessage(let message, let isBundle):
             ChatMessageRenderer.isShown(message, isBundle: isBundle) ? ("line", ChatMessageRenderer.jsonMembers(message)) : nil
         case .messageChanged(let id, let state, let detail):
             ("message_changed", ["id": .text(id.hex), "state": .text(state.rawValue), "detail": JSONValue(detail)])
-        case .notice, .marked, .contacts, .transfer: nil
+        case .notice, .chatMessageChanged, .contacts, .transfer: nil
         }
     }
 
@@ -96,15 +96,18 @@ struct JSONReporter: Reporter {
         ]
     }
 
-    private static func fields(_ item: DeliveredItem, _ id: TransferID?) -> [String: JSONValue] {
+    private static func fields(_ item: DeliveredItem, _ content: DeliveredContent, _ id: TransferID?) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
             "path": .text(item.path), "name": .text(String(decoding: item.claimedName.bytes, as: UTF8.self)),
             "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .text(item.kind.word),
             "in_inbox": .flag(item.isInInbox), "warning": JSONValue(item.typeWarning),
         ]
         if let id { fields["transfer"] = .text(id.hex) }
-        if item.kind == .text { fields["text"] = JSONValue(TextFile.read(item.path)) }
-        if let note = VoiceNoteRenderer.note(in: item) { fields["voice"] = .object(note.json) }
+        switch content {
+        case .text(let text): fields["text"] = .text(text)
+        case .voiceNote(let note): fields["voice"] = .object(note.json)
+        case .notShown: if item.kind == .text { fields["text"] = .null }
+        }
         return fields
     }
 }

@@ -24,9 +24,7 @@ enum ReceivedMessageRenderer {
     }
 
     static func line(_ message: ReceivedMessage) -> String {
-        var author = message.sender?.hex ?? "unknown key \(message.signer.hex)"
-        // The sender of a public message is known by its signing key, and has no id here.
-        if let name = message.senderName { author = message.sender.map(name.shown(of:)) ?? name.shown }
+        var author = message.sender.map { message.senderName?.shown(of: $0) ?? $0.hex } ?? "unknown key \(message.signer.hex)"
         if message.isBroadcast { author += " to everyone" }
         let content =
             switch message.content {

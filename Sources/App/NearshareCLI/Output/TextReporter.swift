@@ -31,7 +31,7 @@ struct TextReporter: Reporter {
             case .cancelled(by: .local): notice("\(result.label): \(result.outcome.sentence("", canResume: result.canResume))")
             default: break
             }
-        case .delivered(let item, let sender, _): reportDelivered(item, from: sender)
+        case .delivered(let item, let content, let sender, _): reportDelivered(item, content, from: sender)
         case .receiveEnded(let result): if !result.isRepeated { reportEnd(result) }
         case .node(let event): reportNodeEvent(event)
         case .result(let line): writeResult(line)
@@ -53,9 +53,11 @@ struct TextReporter: Reporter {
             switch unknownPeers?.admit(from: author) {
             case .shown, nil: break
             case .shownAfter(let count):
-                notice("\(count) more \(count == 1 ? "line" : "lines") by unknown peers; `nearshare messages` lists them")
+                notice(
+                    "\(count) more \(count == 1 ? "line" : "lines") by unknown peers; `nearshare chat` and `nearshare messages` show them"
+                )
             case .firstHidden:
-                notice("unknown peers send more than is shown; `nearshare messages` lists all")
+                notice("unknown peers send more than is shown; `nearshare chat` and `nearshare messages` show all")
                 continue
             case .hidden: continue
             }
@@ -111,8 +113,8 @@ struct TextReporter: Reporter {
 
     // MARK: Receiving
 
-    private func reportDelivered(_ item: DeliveredItem, from sender: Peer?) {
-        if item.kind == .text, let text = TextFile.read(item.path) {
+    private func reportDelivered(_ item: DeliveredItem, _ content: DeliveredContent, from sender: Peer?) {
+        if case .text(let text) = content {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             for line in TextLayout.lines(of: text) { writeResult("\(name): \(TextLayout.escaped(line))") }
             return
@@ -122,7 +124,7 @@ struct TextReporter: Reporter {
         let type = item.detectedType.map { ", \($0)" } ?? ""
         let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
         writeResult("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
-        if let note = VoiceNoteRenderer.note(in: item) {
+        if case .voiceNote(let note) = content {
             let (columns, style) = layout
             for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) { writeResult(line) }
         }
@@ -149,11 +151,11 @@ struct TextReporter: Reporter {
     private func reportNodeEvent(_ event: ControlEvent) {
         switch event {
         case .received(let message): writeResult([ReceivedMessageRenderer.line(message)], from: message.sender)
-        case .entry(let message, let isBundle):
+        case .chatMessage(let message, let isBundle):
             guard ChatMessageRenderer.isShown(message, isBundle: isBundle) else { return }
             writeResult(ChatMessageRenderer.lines(message), from: message.author)
         case .notice(let line): notice(line)
-        case .messageChanged, .marked, .contacts, .transfer: break
+        case .messageChanged, .chatMessageChanged, .contacts, .transfer: break
         }
     }
 }

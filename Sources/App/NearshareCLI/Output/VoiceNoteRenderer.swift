@@ -4,12 +4,6 @@ internal import NearshareTerminal
 
 /// Renders a received voice note as text.
 enum VoiceNoteRenderer {
-    /// - Returns: nil when the item is not a voice note.
-    static func note(in item: DeliveredItem) -> VoiceNote? {
-        guard item.kind == .file, item.detectedType == VoiceNote.mediaType else { return nil }
-        return try? VoiceNote(path: item.path)
-    }
-
     /// - Parameters:
     ///   - sender: the authenticated sender; nil where it is not known any more.
     ///   - columns: width of the terminal.

@@ -116,11 +116,6 @@ package struct ContactSnapshot: Sendable {
     package func sender(of message: ReceivedBundle) -> PeerID? {
         message.sender ?? addressBook.signer(message.signer)?.id
     }
-
-    /// The name of ``sender(of:)``; nil when it is not known.
-    package func senderName(of message: ReceivedBundle) -> DisplayName? {
-        sender(of: message).flatMap(knownName)
-    }
 }
 
 extension ContactBook {

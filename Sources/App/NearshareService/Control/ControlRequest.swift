@@ -16,11 +16,11 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case isPending(BundleID)
     /// Received messages after a number. Reply: ``ControlReply/messages(_:)``.
     case messages(after: Int, limit: Int)
-    /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/entry(_:)`` follows.
+    /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/chatMessage(_:isBundle:)`` follows.
     case say(String, in: Conversation)
     /// Reply: ``ControlReply/conversations(_:)``.
     case conversations
-    /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/entries(_:)``.
+    /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/chatMessages(_:)``.
     case history(Conversation, before: Int?, limit: Int)
     /// Marks the lines of a conversation as seen by the user. Reply: ``ControlReply/done``.
     case markRead(Conversation)
@@ -53,7 +53,7 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case isPending(Bool)
     case messages([ReceivedMessage])
     case conversations([ConversationSummary])
-    case entries([ChatMessage])
+    case chatMessages([ChatMessage])
     case failed(ControlFailure)
 }
 
@@ -64,9 +64,9 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     case received(ReceivedMessage)
     /// A line was written by this user or a peer, and is stored in the conversation.
     /// - Parameter isBundle: it arrived as a bundle, or as several, each of which has its own ``received(_:)``.
-    case entry(ChatMessage, isBundle: Bool = false)
+    case chatMessage(ChatMessage, isBundle: Bool = false)
     /// The status of an own line has changed, or the line has failed for a reason.
-    case marked(id: String, conversation: Conversation, mark: MessageStatus, reason: String?)
+    case chatMessageChanged(id: String, conversation: Conversation, status: MessageStatus, reason: String?)
     /// All contacts, after one has appeared, changed or disappeared.
     case contacts([Contact])
     case transfer(TransferStatus)
@@ -141,7 +141,7 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
     /// Position in the order of arrival, from 1.
     package var number: Int
     package var id: BundleID
-    /// The peer whose key sealed it; nil for a message that was not sealed.
+    /// The peer whose key sealed the message, or signed it where it is public; nil when neither key's owner is certain.
     package var sender: PeerID?
     package var senderName: DisplayName?
     /// The address of the key that signed it.
@@ -169,9 +169,12 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
         self.hops = hops
     }
 
-    package init(_ stored: ReceivedBundle, senderName: DisplayName?) {
+    /// - Parameter contacts: know the owner of the key that signed a public message; nil where they cannot be read.
+    package init(_ stored: ReceivedBundle, contacts: ContactSnapshot?) {
+        let sender = contacts.map { $0.sender(of: stored) } ?? stored.sender
         self.init(
-            number: stored.number, id: stored.id, sender: stored.sender, senderName: senderName, signer: stored.signer,
+            number: stored.number, id: stored.id, sender: sender, senderName: sender.flatMap { contacts?.knownName(of: $0) },
+            signer: stored.signer,
             // Content that this version cannot decode is shown as content of a later version.
             content: (try? BundleContent(decoding: stored.content[...])) ?? .other(0, []),
             isBroadcast: stored.isForEveryone, created: stored.created, received: stored.received, hops: stored.hops)

@@ -58,10 +58,10 @@ extension NodeClient {
     package func history(
         of conversation: Conversation, before number: Int? = nil, limit: Int
     ) async throws(ControlFailure) -> [ChatMessage] {
-        guard case .entries(let entries) = try await submit(.history(conversation, before: number, limit: limit)) else {
+        guard case .chatMessages(let messages) = try await submit(.history(conversation, before: number, limit: limit)) else {
             throw .unexpectedReply
         }
-        return entries
+        return messages
     }
 
     package func markRead(_ conversation: Conversation) async throws(ControlFailure) {

@@ -36,10 +36,10 @@ private func withOneNodeClient(
     _ body: @escaping @Sendable (any NodeClient) async throws -> Void
 ) async throws -> Bool {
     do {
-        let isDone: Void? = try await withRunningNode(of: machine) { client in
+        let hasNode = try await withRunningNode(of: machine) { client in
             try await environment.interruption.run(onInterrupt: { client.close() }) { try await body(client) }
         }
-        if isDone != nil { return true }
+        if hasNode { return true }
     } catch let failure as ControlFailure where failure.kind == .gone && continues {
         return false
     }
@@ -63,6 +63,13 @@ package func withRunningNode<Result: Sendable>(
         defer { group.cancelAll() }
         return try await body(client)
     }
+}
+
+/// Runs `body`, which has no result, with a client of the node that runs on this machine, without starting one.
+/// - Returns: whether a node runs.
+package func withRunningNode(of machine: LocalMachine, _ body: (ControlClient) async throws -> Void) async throws -> Bool {
+    let done: Void? = try await withRunningNode(of: machine, body)
+    return done != nil
 }
 
 /// Runs a node until `body` returns: it receives files, relays and stores messages, and serves other commands.

@@ -43,7 +43,7 @@ package final class NodeService: NodeClient {
 
     /// Timeout of the first message to a peer: a peer appears shortly before messages can be sent to it.
     private static let linkTimeout = Duration.seconds(3)
-    /// Limit on the entries of one reply.
+    /// Limit on the messages of one reply.
     private static let maximumEntryCount = 1_000
     private static let answerTimeout = Duration.seconds(60)
     private static let timeouts = Duration.milliseconds(100)...Duration.seconds(600)
@@ -100,10 +100,11 @@ package final class NodeService: NodeClient {
         case .changed(let id, .delivered): publish(.messageChanged(id, .delivered, detail: nil))
         case .changed(let id, .failed(let reason)): publish(.messageChanged(id, .failed, detail: reason))
         case .arrived(let message):
-            publish(.received(ReceivedMessage(message, senderName: try? contacts.snapshot().senderName(of: message))))
-        case .entry(let entry, let isBundle): publish(.entry(entry, isBundle: isBundle))
-        case .marked(let entry, let reason):
-            publish(.marked(id: entry.id, conversation: entry.conversation, mark: entry.status, reason: reason))
+            publish(.received(ReceivedMessage(message, contacts: try? contacts.snapshot())))
+        case .chatMessage(let message, let isBundle): publish(.chatMessage(message, isBundle: isBundle))
+        case .chatMessageChanged(let message, let reason):
+            publish(
+                .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
         case .peerChanged(let id):
             do {
                 try contacts.recordMeeting(with: id)
@@ -135,11 +136,11 @@ package final class NodeService: NodeClient {
             let messages = try await messenger.arrivals(after: number, limit: Self.entryCount(limit))
             // The messages can be read without the names as well.
             let snapshot = try? contacts.snapshot()
-            return .messages(messages.map { ReceivedMessage($0, senderName: snapshot?.senderName(of: $0)) })
+            return .messages(messages.map { ReceivedMessage($0, contacts: snapshot) })
         case .say(let text, let conversation): return .lineAccepted(id: try await messenger.say(text, in: conversation).id)
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
-            return .entries(
+            return .chatMessages(
                 try await messenger.history(of: conversation, before: number, limit: Self.entryCount(limit)))
         case .markRead(let conversation):
             try await messenger.markRead(conversation)

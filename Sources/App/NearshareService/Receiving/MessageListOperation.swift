@@ -6,7 +6,7 @@ package struct MessageListOperation: Sendable {
     private let reporter: any Reporter
     /// The number of the last reported message. Kept while one node follows another.
     private let last: Monitor<Int>
-    private let first: Int
+    private let startNumber: Int
 
     /// Number of events after which the stored messages are read. A reader that falls behind loses the oldest of the events that
     /// wait for it (``Broadcast``), so at least one reading follows each loss.
@@ -17,25 +17,21 @@ package struct MessageListOperation: Sendable {
         self.machine = machine
         self.reporter = reporter
         last = Monitor(number)
-        first = number
+        startNumber = number
     }
 
     /// Whether no message was reported.
-    package var isEmpty: Bool { last.withLock { $0 } == first }
+    package var isEmpty: Bool { last.withLock { $0 } == startNumber }
 
     /// Reports the stored messages, from the node that runs or else from the store. No node is started for it.
     package func list() async throws {
-        let hasNode = try await withRunningNode(of: machine) { client in
-            try await reportStored(at: client)
-            return true
-        }
-        guard hasNode == nil else { return }
+        if try await withRunningNode(of: machine, { try await reportStored(at: $0) }) { return }
         let store = try NodeStores(directory: machine.state.path).conversations
         let contacts = try ContactDirectory(machine).snapshot()
         while true {
             let messages = try store.arrivals(after: last.withLock { $0 }, limit: 1_000)
             guard !messages.isEmpty else { return }
-            for message in messages { report(ReceivedMessage(message, senderName: contacts.senderName(of: message))) }
+            for message in messages { report(ReceivedMessage(message, contacts: contacts)) }
         }
     }
 

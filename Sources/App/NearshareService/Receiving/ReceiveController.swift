@@ -193,7 +193,7 @@ package final class ReceiveController: Sendable {
         for item in result.delivered {
             // Recorded first, so that a voice note can be reported with its id.
             record(item, from: peer)
-            reporter.report(.delivered(item, from: peer, transfer.id))
+            reporter.report(.delivered(item, DeliveredContent(of: item), from: peer, transfer.id))
         }
         if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
         reportEnd(of: invitation, result.outcome, detail: result.detail, transfer: transfer.id)

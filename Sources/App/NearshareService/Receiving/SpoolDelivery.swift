@@ -48,7 +48,7 @@ final class SpoolDelivery: Sendable {
                     reporter.report(.warning("\(error)"))
                 }
             }
-            reporter.report(.delivered(item, from: nil, nil))
+            reporter.report(.delivered(item, DeliveredContent(of: item), from: nil, nil))
         }
     }
 

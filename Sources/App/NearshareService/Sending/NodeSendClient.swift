@@ -76,8 +76,8 @@ struct NodeSendClient: Sendable {
         let id = try await client.say(text, in: .peer(contact.id))
         let failure = try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
             group.addTask {
-                for await case .marked(id, _, let mark, let reason) in events where mark >= .delivered {
-                    guard mark == .failed else { return nil }
+                for await case .chatMessageChanged(id, _, let status, let reason) in events where status >= .delivered {
+                    guard status == .failed else { return nil }
                     return CommandFailure(.failure, "could not be sent: \(reason ?? "unknown reason")")
                 }
                 return Self.notDelivered(to: contact)

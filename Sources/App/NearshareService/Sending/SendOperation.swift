@@ -296,7 +296,7 @@ package final class SendOperation: Sendable {
     // MARK: Through the node
 
     private func sendThroughNode(to contact: Contact, _ progress: inout NodeProgress) async throws {
-        let isDone: Void? = try await withRunningNode(of: machine) { client in
+        let hasNode = try await withRunningNode(of: machine) { client in
             let sender = NodeSendClient(client: client, reporter: reporter, running: running, timeout: timeout)
             switch source.content {
             case .files(let paths):
@@ -312,7 +312,7 @@ package final class SendOperation: Sendable {
                 )
             }
         }
-        if isDone == nil { throw NodeSendClient.NodeEnded() }
+        guard hasNode else { throw NodeSendClient.NodeEnded() }
     }
 
     // MARK: Reports

@@ -89,8 +89,8 @@ extension Messenger {
 
     /// Queues all waiting lines for a peer, in their order, and starts to send them.
     func sendPlainly(to peer: PeerID) throws(StorageError) {
-        for line in try store.pendingMessages() where line.entry.conversation == .peer(peer) && claim(line.entry.id) {
-            blueChat.enqueue(line.entry, to: peer)
+        for line in try store.pendingMessages() where line.message.conversation == .peer(peer) && claim(line.message.id) {
+            blueChat.enqueue(line.message, to: peer)
         }
         guard blueChat.beginSending(to: peer) else { return }
         mesh.start { [self] in
@@ -111,24 +111,24 @@ extension Messenger {
             } catch {
                 node.log.debug("a line is kept for later: \(error)")
                 let (ids, isLinkedAnew) = blueChat.giveUp(on: peer, link: next.link)
-                for id in [next.entry.id] + ids { release(id) }
+                for id in [next.message.id] + ids { release(id) }
                 if isLinkedAnew { attempt { () throws(StorageError) in try sendPlainly(to: peer) } }
                 return
             }
-            release(next.entry.id)
+            release(next.message.id)
         }
     }
 
     private func send(_ next: BlueChatPeople.Sending) throws(LinkError) {
         // It may have been sent between its selection and its claim.
-        let entry = (try? store.entry(next.entry.id)) ?? next.entry
-        guard entry.status < .delivered else { return }
-        let texts = MeshDriver.split(entry.text, limit: BlueChatPeople.maximumTextByteCount)
+        let message = (try? store.message(next.message.id)) ?? next.message
+        guard message.status < .delivered else { return }
+        let texts = MeshDriver.split(message.text, limit: BlueChatPeople.maximumTextByteCount)
         for (index, text) in texts.enumerated().dropFirst(next.sentCount) {
             try next.radio.send(text, to: next.address)
-            blueChat.noteSent(index + 1, of: entry.id, to: next.peer)
+            blueChat.noteSent(index + 1, of: message.id, to: next.peer)
         }
-        attempt { () throws(StorageError) in try updateMark(of: entry, to: .delivered) }
+        attempt { () throws(StorageError) in try updateStatus(of: message, to: .delivered) }
     }
 }
 
@@ -137,7 +137,7 @@ extension Messenger {
 final class BlueChatPeople: Sendable {
     /// A line and the connection over which it is sent.
     struct Sending {
-        let entry: ChatMessage
+        let message: ChatMessage
         let peer: PeerID
         /// Number of its texts that are confirmed already.
         let sentCount: Int
@@ -263,8 +263,8 @@ final class BlueChatPeople: Sendable {
 
     // MARK: Sending
 
-    func enqueue(_ entry: ChatMessage, to id: PeerID) {
-        state.withLock { $0.people[id]?.outgoing.append(entry) }
+    func enqueue(_ message: ChatMessage, to id: PeerID) {
+        state.withLock { $0.people[id]?.outgoing.append(message) }
     }
 
     /// - Returns: whether the caller has to send now: lines are queued, and no thread sends them.
@@ -283,18 +283,18 @@ final class BlueChatPeople: Sendable {
                 state.people[id]?.isSending = false
                 return nil
             }
-            let entry = person.outgoing.removeFirst()
+            let message = person.outgoing.removeFirst()
             state.people[id] = person
-            let sentCount = person.sent.map { $0.id == entry.id ? $0.count : 0 } ?? 0
+            let sentCount = person.sent.map { $0.id == message.id ? $0.count : 0 } ?? 0
             return Sending(
-                entry: entry, peer: id, sentCount: sentCount, radio: person.radio, address: person.address,
+                message: message, peer: id, sentCount: sentCount, radio: person.radio, address: person.address,
                 link: person.link)
         }
     }
 
     /// Records how many texts of a line are confirmed: they are not sent again when the connection ends before the last.
-    func noteSent(_ count: Int, of entry: String, to id: PeerID) {
-        state.withLock { $0.people[id]?.sent = (entry, count) }
+    func noteSent(_ count: Int, of message: String, to id: PeerID) {
+        state.withLock { $0.people[id]?.sent = (message, count) }
     }
 
     /// Abandons the queue after a failure.

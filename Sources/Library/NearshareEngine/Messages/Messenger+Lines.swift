@@ -31,12 +31,12 @@ extension Messenger {
     }
 
     /// Seals a line for its receiver, or selects another transport. A line that becomes texts is claimed.
-    func plan(for entry: ChatMessage) -> SendPlan {
-        guard case .peer(let peer) = entry.conversation else { return .publicRoom }
+    func plan(for message: ChatMessage) -> SendPlan {
+        guard case .peer(let peer) = message.conversation else { return .publicRoom }
         if let contact = contact(peer) {
             do throws(MessageRule) {
                 return .bundles(
-                    try ChatContent.cut(entry.text, id: entry.id).map { (content) throws(MessageRule) in
+                    try ChatContent.cut(message.text, id: message.id).map { (content) throws(MessageRule) in
                         try prepare(
                             MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true),
                             to: contact)
@@ -46,34 +46,34 @@ extension Messenger {
             }
         }
         if mesh.read({ $0.peer(peer) }) != nil {
-            guard claim(entry.id) else { return .wait }
-            let texts = MeshDriver.split(entry.text, limit: MeshPrivateMessage.maximumTextByteCount)
+            guard claim(message.id) else { return .wait }
+            let texts = MeshDriver.split(message.text, limit: MeshPrivateMessage.maximumTextByteCount)
             return .texts(
-                texts.enumerated().map { ($0.offset == 0 ? entry.id : "\(entry.id)-\($0.offset)", $0.element) }, to: peer)
+                texts.enumerated().map { ($0.offset == 0 ? message.id : "\(message.id)-\($0.offset)", $0.element) }, to: peer)
         }
         return blueChat.isNear(peer) ? .blueChat(peer) : .wait
     }
 
     /// Sends a line, after it is stored with the parts of its plan.
-    func carryOut(_ plan: SendPlan, for entry: ChatMessage) throws(StorageError) {
+    func carryOut(_ plan: SendPlan, for message: ChatMessage) throws(StorageError) {
         switch plan {
         case .bundles(let prepared): for bundle in prepared { messages.submit(bundle) }
-        case .texts(let texts, let peer): send(texts, of: entry, to: peer)
-        case .publicRoom: try sendToPublicRoom(entry)
+        case .texts(let texts, let peer): send(texts, of: message, to: peer)
+        case .publicRoom: try sendToPublicRoom(message)
         case .blueChat(let peer): try sendPlainly(to: peer)
-        case .rejected(let rule): try updateMark(of: entry, to: .failed, reason: rule.description)
+        case .rejected(let rule): try updateStatus(of: message, to: .failed, reason: rule.description)
         case .wait: break
         }
     }
 
     /// Sends a stored line that waits.
-    private func dispatch(_ entry: ChatMessage) throws(StorageError) {
-        let plan = plan(for: entry)
-        if !plan.parts.isEmpty { try store.recordParts(plan.parts, of: entry.id, in: entry.conversation) }
-        try carryOut(plan, for: entry)
+    private func dispatch(_ message: ChatMessage) throws(StorageError) {
+        let plan = plan(for: message)
+        if !plan.parts.isEmpty { try store.recordParts(plan.parts, of: message.id, in: message.conversation) }
+        try carryOut(plan, for: message)
     }
 
-    private func send(_ texts: [(id: String, text: String)], of entry: ChatMessage, to peer: PeerID) {
+    private func send(_ texts: [(id: String, text: String)], of message: ChatMessage, to peer: PeerID) {
         do throws(MeshSendError) {
             for (id, text) in texts {
                 try mesh.update { (router, now) throws(MeshSendError) in
@@ -83,31 +83,33 @@ extension Messenger {
         } catch {
             // The queue of the peer is full, or it has just left: the line is sent when it is in range again.
             node.log.debug("a line is kept for later: \(error)")
-            release(entry.id)
+            release(message.id)
         }
     }
 
-    private func sendToPublicRoom(_ entry: ChatMessage) throws(StorageError) {
+    private func sendToPublicRoom(_ message: ChatMessage) throws(StorageError) {
         // The public room has no acknowledgements: a line without a neighbour would be lost.
         guard mesh.read({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
         var reason: String?
         do throws(MeshSendError) {
-            try mesh.update { (router, now) throws(MeshSendError) in try router.sendPublicMessage(entry.text, now: now) }
+            try mesh.update { (router, now) throws(MeshSendError) in try router.sendPublicMessage(message.text, now: now) }
         } catch {
             reason = error.description
         }
-        try updateMark(of: entry, to: reason == nil ? .sent : .failed, reason: reason)
+        try updateStatus(of: message, to: reason == nil ? .sent : .failed, reason: reason)
     }
 
-    func updateMark(of entry: ChatMessage, to mark: MessageStatus, reason: String? = nil) throws(StorageError) {
-        guard try store.updateStatus(of: entry.id, in: entry.conversation, to: mark) else { return }
-        var entry = entry
-        entry.status = mark
-        listeners.publish(.marked(entry, reason: reason))
+    func updateStatus(of message: ChatMessage, to status: MessageStatus, reason: String? = nil) throws(StorageError) {
+        guard try store.updateStatus(of: message.id, in: message.conversation, to: status) else { return }
+        var message = message
+        message.status = status
+        listeners.publish(.chatMessageChanged(message, reason: reason))
     }
 
-    private func advance(_ part: String, to mark: MessageStatus, _ reason: String? = nil) throws(StorageError) {
-        if let entry = try store.updatePart(part, to: mark) { listeners.publish(.marked(entry, reason: reason)) }
+    private func advance(_ part: String, to status: MessageStatus, _ reason: String? = nil) throws(StorageError) {
+        if let message = try store.updatePart(part, to: status) {
+            listeners.publish(.chatMessageChanged(message, reason: reason))
+        }
     }
 
     /// Notifies a peer that its lines were read.
@@ -120,7 +122,7 @@ extension Messenger {
         }
         for start in stride(from: 0, to: ids.count, by: ChatContent.readCount) {
             let content = ChatContent.read(Array(ids[start..<min(start + ChatContent.readCount, ids.count)]))
-            // A read mark is of no use after half an hour.
+            // A read status is of no use after half an hour.
             let prepared = try? messages.prepare(
                 MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: contact,
                 profile: .shortReach)
@@ -132,10 +134,10 @@ extension Messenger {
     func resume(_ lines: [PendingMessage]) throws(StorageError) {
         for line in lines {
             // The public room has no acknowledgements: it was sent once.
-            if line.entry.conversation == .publicRoom, line.entry.status >= .sent { continue }
+            if line.message.conversation == .publicRoom, line.message.status >= .sent { continue }
             let carried = line.parts.filter(\.isBundle)
             let isStored = carried.contains { BundleID(hex: $0.id).map(messages.isStored) ?? false }
-            if !isStored { try dispatch(line.entry) }
+            if !isStored { try dispatch(line.message) }
         }
     }
 
@@ -144,9 +146,9 @@ extension Messenger {
         guard mesh.read({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
         try dispatching.withLock { _ throws(StorageError) in
             for line in try store.pendingMessages() {
-                switch line.entry.conversation {
-                case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatch(line.entry)
-                case .publicRoom where line.entry.status < .sent: try dispatch(line.entry)
+                switch line.message.conversation {
+                case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatch(line.message)
+                case .publicRoom where line.message.status < .sent: try dispatch(line.message)
                 default: break
                 }
             }
@@ -258,17 +260,17 @@ extension Messenger {
 
     /// - Returns: false for a duplicate.
     @discardableResult
-    func keep(_ entry: ChatMessage, isBundle: Bool = false) throws(StorageError) -> Bool {
-        guard let number = try store.insert(entry) else { return false }
-        var entry = entry
-        entry.number = number
-        listeners.publish(.entry(entry, isBundle: isBundle))
+    func keep(_ message: ChatMessage, isBundle: Bool = false) throws(StorageError) -> Bool {
+        guard let number = try store.insert(message) else { return false }
+        var message = message
+        message.number = number
+        listeners.publish(.chatMessage(message, isBundle: isBundle))
         return true
     }
 
     /// Only in the conversation with this peer: no peer marks lines for others.
     private func markRead(_ id: String, by peer: PeerID) throws(StorageError) {
-        guard let entry = try store.entry(id), entry.conversation == .peer(peer) else { return }
-        try updateMark(of: entry, to: .read)
+        guard let message = try store.message(id), message.conversation == .peer(peer) else { return }
+        try updateStatus(of: message, to: .read)
     }
 }

@@ -205,15 +205,15 @@ package final class Messenger: Sendable {
             throw .tooLong(limit: ChatMessage.maximumTextByteCount)
         }
         return try await stored { () throws(StorageError) in
-            var entry = ChatMessage(
+            var message = ChatMessage(
                 id: Hex.encode(self.node.random(16)), conversation: conversation, author: nil, authorName: self.node.name,
                 text: text, when: self.node.wallClock(), status: .waiting)
             return try self.dispatching.withLock { _ throws(StorageError) in
-                let plan = self.plan(for: entry)
-                entry.number = try self.store.insert(entry, parts: plan.parts) ?? 0
-                self.listeners.publish(.entry(entry))
-                try self.carryOut(plan, for: entry)
-                return entry
+                let plan = self.plan(for: message)
+                message.number = try self.store.insert(message, parts: plan.parts) ?? 0
+                self.listeners.publish(.chatMessage(message))
+                try self.carryOut(plan, for: message)
+                return message
             }
         }
     }
@@ -236,7 +236,7 @@ package final class Messenger: Sendable {
         of conversation: Conversation, before number: Int? = nil, limit: Int = 100
     ) async throws(MessengerError) -> [ChatMessage] {
         try await stored { () throws(StorageError) in
-            try self.store.entries(of: conversation, before: number, limit: limit)
+            try self.store.messages(of: conversation, before: number, limit: limit)
         }
     }
 

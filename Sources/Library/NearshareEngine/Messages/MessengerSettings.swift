@@ -95,9 +95,9 @@ package enum MessengerEvent: Sendable, Hashable {
     case arrived(ReceivedBundle)
     /// A line was stored: this node's own, or a received one.
     /// - Parameter isBundle: it arrived as a bundle, or as several, each of which has its own ``arrived(_:)``.
-    case entry(ChatMessage, isBundle: Bool = false)
-    /// The mark of an own line changed; the reason of a failure, for display.
-    case marked(ChatMessage, reason: String?)
+    case chatMessage(ChatMessage, isBundle: Bool = false)
+    /// The status of an own line changed; the reason of a failure, for display.
+    case chatMessageChanged(ChatMessage, reason: String?)
     /// A peer appeared, changed, was authenticated, or disappeared.
     case peerChanged(PeerID)
 }

@@ -57,5 +57,5 @@ package struct ChatMessage: Sendable, Hashable, Codable {
     }
 
     /// Whether this node is the author.
-    package var isOurs: Bool { author == nil }
+    package var isLocal: Bool { author == nil }
 }

@@ -29,12 +29,12 @@ package struct OutgoingPart: Sendable, Hashable {
 
 /// A message of this node that is not delivered yet, with its transmissions.
 package struct PendingMessage: Sendable, Hashable {
-    package var entry: ChatMessage
+    package var message: ChatMessage
     /// Empty while no transmission has begun.
     package var parts: [OutgoingPart]
 
-    package init(entry: ChatMessage, parts: [OutgoingPart]) {
-        self.entry = entry
+    package init(message: ChatMessage, parts: [OutgoingPart]) {
+        self.message = message
         self.parts = parts
     }
 }
@@ -103,18 +103,18 @@ package struct ReceivedBundle: Sendable, Hashable {
 package protocol ConversationStore: Sendable {
     /// Stores a message together with its transmissions.
     /// - Returns: its number; nil when the conversation already contains its id.
-    func insert(_ entry: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int?
+    func insert(_ message: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int?
 
     /// Raises the status of a message; ``MessageStatus/failed`` only replaces a status below ``MessageStatus/delivered``.
     /// - Returns: whether the status has changed.
     func updateStatus(of id: String, in conversation: Conversation, to status: MessageStatus) throws(StorageError) -> Bool
 
     /// A message of this node by its id, in any conversation.
-    func entry(_ id: String) throws(StorageError) -> ChatMessage?
+    func message(_ id: String) throws(StorageError) -> ChatMessage?
 
     /// The newest messages of a conversation in their order.
     /// - Parameter number: only messages before this one; nil for the newest of all.
-    func entries(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage]
+    func messages(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage]
 
     /// All conversations that have messages, the one with the newest message first.
     func conversations() throws(StorageError) -> [ConversationSummary]
@@ -150,5 +150,5 @@ package protocol ConversationStore: Sendable {
 
 extension ConversationStore {
     /// Stores a message without transmissions.
-    package func insert(_ entry: ChatMessage) throws(StorageError) -> Int? { try insert(entry, parts: []) }
+    package func insert(_ message: ChatMessage) throws(StorageError) -> Int? { try insert(message, parts: []) }
 }

@@ -59,7 +59,7 @@ package struct Configuration: Sendable, Hashable {
     package static func read(path: String, home: String? = nil) throws(StorageError) -> Configuration {
         let bytes: [UInt8]
         do throws(StorageError) {
-            bytes = try FileDescriptor.openForReading(path: path).readAll(limit: maximumByteCount)
+            bytes = try FileDescriptor.openForReading(path: path).read(upTo: maximumByteCount)
         } catch {
             if error.code == .notFound { return Configuration() }
             throw error

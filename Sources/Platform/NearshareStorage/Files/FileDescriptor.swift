@@ -103,8 +103,8 @@ final class FileDescriptor: Sendable {
         try bytes.withUnsafeBufferPointer { (raw) throws(StorageError) in try write(UnsafeRawBufferPointer(raw)) }
     }
 
-    /// Reads up to `limit` bytes from the present position.
-    func readAll(limit: Int) throws(StorageError) -> [UInt8] {
+    /// Reads from the present position to the end of the file, or `limit` bytes.
+    func read(upTo limit: Int) throws(StorageError) -> [UInt8] {
         var bytes: [UInt8] = []
         var chunkSize = 4096
         while bytes.count < limit {

@@ -61,7 +61,7 @@ struct CompletedNames {
         var levels: [Set<String>] = []
         var unparsed: [UInt8] = []
         while true {
-            let block = try file.readAll(limit: Self.flushByteCount)
+            let block = try file.read(upTo: Self.flushByteCount)
             if block.isEmpty { break }
             unparsed += block
             var rest = unparsed[...]

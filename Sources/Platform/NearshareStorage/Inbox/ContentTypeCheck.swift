@@ -58,7 +58,7 @@ enum ContentTypeCheck {
     /// From the system's mime.types; without one, the most common extensions.
     private static let familiesByExtension: [String: Family] = {
         guard let file = try? FileDescriptor.openForReading(path: "/etc/mime.types"),
-            let bytes = try? file.readAll(limit: 1 << 20)
+            let bytes = try? file.read(upTo: 1 << 20)
         else { return harmlessLooking }
         return families(inTable: String(decoding: bytes, as: UTF8.self)).merging(harmlessLooking) { _, ours in ours }
     }()

@@ -104,7 +104,7 @@ final class StagedTransfer: Sendable {
 
     var finishedTransfer: FinishedTransfer? {
         guard let file = try? directory.openForReading(Self.finishedName),
-            let bytes = try? file.readAll(limit: FinishedTransfer.maximumByteCount)
+            let bytes = try? file.read(upTo: FinishedTransfer.maximumByteCount)
         else { return nil }
         return FinishedTransfer(decoding: bytes)
     }

@@ -55,7 +55,7 @@ struct TransferCheckpoint: Codable, Sendable {
     }
 
     private static func read(_ name: String, in directory: FileDescriptor) -> TransferCheckpoint? {
-        guard let file = try? directory.openForReading(name), let bytes = try? file.readAll(limit: maximumByteCount),
+        guard let file = try? directory.openForReading(name), let bytes = try? file.read(upTo: maximumByteCount),
             let journal = try? JSONDecoder().decode(TransferCheckpoint.self, from: Data(bytes)), journal.isSound
         else { return nil }
         return journal
@@ -84,7 +84,7 @@ struct TransferCheckpoint: Codable, Sendable {
     /// The kernel's boot id; the same in all containers of one machine.
     static let currentBootID: String = {
         guard let file = try? FileDescriptor.openForReading(path: "/proc/sys/kernel/random/boot_id"),
-            let bytes = try? file.readAll(limit: 64)
+            let bytes = try? file.read(upTo: 64)
         else { return "unknown" }
         return String(decoding: bytes.filter { $0 > 0x20 }, as: UTF8.self)
     }()

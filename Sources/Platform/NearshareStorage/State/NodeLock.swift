@@ -38,7 +38,7 @@ extension StateDirectory {
             flock(file.rawValue, LOCK_UN)
             return nil
         }
-        let text = String(decoding: try file.readAll(limit: 32), as: UTF8.self)
+        let text = String(decoding: try file.read(upTo: 32), as: UTF8.self)
         return Int32(text.prefix { $0.isNumber }) ?? 0
     }
 }

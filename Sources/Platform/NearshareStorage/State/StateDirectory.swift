@@ -74,7 +74,7 @@ package final class StateDirectory: Sendable {
                 "\(shown(path))/\(Self.keyFileName) can be read by others, so the key may be known; "
                     + "chmod 600 it if you are sure that it is not, otherwise remove it")
         }
-        return try file.readAll(limit: 4096)
+        return try file.read(upTo: 4096)
     }
 
     private static func decode(_ bytes: [UInt8], path: String) throws(StorageError) -> LocalIdentity {
@@ -183,7 +183,7 @@ package final class StateDirectory: Sendable {
     func decode<Value: Decodable>(
         _ type: Value.Type, from file: FileDescriptor, called name: String
     ) throws(StorageError) -> Value {
-        let bytes = try file.readAll(limit: Self.maximumFileByteCount)
+        let bytes = try file.read(upTo: Self.maximumFileByteCount)
         do {
             return try JSONDecoder().decode(type, from: Data(bytes))
         } catch {
@@ -226,7 +226,7 @@ package final class StateDirectory: Sendable {
     }
 
     func readFile(_ name: String) throws(StorageError) -> [UInt8]? {
-        try openFile(name)?.readAll(limit: Self.maximumFileByteCount)
+        try openFile(name)?.read(upTo: Self.maximumFileByteCount)
     }
 
     /// Appends a line. A file of more than twice `limit` bytes is reduced to the lines that `select` keeps.

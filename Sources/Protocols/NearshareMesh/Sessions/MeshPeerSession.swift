@@ -170,9 +170,9 @@ enum MeshPeerSession: Sendable {
 
     // MARK: Time
 
-    /// Ends a handshake whose answer is overdue, and a session without messages for `lifetime`.
-    mutating func expire(lifetime: Duration, now: MonotonicInstant) {
-        endSession(ifSilentFor: lifetime, now: now)
+    /// Ends a handshake whose answer is overdue, and a session without messages for `idleTimeout`.
+    mutating func expire(idleTimeout: Duration, now: MonotonicInstant) {
+        endSession(ifSilentFor: idleTimeout, now: now)
         guard let initiation, initiation.deadline <= now else { return }
         switch consume self {
         case .idle, .initiating: self = .idle
@@ -180,8 +180,8 @@ enum MeshPeerSession: Sendable {
         }
     }
 
-    mutating func endSession(ifSilentFor lifetime: Duration, now: MonotonicInstant) {
-        guard let renewed = transport?.renewed, now - renewed >= lifetime else { return }
+    mutating func endSession(ifSilentFor idleTimeout: Duration, now: MonotonicInstant) {
+        guard let renewed = transport?.renewed, now - renewed >= idleTimeout else { return }
         switch consume self {
         case .idle, .established: self = .idle
         case .initiating(let initiation), .renewing(_, let initiation): self = .initiating(initiation)

@@ -18,15 +18,15 @@ struct SecureChannel: Sendable {
     private let identity: LocalIdentity
     private let peerID: PeerID
     /// A session in which nothing authentic is received for this time ends.
-    private let lifetime: Duration
+    private let idleTimeout: Duration
     private var session = MeshPeerSession.idle
     private var responses = HandshakeResponses()
     private var budget = HandshakeBudget()
 
-    init(identity: LocalIdentity, peerID: PeerID, lifetime: Duration) {
+    init(identity: LocalIdentity, peerID: PeerID, idleTimeout: Duration) {
         self.identity = identity
         self.peerID = peerID
-        self.lifetime = lifetime
+        self.idleTimeout = idleTimeout
     }
 
     var isEstablished: Bool { session.isEstablished }
@@ -111,14 +111,14 @@ struct SecureChannel: Sendable {
     /// Seals a message of the current session.
     /// - Throws: ``NoiseError/malformed`` without a session; ``NoiseError/nonceExhausted`` when its key is used up.
     mutating func seal(_ plaintext: [UInt8], now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
-        session.endSession(ifSilentFor: lifetime, now: now)
+        session.endSession(ifSilentFor: idleTimeout, now: now)
         return try session.seal(plaintext)
     }
 
     /// Opens a message of the current or the previous session.
     /// - Throws: ``NoiseError``; the caller then calls ``recordFailure()`` if the peer may have sealed it.
     mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
-        session.endSession(ifSilentFor: lifetime, now: now)
+        session.endSession(ifSilentFor: idleTimeout, now: now)
         return try session.open(message, now: now)
     }
 
@@ -131,7 +131,7 @@ struct SecureChannel: Sendable {
 
     mutating func expire(now: MonotonicInstant) {
         responses.expire(now: now)
-        session.expire(lifetime: lifetime, now: now)
+        session.expire(idleTimeout: idleTimeout, now: now)
     }
 
     static let initiatorTimeout = Duration.seconds(10)

@@ -31,12 +31,12 @@ struct SessionTable: Sendable {
 
     private var entries: [PeerID: Entry] = [:]
     private let identity: LocalIdentity
-    private let lifetime: Duration
+    private let idleTimeout: Duration
     private let messageRate: (burst: Double, perSecond: Double)
 
     init(identity: LocalIdentity, settings: MeshRouter.Settings) {
         self.identity = identity
-        lifetime = settings.sessionLifetime
+        idleTimeout = settings.sessionLifetime
         messageRate = (settings.sealedBurst, settings.sealedPerSecond)
     }
 
@@ -64,7 +64,7 @@ struct SessionTable: Sendable {
             &entries[
                 peer,
                 default: Entry(
-                    channel: SecureChannel(identity: identity, peerID: peer, lifetime: lifetime),
+                    channel: SecureChannel(identity: identity, peerID: peer, idleTimeout: idleTimeout),
                     messages: TokenBucket(capacity: messageRate.burst, perSecond: messageRate.perSecond, now: now))])
     }
 

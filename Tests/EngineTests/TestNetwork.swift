@@ -7,12 +7,12 @@ import NearshareTCP
 import NearshareTesting
 
 /// The nodes of one test and the connectivity between them: any pair can be separated, also during an operation.
-final class Neighbourhood: Sendable {
+final class TestNetwork: Sendable {
     private struct State {
         var owners: [UInt16: Int] = [:]
         var apart: Set<Set<Int>> = []
         /// The nodes that can no longer be reached.
-        var cutOff: Set<Int> = []
+        var isolated: Set<Int> = []
         /// The pairs whose connection attempts are held until released.
         var held: Set<Set<Int>> = []
         /// The pairs with a connection attempt in progress.
@@ -27,8 +27,8 @@ final class Neighbourhood: Sendable {
     private let state = Monitor(State())
     private let stage: Stage
 
-    init(_ way: Way) {
-        stage = Stage(way)
+    init(_ linkKind: LinkKind) {
+        stage = Stage(linkKind)
     }
 
     static func identity(_ number: Int) -> LocalIdentity {
@@ -39,7 +39,7 @@ final class Neighbourhood: Sendable {
 
     func settings(_ number: Int) -> NodeSettings {
         var settings = stage.settings(Self.identity(number), "node \(number)")
-        settings.transport = FencedTransport(number: number, inner: stage.transport, neighbourhood: self)
+        settings.transport = PartitionedTransport(number: number, inner: stage.transport, network: self)
         // All nodes share the loopback address.
         settings.limits.linksPerAddress = 64
         return settings
@@ -48,7 +48,7 @@ final class Neighbourhood: Sendable {
     func destination(_ number: Int, _ port: UInt16) -> PeerDestination { stage.destination(port, id: id(number)) }
 
     /// Separates the two nodes: new connections fail, and existing links break.
-    func keepApart(_ one: Int, _ other: Int) {
+    func partition(_ one: Int, _ other: Int) {
         let broken = state.update { state in
             state.apart.insert([one, other])
             return state.links.filter { $0.pair == [one, other] }
@@ -56,21 +56,21 @@ final class Neighbourhood: Sendable {
         for (_, link) in broken { link.link?.close() }
     }
 
-    func letMeet(_ one: Int, _ other: Int) {
+    func heal(_ one: Int, _ other: Int) {
         state.update { _ = $0.apart.remove([one, other]) }
     }
 
     /// Ends all links of a node at once, as when its process is killed: no member says goodbye, and it can no longer be reached.
-    func cutOff(_ number: Int) {
+    func isolate(_ number: Int) {
         let broken = state.update { state in
-            state.cutOff.insert(number)
+            state.isolated.insert(number)
             return state.links.filter { $0.pair.contains(number) }
         }
         for (_, link) in broken { link.link?.close() }
     }
 
     func bringBack(_ number: Int) {
-        state.update { _ = $0.cutOff.remove(number) }
+        state.update { _ = $0.isolated.remove(number) }
     }
 
     /// Holds new connection attempts between two nodes, in either direction, until ``letConnect(_:_:)`` or their timeout.
@@ -83,7 +83,7 @@ final class Neighbourhood: Sendable {
     }
 
     /// Whether no connection attempt between the two nodes is in progress.
-    func areAtRest(_ one: Int, _ other: Int) -> Bool { !state.withLock { $0.connecting.contains([one, other]) } }
+    func hasNoPendingConnection(_ one: Int, _ other: Int) -> Bool { !state.withLock { $0.connecting.contains([one, other]) } }
 
     fileprivate func begin(_ number: Int, to port: UInt16) {
         state.update { state in if let owner = state.owners[port] { state.connecting.append([number, owner]) } }
@@ -96,7 +96,7 @@ final class Neighbourhood: Sendable {
         }
     }
 
-    fileprivate func own(_ port: UInt16, _ number: Int) {
+    fileprivate func recordListener(onPort port: UInt16, of number: Int) {
         state.update { $0.owners[port] = number }
     }
 
@@ -106,7 +106,7 @@ final class Neighbourhood: Sendable {
         let deadline = (SystemClock.monotonic() + timeout).nanoseconds
         return state.wait(untilNanoseconds: deadline) { state in
             guard let owner = state.owners[port] else { return true }
-            if state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner]) { return false }
+            if state.apart.contains([number, owner]) || !state.isolated.isDisjoint(with: [number, owner]) { return false }
             return state.held.contains([number, owner]) ? nil : true
         }
     }
@@ -116,34 +116,34 @@ final class Neighbourhood: Sendable {
             guard let owner = state.owners[port] else { return false }
             state.links.removeAll { $0.link.link == nil }
             state.links.append(([number, owner], WeakLink(link: link)))
-            return state.apart.contains([number, owner]) || !state.cutOff.isDisjoint(with: [number, owner])
+            return state.apart.contains([number, owner]) || !state.isolated.isDisjoint(with: [number, owner])
         }
         // Separated while it was being established.
         if isCut { link.close() }
     }
 }
 
-private struct FencedTransport: StreamTransport {
+private struct PartitionedTransport: StreamTransport {
     let number: Int
     let inner: any StreamTransport
-    let neighbourhood: Neighbourhood
+    let network: TestNetwork
 
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
         let listener = try inner.listen(port: port, interface: interface)
-        neighbourhood.own(listener.port, number)
+        network.recordListener(onPort: listener.port, of: number)
         return listener
     }
 
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        neighbourhood.begin(number, to: address.port)
-        defer { neighbourhood.end(number, to: address.port) }
-        switch neighbourhood.waitUntilConnectable(number, to: address.port, timeout: timeout) {
+        network.begin(number, to: address.port)
+        defer { network.end(number, to: address.port) }
+        switch network.waitUntilConnectable(number, to: address.port, timeout: timeout) {
         case true?: break
         case false?: throw LinkError(.unreachable, "kept apart")
         case nil: throw LinkError(.timedOut, "held")
         }
         let link = try inner.connect(to: address, timeout: timeout)
-        neighbourhood.keep(link, number, to: address.port)
+        network.keep(link, number, to: address.port)
         return link
     }
 }
