@@ -227,8 +227,8 @@ _nearshare_receive() {
 
 _nearshare_send() {
     repeating_flags=(-v)
-    non_repeating_flags=(--links --keep-modes --no-resume --json --quiet --version -h --help)
-    repeating_options=(--to)
+    non_repeating_flags=(--links --keep-modes --dry-run -n --no-resume --json --quiet --version -h --help)
+    repeating_options=(--to --exclude --exclude-from)
     non_repeating_options=(--text --as --timeout --retry --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1
 
@@ -242,6 +242,13 @@ _nearshare_send() {
         return
         ;;
     '--as')
+        return
+        ;;
+    '--exclude')
+        return
+        ;;
+    '--exclude-from')
+        __nearshare_add_completions -f
         return
         ;;
     '--timeout')

@@ -25,7 +25,7 @@ function __nearshare_parse_tokens -S
         case 'receive'
             __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'port=' 'interface=' 'adapter=' 'once' 'json' 'stdout' 'v' 'log-level=' 'version' 'h/help'
         case 'send'
-            __nearshare_parse_subcommand -r 1 'to=+' 'text=' 'as=' 'links' 'keep-modes' 'timeout=' 'retry=' 'no-resume' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand -r 1 'to=+' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
             __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'via=' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
         case 'friends'
@@ -202,6 +202,9 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" as' -l 'as' -d 'File name for standard input at the receiver.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" links' -l 'links' -d 'Send symbolic links inside folders as links instead of leaving them out.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep-modes' -l 'keep-modes' -d 'Send permission bits, except set-user-ID and set-group-ID.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -l 'exclude' -d 'Leave out what matches: a file name pattern, or one of a path if it contains a slash; may be repeated.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -l 'exclude-from' -d 'Leave out what matches a pattern of this file, one on each line.' -rF
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" dry-run n' -l 'dry-run' -s 'n' -d 'List what would be sent, and send nothing.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" timeout' -l 'timeout' -d 'Time to wait for an answer, 0.1 to 600 (default: 30).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" retry' -l 'retry' -d 'Time to try again after the connection was lost, 0 to 86400 (default: 120).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" no-resume' -l 'no-resume' -d 'Start from the beginning, even if the receiver has a part already.'

@@ -68,10 +68,28 @@ class OneMachineStory(Story):
             ["send"],
             ["send", "x", "--text", "y", "--to", "z"],
             ["send", "--nonsense"],
+            ["send", "x", "--exclude", "", "--to", "z"],
+            ["send", "--text", "y", "--dry-run"],
             ["receive", "--accept", "maybe"],
         ):
             with self.subTest(arguments=arguments):
                 self.assertCode(2, self.ben.run(*arguments))
+
+    def test_what_is_excluded_is_neither_listed_nor_sent(self):
+        for name in ("trip/a.jpg", "trip/a.tmp", "trip/cache/b.jpg", "trip/day/c.jpg"):
+            self.file(name, 1000)
+        patterns = self.place / "patterns"
+        patterns.write_text("# thumbnails\ncache/\n")
+        trip = [self.place / "source/trip", "--exclude", "*.tmp", "--exclude-from", patterns]
+        listed = self.ben.run("send", "--dry-run", *trip)
+        self.assertCode(0, listed)
+        lines = ["trip/", "trip/a.jpg  (1.0 KB)", "trip/day/", "trip/day/c.jpg  (1.0 KB)"]
+        self.assertEqual(lines, listed.stdout.decode().splitlines())
+        self.assertIn("4 entries, 2.0 KB; nothing was sent", listed.stderr.decode())
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", *trip, "--to", anna.address))
+        anna.wait_for("finished")
+        self.assertEqual({"trip/a.jpg", "trip/day/c.jpg"}, set(self.anna.received()))
 
     def test_no_peer_nearby(self):
         photo = self.file("photo.jpg", 10)

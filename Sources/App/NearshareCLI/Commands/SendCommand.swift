@@ -34,6 +34,20 @@ struct SendCommand: AsyncParsableCommand {
     var keepModes = false
 
     @Option(
+        help: ArgumentHelp(
+            "Leave out what matches: a file name pattern, or one of a path if it contains a slash; may be repeated.",
+            valueName: "pattern"))
+    var exclude: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Leave out what matches a pattern of this file, one on each line.", valueName: "file"),
+        completion: .file())
+    var excludeFrom: [String] = []
+
+    @Flag(name: [.long, .customShort("n")], help: "List what would be sent, and send nothing.")
+    var dryRun = false
+
+    @Option(
         help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
@@ -63,16 +77,25 @@ struct SendCommand: AsyncParsableCommand {
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input cannot be combined with files") }
         if sentName != nil, files != ["-"] { throw ValidationError("--as needs standard input as the only file: -") }
-        if transport.via == .mesh, peers.isEmpty {
+        if files.isEmpty || files == ["-"] {
+            if !exclude.isEmpty || !excludeFrom.isEmpty { throw ValidationError("--exclude needs files or folders to send") }
+            if dryRun { throw ValidationError("--dry-run needs files or folders to send") }
+        }
+        if transport.via == .mesh, peers.isEmpty, !dryRun {
             throw ValidationError("--via mesh needs --to")
         }
         try transport.validate(for: peers)
+        var exclusions = ExclusionPatterns()
+        for pattern in exclude where !exclusions.add(pattern) {
+            throw ValidationError("--exclude '\(TerminalText.escaped(pattern))' matches nothing; name a file or a pattern")
+        }
         if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
     }
 
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
+            if dryRun { return try listEntries(of: makeFileSource(for: machine)) }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             let source = try makeSource(for: machine, receivers: max(1, peers.count))
             for file in source.skipped { Console.warn("left out: \(file)") }
@@ -99,6 +122,28 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
+    /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.
+    private func listEntries(of source: FileSource) throws {
+        for file in source.skipped { Console.warn("left out: \(file)") }
+        try source.forEachEntry { entry in
+            let path = entry.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/")
+            let (kind, facts) =
+                switch entry.kind {
+                case .file: ("file", "  (\((entry.size ?? 0).asByteCount))")
+                case .folder: ("folder", "/")
+                case .link(let target):
+                    ("link", " -> \(TerminalText.escaped(String(decoding: target, as: UTF8.self), columns: 4096))")
+                }
+            if json {
+                JSONEvents.emit("entry", ["path": .text(path), "kind": .text(kind), "size": JSONValue(entry.size)])
+            } else {
+                Console.writeResult(TerminalText.escaped(path, columns: 4096) + facts)
+            }
+        }
+        let (count, size) = (source.offer.entryCount, (source.offer.totalSize ?? 0).asByteCount)
+        if !json, !quiet { Console.notice("\(count) \(count == 1 ? "entry" : "entries"), \(size); nothing was sent") }
+    }
+
     private func makeSource(for machine: LocalMachine, receivers: Int) throws -> SendSource {
         if let text { return try .text(text, receivers: receivers) }
         if files == ["-"] {
@@ -107,12 +152,18 @@ struct SendCommand: AsyncParsableCommand {
             }
             return .standardInput(named: name, receivers: receivers)
         }
+        return try .files(makeFileSource(for: machine), receivers: receivers)
+    }
+
+    private func makeFileSource(for machine: LocalMachine) throws -> FileSource {
         var options = FileSource.Options()
         options.links = links
         options.keepModes = keepModes
         options.skipsUnreadable = true
         options.excludedDirectory = FileIdentity(path: machine.state.path)
-        return try .files(files, options: options, receivers: receivers)
+        for pattern in exclude { _ = options.exclusions.add(pattern) }
+        for file in excludeFrom { try options.exclusions.add(linesOf: AbsolutePath.of(file)) }
+        return try FileSource(paths: files, options: options)
     }
 }
 

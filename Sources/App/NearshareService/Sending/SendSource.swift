@@ -48,13 +48,12 @@ package struct SendSource: Sendable {
         return SendSource(sources: stream.readers, content: .stream, label: name.shown, canResume: false)
     }
 
-    package static func files(_ paths: [String], options: FileSource.Options, receivers: Int) throws -> SendSource {
-        let source = try FileSource(paths: paths, options: options)
+    package static func files(_ source: FileSource, receivers: Int) throws -> SendSource {
         let paths = source.paths
         var result = SendSource(
             sources: Array(repeating: source, count: receivers), content: .files(paths),
             label: OfferText.summary(source.offer), canResume: true, skipped: source.skipped,
-            parts: { try paths.map { try FileSource(paths: [$0], options: options) } })
+            parts: { try paths.map { try FileSource(paths: [$0], options: source.options) } })
         result.unreadableCount = source.unreadableCount
         return result
     }

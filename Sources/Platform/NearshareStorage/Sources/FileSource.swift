@@ -15,6 +15,8 @@ package struct FileSource: ResourceSource {
         package var skipsUnreadable = false
         /// The directory that is never sent, nor anything in it: the state directory with this user's keys.
         package var excludedDirectory: FileIdentity?
+        /// The entries that the user does not want to send.
+        package var exclusions = ExclusionPatterns()
 
         package init() {}
     }
@@ -35,7 +37,7 @@ package struct FileSource: ResourceSource {
     /// The number of entries and paths among them that cannot be read or are refused.
     package let unreadableCount: Int
     let items: [Item]
-    let options: Options
+    package let options: Options
 
     /// The paths that are sent.
     package var paths: [String] { items.map(\.path) }
@@ -59,9 +61,12 @@ package struct FileSource: ResourceSource {
         for path in paths {
             let item: OfferedItem
             do throws(StorageError) {
-                item = try Self.describe(
-                    path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
-                    &skipped)
+                guard
+                    let described = try Self.describe(
+                        path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
+                        &skipped)
+                else { continue }
+                item = described
             } catch {
                 guard options.skipsUnreadable else { throw error }
                 skipped.addUnreadable(error)
@@ -71,7 +76,7 @@ package struct FileSource: ResourceSource {
             items.append(Item(path: path, name: item.name, size: item.size ?? 0, entryCount: item.entryCount))
             if described.count < Offer.maximumDescribedItems { described.append(item) }
         }
-        guard !items.isEmpty else { throw firstFailure ?? StorageError(.notFound, "nothing to send") }
+        guard !items.isEmpty else { throw firstFailure ?? StorageError(.notFound, "nothing to send: all is excluded") }
         self.items = items
         self.skipped = skipped.names
         skippedCount = skipped.count
@@ -81,14 +86,30 @@ package struct FileSource: ResourceSource {
             totalSize: items.reduce(0) { $0 + $1.size })
     }
 
+    /// Enumerates all entries, in the order in which they are sent.
+    package func forEachEntry(_ body: (EntryHeader) throws -> Void) throws {
+        for (number, item) in items.enumerated() {
+            let file = try FileDescriptor.openForReading(path: item.path)
+            let status = try file.status()
+            guard status.isFolder else {
+                try body(EntryHeader(item: UInt32(clamping: number), file: status, path: [item.name], options))
+                continue
+            }
+            let enumerator = FolderEnumerator(
+                file, name: item.name, item: UInt32(clamping: number), options: options, shownPath: item.path)
+            while let (header, _) = try enumerator.next(opening: false) { try body(header) }
+        }
+    }
+
     package func makeReader() throws(StorageError) -> any ResourceReader {
         FileReader(self)
     }
 
+    /// - Returns: nil when the path is excluded.
     private static func describe(
         _ path: String, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
         _ skipped: inout SkippedEntries
-    ) throws(StorageError) -> OfferedItem {
+    ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path: path)
         let status = try file.status()
         if let excluded = options.excludedDirectory, isInside(path, excluded) {
@@ -96,6 +117,7 @@ package struct FileSource: ResourceSource {
         }
         let name: ClaimedFileName
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
+        if options.exclusions.match([name], isFolder: status.isFolder) { return nil }
         if status.isFolder { return try measure(file, name: name, path: path, options, &skipped) }
         guard status.isFile else { throw StorageError(.refused, "\(shown(path)) is neither a file nor a folder") }
         return OfferedItem(

@@ -77,6 +77,10 @@ final class FolderEnumerator {
         return nil
     }
 
+    private func isExcluded(_ name: ClaimedFileName, isFolder: Bool) -> Bool {
+        !options.exclusions.isEmpty && options.exclusions.match((path + [name])[1...], isFolder: isFolder)
+    }
+
     private func list(_ directory: FileDescriptor, _ path: @autoclosure () -> String) throws(StorageError) -> DirectoryListing {
         do {
             return try DirectoryListing(of: directory)
@@ -100,10 +104,12 @@ final class FolderEnumerator {
                 "\(here()) is too deep: the limits are \(EntryHeader.maximumDepth) folders "
                     + "and \(EntryHeader.maximumPathByteCount) bytes of path")
         }
+        let kind = level.names.kind(at: index)
+        if kind != .unknown, isExcluded(claimed, isFolder: kind == .folder) { return nil }
         return try level.names.withCName(at: index) { (name) throws(StorageError) -> (EntryHeader, FileDescriptor?)? in
             let directory = level.directory
             do throws(StorageError) {
-                switch level.names.kind(at: index) {
+                switch kind {
                 case .file where opening:
                     let file = try directory.openForReading(raw: name, shownAs: here)
                     let status = try file.status()
@@ -150,6 +156,7 @@ final class FolderEnumerator {
         guard fstatat(directory.rawValue, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
             throw StorageError(errno, "can't read the attributes of \(here())")
         }
+        if isExcluded(claimed, isFolder: status.isFolder) { return nil }
         switch status.st_mode & S_IFMT {
         case S_IFREG where opening:
             let file = try directory.openForReading(raw: name, shownAs: here)

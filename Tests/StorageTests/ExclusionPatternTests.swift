@@ -1,0 +1,79 @@
+import Foundation
+import NearshareBase
+import NearshareInterfaces
+import NearshareStorage
+import NearshareTesting
+import Testing
+
+/// The cases are those of rsync's manual, "PATTERN MATCHING RULES".
+@Suite("Patterns of what is not sent")
+struct ExclusionPatternTests {
+    private let folder = ScratchFolder()
+
+    init() throws {
+        for path in [
+            "trip/a.o", "trip/a.c", "trip/build/x.c", "trip/day/build/y.c", "trip/day/notes", "trip/build.txt", "trip/day/a.o",
+        ] {
+            let file = URL(filePath: folder(path))
+            try FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+            try Data("x".utf8).write(to: file)
+        }
+    }
+
+    private func entries(without patterns: [String], of paths: [String] = ["trip"]) throws -> Set<String> {
+        var options = FileSource.Options()
+        for pattern in patterns { #expect(options.exclusions.add(pattern)) }
+        let source = try FileSource(paths: paths.map { folder($0) }, options: options)
+        var entries: Set<String> = []
+        try source.forEachEntry { header in
+            if header.kind == .file {
+                entries.insert(header.path.dropFirst().map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/"))
+            }
+        }
+        return entries
+    }
+
+    private static let all: Set = ["a.o", "a.c", "build/x.c", "day/build/y.c", "day/notes", "build.txt", "day/a.o"]
+
+    @Test(
+        "a pattern leaves out what it matches",
+        arguments: [
+            ("*.o", ["a.o", "day/a.o"]), ("build", ["build/x.c", "day/build/y.c"]), ("/build", ["build/x.c"]),
+            ("build/", ["build/x.c", "day/build/y.c"]), ("notes/", []), ("/a.?", ["a.o", "a.c"]), ("day/*.o", ["day/a.o"]),
+            ("build/*.c", ["build/x.c", "day/build/y.c"]), ("/*/*.c", ["build/x.c"]),
+            ("/**.c", ["a.c", "build/x.c", "day/build/y.c"]),
+            ("[ab].c", ["a.c"]), ("ay/notes", []),
+        ])
+    func patterns(_ pattern: String, _ excluded: [String]) throws {
+        #expect(try entries(without: [pattern]) == Self.all.subtracting(excluded))
+    }
+
+    @Test("what is excluded is neither offered nor counted, also among the paths that are named")
+    func offered() throws {
+        var options = FileSource.Options()
+        #expect(options.exclusions.add("*.o") && options.exclusions.add("day"))
+        let source = try FileSource(paths: [folder("trip"), folder("trip/a.o")], options: options)
+        #expect(source.offer.itemCount == 1 && source.offer.totalSize == 3 && source.skippedCount == 0)
+        let failure = #expect(throws: StorageError.self) { try FileSource(paths: [folder("trip/a.o")], options: options) }
+        #expect(failure?.description.contains("nothing to send") == true)
+    }
+
+    @Test("a file of patterns has comments and empty lines; a folder and a large file are errors")
+    func file() throws {
+        try Data("# objects\n*.o\n\n; and\r\nbuild/\n".utf8).write(to: URL(filePath: folder("patterns")))
+        var options = FileSource.Options()
+        try options.exclusions.add(linesOf: folder("patterns"))
+        let source = try FileSource(paths: [folder("trip")], options: options)
+        #expect(source.offer.totalSize == 3)
+        #expect(throws: StorageError.self) { try options.exclusions.add(linesOf: folder("trip")) }
+        #expect(throws: StorageError.self) { try options.exclusions.add(linesOf: folder("none")) }
+        try Data(count: (1 << 20) + 1).write(to: URL(filePath: folder("large")))
+        #expect(throws: StorageError.self) { try options.exclusions.add(linesOf: folder("large")) }
+    }
+
+    @Test("patterns that can match nothing are refused", arguments: ["", "/", "a\0b"])
+    func empty(_ pattern: String) {
+        var patterns = ExclusionPatterns()
+        #expect(!patterns.add(pattern) && patterns.isEmpty)
+    }
+}
