@@ -68,6 +68,7 @@ class OneMachineStory(Story):
             ["send"],
             ["send", "x", "--text", "y", "--to", "z"],
             ["send", "--nonsense"],
+            ["send", "", "--to", "z"],
             ["send", "x", "--exclude", "", "--to", "z"],
             ["send", "--text", "y", "--dry-run"],
             ["receive", "--accept", "maybe"],
@@ -99,6 +100,20 @@ class OneMachineStory(Story):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")
         self.assertCode(1, result)
         self.assertIn("missing", result.stderr.decode())
+        there = self.file("there.txt", 1)
+        for options in ([], ["--dry-run"]):
+            result = self.ben.run("send", there, self.place / "missing", *options, "--to", self.anna.receive().address)
+            self.assertCode(6, result)
+            self.assertIn("1 could not be read and was left out", result.stderr.decode())
+
+    def test_a_receiver_that_another_command_ends_says_so(self):
+        receiver = self.anna.start("receive", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox)
+        for _ in range(300):
+            if self.anna.run("mesh", "status").returncode == 0:
+                break
+        self.assertCode(0, self.anna.run("mesh", "stop"))
+        self.assertEqual(0, receiver.end())
+        self.assertIn("`nearshare mesh stop` ends this node", "".join(receiver.errors))
 
     def test_equal_names_are_numbered(self):
         photo = self.file("photo.jpg", 4000)

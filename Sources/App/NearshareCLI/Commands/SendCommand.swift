@@ -75,6 +75,7 @@ struct SendCommand: AsyncParsableCommand {
         peers = PeerArgument.unique(peers)
         if text != nil, !files.isEmpty { throw ValidationError("give either files or --text, not both") }
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
+        if files.contains("") { throw ValidationError("a file name is empty") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input cannot be combined with files") }
         if sentName != nil, files != ["-"] { throw ValidationError("--as needs standard input as the only file: -") }
         if files.isEmpty || files == ["-"] {
@@ -95,7 +96,11 @@ struct SendCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            if dryRun { return try listEntries(of: makeFileSource(for: machine)) }
+            if dryRun {
+                let source = try makeFileSource(for: machine)
+                try listEntries(of: source)
+                return try Self.failIfUnreadable(source.unreadableCount)
+            }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             let source = try makeSource(for: machine, receivers: max(1, peers.count))
             for file in source.skipped { Console.warn("left out: \(file)") }
@@ -116,10 +121,12 @@ struct SendCommand: AsyncParsableCommand {
                     try await operation.run(to: wanted, on: node)
                 }
             }
-            if source.unreadableCount > 0 {
-                throw CommandFailure(.partly, "sent, but \(source.unreadableCount) could not be read and were left out")
-            }
+            try Self.failIfUnreadable(source.unreadableCount)
         }
+    }
+
+    private static func failIfUnreadable(_ count: Int) throws(CommandFailure) {
+        if count > 0 { throw CommandFailure(.partly, "\(count) could not be read and \(count == 1 ? "was" : "were") left out") }
     }
 
     /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.

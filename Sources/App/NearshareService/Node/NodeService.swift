@@ -156,6 +156,7 @@ package final class NodeService: NodeClient {
             handOverContinuation.yield()
             return .done
         case .stop:
+            publish(.notice("`nearshare mesh stop` ends this node"))
             node.beginShutdown()
             return .done
         }

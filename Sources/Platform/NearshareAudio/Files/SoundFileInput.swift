@@ -34,7 +34,8 @@ package final class SoundFileInput: AudioInput {
         guard
             let handle = library.sf_open_virtual(&callbacks, Int32(SFM_READ), &info, cursor.context)
         else {
-            let reason = library.sf_strerror(nil).map { String(cString: $0) } ?? "unknown"
+            let sentence = library.sf_strerror(nil).map { String(cString: $0) } ?? "unknown"
+            let reason = sentence.hasSuffix(".") ? String(sentence.dropLast()) : sentence
             throw AudioError(
                 .damaged,
                 "\(shown(file.path)) is not a supported sound file (\(shown(reason).lowercased())); "

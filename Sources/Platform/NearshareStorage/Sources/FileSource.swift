@@ -119,7 +119,11 @@ package struct FileSource: ResourceSource {
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
         if options.exclusions.match([name], isFolder: status.isFolder) { return nil }
         if status.isFolder { return try measure(file, name: name, path: path, options, &skipped) }
-        guard status.isFile else { throw StorageError(.refused, "\(shown(path)) is neither a file nor a folder") }
+        guard status.isFile else {
+            throw StorageError(
+                .refused,
+                "\(shown(path)) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
+        }
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
             mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
@@ -163,7 +167,7 @@ package struct FileSource: ResourceSource {
             whole = String(cString: resolved)
         }
         guard let name = whole.split(separator: "/").last.flatMap({ ClaimedFileName(String($0)) }) else {
-            throw StorageError(.refused, "\(shown(path)) has no file name")
+            throw StorageError(.refused, "\(shown(path)) has no name of its own; name what is in it")
         }
         return name
     }
