@@ -22,7 +22,10 @@ struct ExclusionPatternTests {
 
     private func entries(without patterns: [String], of paths: [String] = ["trip"]) throws -> Set<String> {
         var options = FileSource.Options()
-        for pattern in patterns { #expect(options.exclusions.add(pattern)) }
+        for pattern in patterns {
+            let isAdded = options.exclusions.add(pattern)
+            #expect(isAdded)
+        }
         let source = try FileSource(paths: paths.map { folder($0) }, options: options)
         var entries: Set<String> = []
         try source.forEachEntry { header in
@@ -51,7 +54,8 @@ struct ExclusionPatternTests {
     @Test("what is excluded is neither offered nor counted, also among the paths that are named")
     func offered() throws {
         var options = FileSource.Options()
-        #expect(options.exclusions.add("*.o") && options.exclusions.add("day"))
+        let areAdded = [options.exclusions.add("*.o"), options.exclusions.add("day")]
+        #expect(areAdded == [true, true])
         let source = try FileSource(paths: [folder("trip"), folder("trip/a.o")], options: options)
         #expect(source.offer.itemCount == 1 && source.offer.totalSize == 3 && source.skippedCount == 0)
         let failure = #expect(throws: StorageError.self) { try FileSource(paths: [folder("trip/a.o")], options: options) }
@@ -74,6 +78,7 @@ struct ExclusionPatternTests {
     @Test("patterns that can match nothing are refused", arguments: ["", "/", "a\0b"])
     func empty(_ pattern: String) {
         var patterns = ExclusionPatterns()
-        #expect(!patterns.add(pattern) && patterns.isEmpty)
+        let isAdded = patterns.add(pattern)
+        #expect(!isAdded && patterns.isEmpty)
     }
 }
