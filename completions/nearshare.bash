@@ -956,14 +956,17 @@ _nearshare_identity_destroy() {
 
 _nearshare_inbox() {
     repeating_flags=(-v)
-    non_repeating_flags=(--json --version -h --help)
+    non_repeating_flags=(--paths --json --version -h --help)
     repeating_options=()
-    non_repeating_options=(--inbox --log-level)
+    non_repeating_options=(--inbox --last --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
     case "${prev}" in
     '--inbox')
+        return
+        ;;
+    '--last')
         return
         ;;
     '--log-level')

@@ -93,7 +93,7 @@ function __nearshare_parse_tokens -S
                 __nearshare_parse_subcommand 0 'yes' 'v' 'log-level=' 'version' 'h/help'
             end
         case 'inbox'
-            __nearshare_parse_subcommand 0 'inbox=' 'json' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'inbox=' 'last=' 'paths' 'json' 'v' 'log-level=' 'version' 'h/help'
         case 'voice'
             __nearshare_parse_subcommand 0 'version' 'h/help'
             switch $unparsed_tokens[1]
@@ -402,6 +402,8 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity destroy" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare identity destroy" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" inbox' -l 'inbox' -d 'Inbox whose waiting files are listed (default: configured, or ~/Inbox).' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" last' -l 'last' -d 'List only the items received last.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" paths' -l 'paths' -d 'Write only the paths of items that are still there, one on each line.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" log-level' -l 'log-level' -d 'Log level on standard error: error, warning, info, debug or trace.' -rfka 'error warning info debug trace'

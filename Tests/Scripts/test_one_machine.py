@@ -115,6 +115,24 @@ class OneMachineStory(Story):
         self.assertEqual(0, receiver.end())
         self.assertIn("`nearshare mesh stop` ends this node", "".join(receiver.errors))
 
+    def test_a_given_name_is_shown_and_the_inbox_lists_the_latest(self):
+        self.assertCode(0, self.ben.run("identity", "rename", "ben-laptop"))
+        anna = self.anna.receive()
+        names = ("one.txt", "two.txt", "three.txt")
+        for name in names:
+            self.assertCode(0, self.ben.run("send", self.file(name, 3), "--to", anna.address))
+            if name == "one.txt":
+                self.assertCode(0, self.anna.run("peers", "rename", "ben-laptop", "Ben"))
+        self.assertCode(0, self.ben.run("send", "--text", "hi", "--to", anna.address))
+        (self.anna.inbox / "two.txt").unlink()
+        inbox = self.anna.run("inbox").stdout.decode()
+        self.assertIn("  Ben  ", inbox)
+        self.assertNotIn("ben-laptop", inbox)
+        self.assertEqual(1, inbox.count("(no longer there)"))
+        paths = self.anna.run("inbox", "--last", "3", "--paths").stdout.decode().splitlines()
+        self.assertEqual([str(self.anna.inbox / name) for name in ("three.txt", "message.txt")], paths)
+        self.assertCode(2, self.anna.run("inbox", "--last", "0"))
+
     def test_equal_names_are_numbered(self):
         photo = self.file("photo.jpg", 4000)
         anna = self.anna.receive()

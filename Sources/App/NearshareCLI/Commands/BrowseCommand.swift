@@ -133,7 +133,10 @@ private final class BrowsedPeers: Sendable {
     }
 
     private func row(_ peer: NearbyPeer) -> [String] {
-        [peer.name.shown, peer.id.hex, peer.addresses.first?.description ?? "", trustStatus(peer)]
+        [
+            book.shownName(claiming: peer.id, named: peer.name).shown, peer.id.hex, peer.addresses.first?.description ?? "",
+            trustStatus(peer),
+        ]
     }
 
     private func describe(_ peer: NearbyPeer) -> [String: JSONValue] {

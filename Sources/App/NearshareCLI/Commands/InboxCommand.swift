@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Glibc
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
@@ -10,15 +11,40 @@ struct InboxCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"))
     var inbox: String?
 
+    @Option(help: ArgumentHelp("List only the items received last.", valueName: "count"))
+    var last: Int?
+
+    @Flag(help: "Write only the paths of items that are still there, one on each line.")
+    var paths = false
+
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
     @OptionGroup var global: GlobalOptions
 
+    func validate() throws {
+        if let last, last < 1 { throw ValidationError("--last expects a number from 1") }
+        if paths, json { throw ValidationError("give either --paths or --json, not both") }
+    }
+
+    /// Whether something still has the path under which the item was delivered.
+    private static func isThere(_ entry: ReceiveHistory.Entry) -> Bool {
+        var status = stat()
+        return lstat(entry.path, &status) == 0
+    }
+
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let entries = try ReceiveHistory(in: machine.state).entries()
+            let all = try ReceiveHistory(in: machine.state).entries()
+            let entries = last.map { all.suffix($0) } ?? all[...]
+            if paths {
+                let isTerminal = isatty(STDOUT_FILENO) == 1
+                for entry in entries where Self.isThere(entry) {
+                    Console.writeResult(isTerminal ? TerminalText.escaped(entry.path, columns: 4096) : entry.path)
+                }
+                return
+            }
             let pending = try machine.inbox(inbox).pendingPaths
             if json {
                 for entry in entries {
@@ -35,10 +61,13 @@ struct InboxCommand: AsyncParsableCommand {
                 return
             }
             if entries.isEmpty, pending.isEmpty { Console.notice("no files received yet") }
+            let trust = try machine.trust.read()
             let rows = entries.map { entry in
                 [
-                    entry.when.localText, entry.peerName.shown, entry.isFolder ? "folder" : entry.size.asByteCount,
-                    entry.type ?? "", TerminalText.escaped(entry.path, columns: 4096),
+                    entry.when.localText, (trust.entries[entry.peer]?.givenName ?? entry.peerName).shown,
+                    entry.isFolder ? "folder" : entry.size.asByteCount,
+                    entry.type ?? "",
+                    TerminalText.escaped(entry.path, columns: 4096) + (Self.isThere(entry) ? "" : "  (no longer there)"),
                 ]
             }
             for line in Table.lines(rows) { Console.writeResult(line) }

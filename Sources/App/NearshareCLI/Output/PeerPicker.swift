@@ -28,7 +28,7 @@ struct PeerPicker: Sendable {
                 PickerList.Item(
                     id: peer.id,
                     cells: [
-                        peer.name.shown(of: peer.id), peer.id.hex,
+                        book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id), peer.id.hex,
                         book.trustStatus(claiming: peer.id, named: peer.name).label,
                     ])
             })

@@ -113,7 +113,7 @@ struct TextReporter: Reporter {
 
     // MARK: Receiving
 
-    private func reportDelivered(_ item: DeliveredItem, _ content: DeliveredContent, from sender: Peer?) {
+    private func reportDelivered(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) {
         if case .text(let text) = content {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             for line in TextLayout.lines(of: text) { writeResult("\(name): \(TextLayout.escaped(line))") }

@@ -138,10 +138,11 @@ package final class ReceiveController: Sendable {
             let now = SystemClock.monotonic()
             if accepted.withLock({ $0.contains(invitation.offer, Self.identity(invitation), now: now) }) { return .accept }
             let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
+            let shown = machine.shown(peer)
             let text = OfferText.describe(
-                invitation, digits: digits, freeSpace: destination.freeSpace, warning: clash)
+                invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash)
             let answer = await prompts.ask(
-                text, question: "accept?", about: peer.name.quoted(of: peer.id), until: { await invitation.ended })
+                text, question: "accept?", about: shown.name.quoted(of: shown.id), until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
             case .no: return .decline(.declined)
@@ -183,7 +184,8 @@ package final class ReceiveController: Sendable {
         receiving.withLock { $0[identity] = transfer }
         accepted.withLock { $0.accept(invitation.offer, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
-        let label = "\(peer.name.shown(of: peer.id)) → \(OfferText.summary(invitation.offer))"
+        let shown = machine.shown(peer)
+        let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(invitation.offer))"
         let result = await running.following(transfer, label: label) {
             reporter.report(.accepted(transfer.id, from: peer.id))
             await followProgress(of: transfer)
@@ -193,7 +195,7 @@ package final class ReceiveController: Sendable {
         for item in result.delivered {
             // Recorded first, so that a voice note can be reported with its id.
             record(item, from: peer)
-            reporter.report(.delivered(item, DeliveredContent(of: item), from: peer, transfer.id))
+            reporter.report(.delivered(item, DeliveredContent(of: item), from: shown, transfer.id))
         }
         if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
         reportEnd(of: invitation, result.outcome, detail: result.detail, transfer: transfer.id)
@@ -250,7 +252,7 @@ package final class ReceiveController: Sendable {
             .receiveEnded(
                 ReceiveResult(
                     offer: invitation.offer, peer: invitation.peer.id,
-                    name: invitation.peer.name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
+                    name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
                     transfer: transfer, isRepeated: isRepeated)))
     }
 

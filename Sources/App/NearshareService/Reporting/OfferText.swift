@@ -6,14 +6,15 @@ package enum OfferText {
     private static let maximumListedItems = 10
 
     static func describe(
-        _ invitation: Invitation, digits: ShortAuthenticationDigits?, freeSpace: UInt64?, warning: String?
+        _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?, freeSpace: UInt64?,
+        warning: String?
     ) -> String {
         let peer = invitation.peer
         let offer = invitation.offer
         var text = ""
         if let warning { text += "\(warning)\n" }
         // Our own words first: no name can imitate them.
-        text += "\(describe(peer.trustStatus)), \(peer.id.hex): \(peer.name.quoted(of: peer.id)) offers:\n"
+        text += "\(describe(peer.trustStatus)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
         for item in offer.items.prefix(maximumListedItems) {
             text += "  \(line(item))\n"
         }
@@ -28,7 +29,7 @@ package enum OfferText {
             let more = starters.count - min(starters.count, maximumListedItems)
             text += "  careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened\n"
         }
-        if let digits { text += "  short code \(digits): \(peer.name.shown(of: peer.id)) should see the same\n" }
+        if let digits { text += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
         return text
     }
 

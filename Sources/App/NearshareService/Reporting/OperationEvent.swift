@@ -28,7 +28,7 @@ package enum OperationEvent: Sendable {
     case accepted(TransferID, from: PeerID)
     /// - Parameters:
     ///   - sender: nil for an item that an earlier run received.
-    case delivered(DeliveredItem, DeliveredContent, from: Peer?, TransferID?)
+    case delivered(DeliveredItem, DeliveredContent, from: ShownPeer?, TransferID?)
     case receiveEnded(ReceiveResult)
 
     /// A transfer in either direction resumes an interrupted one.

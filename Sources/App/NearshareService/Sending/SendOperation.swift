@@ -356,7 +356,7 @@ package final class SendOperation: Sendable {
 
     /// The user's name for a peer, or else the one that it claims.
     private func name(of fingerprint: Fingerprint, claimed: DisplayName?) -> DisplayName? {
-        (try? machine.trust.read())?.entries[fingerprint]?.givenName ?? claimed
+        machine.givenName(of: fingerprint) ?? claimed
     }
 
     /// A known name with another key stops the send (K2).

@@ -18,7 +18,8 @@ struct VerificationResponder: Sendable {
 
     private func answer(_ request: VerificationRequest) async {
         let peer = request.peer
-        let name = peer.name.shown(of: peer.id)
+        let givenName = trust.machine.shown(peer).name
+        let name = givenName.shown(of: peer.id)
         guard let prompts else {
             if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
@@ -28,7 +29,7 @@ struct VerificationResponder: Sendable {
             }
             return request.declineUnattended()
         }
-        let quoted = peer.name.quoted(of: peer.id)
+        let quoted = givenName.quoted(of: peer.id)
         let text =
             "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex): \(quoted) wants to compare the short code:\n"
             + "\n    \(request.shortCode)\n\n"
@@ -55,7 +56,7 @@ struct VerificationResponder: Sendable {
             trust.block(peer)
             request.answer(matches: false)
         case .ended(.declined):
-            reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: peer.name))"))
+            reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: givenName))"))
         case .ended: reporter.report(.notice("\(name) has withdrawn the request; nothing was compared"))
         }
     }
@@ -64,15 +65,16 @@ struct VerificationResponder: Sendable {
     /// - Returns: whether both users have confirmed.
     private func awaitPeer(of request: VerificationRequest) async -> Bool {
         let peer = request.peer
-        reporter.report(.notice(VerificationOperation.waitText(for: peer.name)))
+        let name = trust.machine.shown(peer).name
+        reporter.report(.notice(VerificationOperation.waitText(for: name)))
         switch await request.peerConfirmation {
         case true?:
             if trust.recordVerification(of: peer) {
-                reporter.report(.notice(VerificationOperation.successText(for: peer.name)))
+                reporter.report(.notice(VerificationOperation.successText(for: name)))
             }
             return true
-        case false?: reporter.report(.warning(VerificationOperation.denialText(of: peer.name)))
-        case nil: reporter.report(.warning("the connection to \(peer.name.shown) ended before an answer"))
+        case false?: reporter.report(.warning(VerificationOperation.denialText(of: name)))
+        case nil: reporter.report(.warning("the connection to \(name.shown) ended before an answer"))
         }
         return false
     }

@@ -1,0 +1,32 @@
+package import Nearshare
+
+/// A peer as the user knows it.
+package struct ShownPeer: Sendable, Hashable {
+    package let id: PeerID
+    /// The name that the user has given to the peer, or else the one that it claims.
+    package let name: DisplayName
+
+    package init(id: PeerID, name: DisplayName) {
+        self.id = id
+        self.name = name
+    }
+}
+
+extension LocalMachine {
+    /// The peer under the name that the user has given to its key; under the claimed one where the trust store cannot be read.
+    func shown(_ peer: Peer) -> ShownPeer {
+        ShownPeer(id: peer.id, name: givenName(of: peer.fingerprint) ?? peer.name)
+    }
+
+    /// The user's own name for the owner of a key.
+    func givenName(of fingerprint: Fingerprint) -> DisplayName? {
+        (try? trust.read())?.entries[fingerprint]?.givenName
+    }
+}
+
+extension TrustStore {
+    /// The user's own name for a peer that claims an id, or else the name that it claims. Not proven: for lists of peers nearby.
+    package func shownName(claiming id: PeerID, named name: DisplayName) -> DisplayName {
+        entry(claiming: id)?.entry.givenName ?? name
+    }
+}
