@@ -132,11 +132,28 @@ import Testing
         #expect(own.count == 4)
     }
 
+    @Test("R3: addresses that return whenever they had to go push out no newcomer with a proven key", arguments: [1, 16])
+    func returning(addressCount: Int) throws {
+        var machine = machine()
+        var taken = [MeshLinkID?](repeating: nil, count: 16)
+        var anna: MeshLinkID?
+        for time in stride(from: 0 as Int64, to: 60_000, by: 250) {
+            for number in taken.indices where taken[number].map({ !machine.isOpen($0) }) ?? true {
+                let address = "attacker \(number % addressCount)"
+                taken[number] = join(&machine, from: address, key: UInt8(10 + number), at: time)
+            }
+            if time == 5_000 { anna = join(&machine, from: "anna", key: 3, at: time) }
+            if let anna { try #require(machine.isOpen(anna), "\(time) ms") }
+        }
+        #expect(anna != nil && taken.contains { $0.map { machine.isOpen($0) } == true })
+    }
+
     @Test("R3: of the links of one IPv6 network, as of one address, one gives way to a newcomer") func networks() {
         func machineName(_ host: String) -> String { LinkAddress(host: host, port: 1).machine }
         #expect(machineName("2001:db8:1:2::5") == machineName("2001:db8:1:2:ffff::1"))
         #expect(machineName("2001:db8:1:3::5") != machineName("2001:db8:1:2::5"))
-        #expect(machineName("127.0.3.4") == machineName("::1") && machineName("10.0.0.1") == "10.0.0.1")
+        #expect(machineName("127.0.3.4") == machineName("127.66.1.1") && machineName("127.0.0.1") == machineName("::1"))
+        #expect(machineName("127.0.0.2") != machineName("127.0.0.1") && machineName("10.0.0.1") == "10.0.0.1")
     }
 
     @Test("A node without links has left at once")

@@ -21,6 +21,7 @@ package struct MeshMachine: Machine {
     }
 
     private var links: [MeshLinkID: Link] = [:]
+    private var openings = LinkOpenings()
     private var lastLink: UInt64 = 0
     /// Links that gave way to others, and are to be closed.
     private var replaced: [MeshLinkID] = []
@@ -68,21 +69,23 @@ package struct MeshMachine: Machine {
         }
         lastLink += 1
         let id = MeshLinkID(rawValue: lastLink)
+        if let address { openings.record(address, now: now.monotonic) }
         links[id] = Link(address: address, opened: now.monotonic)
         router.linkUp(id, profile, from: address.map { .address($0) }, now: now)
         return id
     }
 
-    /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most. An
-    /// address takes no place from one that has fewer.
+    /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most
+    /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
+    /// neighbour none from one that had as many: whoever returns pushes out nobody who came once.
     private func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
-        var counts: [String: Int] = [:]
-        for link in links.values { if let address = link.address { counts[address, default: 0] += 1 } }
+        let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
         var strangerCount = 0
         let candidates = links.sorted { $0.key.rawValue < $1.key.rawValue }
             .compactMap { id, link -> (id: MeshLinkID, order: Int, count: Int)? in
-                guard let address = link.address, let count = counts[address], count >= own else { return nil }
+                guard let holder = link.address, let count = counts[holder] else { return nil }
+                let isOwn = holder == address
                 let age = now - link.opened
                 let order: Int?
                 switch router.standing(of: id) {
@@ -94,9 +97,10 @@ package struct MeshMachine: Machine {
                 case .proven:
                     strangerCount += 1
                     let isOver = strangerCount > Self.maximumStrangerLinkCount && age >= Self.acquaintanceTimeout
+                    guard isOwn || count > own else { return nil }
                     order = count > max(1, own) ? 2 : age >= Self.strangerTimeout ? 3 : isOver ? 4 : nil
                 }
-                return order.map { (id, $0, count) }
+                return count >= own ? order.map { (id, $0, count) } : nil
             }
         return candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }?.id
     }

@@ -220,10 +220,11 @@ final class RouterDriver: Sendable {
 }
 
 extension LinkAddress {
-    /// Names the machine, for limits that count all its links. The loopback addresses are one machine's, and so is an IPv6 network
-    /// of 64 bits.
+    /// Names the machine, for limits that count all its links. An IPv6 network of 64 bits is one machine, and so are the loopback
+    /// addresses that nobody uses by default: each process can have all of them.
     var machine: String {
-        if host.hasPrefix("127.") || host == "::1" { return "loopback" }
+        if host == "127.0.0.1" || host == "::1" { return "loopback" }
+        if host.hasPrefix("127.") { return "127.0.0.0/8" }
         if case .network(let network) = LinkSource(self) { return "\(String(network, radix: 16))::/64" }
         return host
     }
