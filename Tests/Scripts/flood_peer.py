@@ -1,7 +1,7 @@
 """One hostile machine of the mesh, as a process of its own: `flood_peer.py ATTACK PORT VICTIM NEWCOMER`.
 
-It connects to a node on loopback from addresses of its own, writes "started" once the first frames are out, and goes on at a
-bounded rate until its standard input ends, or for SECONDS. VICTIM is the node's id, NEWCOMER the seed of a peer whose public
+It connects to a node on loopback, from the newcomer's address or from others, writes "started" once the first frames are out,
+and goes on at a bounded rate until its standard input ends, or for SECONDS. VICTIM is the node's id, NEWCOMER the seed of a peer whose public
 keys it knows, as any peer that has met her does.
 """
 
@@ -57,14 +57,18 @@ class Machine:
 
     def __init__(self, port, link_count):
         self.port, self.links = port, [None] * link_count
+        # Whether it connects from addresses of its own, each time from another.
+        self.has_addresses = False
         self.attempt = 0
+        # The identities that answer pings, by link, and what has arrived there.
+        self.identities, self.framers = {}, {}
 
     def open(self, number):
         self.attempt += 1
-        source = (f"127.66.{self.attempt // 250 % 250}.{self.attempt % 250 + 1}", 0)
+        source = (f"127.66.{self.attempt // 250 % 250}.{self.attempt % 250 + 1}", 0) if self.has_addresses else None
         link = socket.create_connection(("127.0.0.1", self.port), 5, source)
         link.sendall(FRAMES)
-        self.links[number] = link
+        self.links[number], self.framers[number] = link, None
 
     def close(self, number):
         if self.links[number]:
@@ -84,18 +88,38 @@ class Machine:
             self.close(number)
 
     def read(self, number):
-        """Discards what has arrived."""
+        """Reads what has arrived, and answers pings."""
         link = self.links[number]
         while link and select.select([link], [], [], 0)[0]:
             try:
                 data = link.recv(65536)
+                if data and number in self.identities:
+                    self.answer(number, data)
             except OSError:
                 data = b""
             if not data:
                 return self.close(number)
 
+    def answer(self, number, data):
+        if self.framers[number] is None:
+            self.framers[number], data = wire.StreamFramer(), data[len(FRAMES) :]
+        identity = self.identities[number]
+        for frame in self.framers[number].feed(data)[0]:
+            packet = wire.decode(frame)
+            if packet.type == wire.PING and packet.recipient == identity.id:
+                pong = Packet(wire.PONG, identity.id, now(), packet.payload, 1, 1, packet.sender)
+                self.links[number].sendall(identity.signed(pong))
+
 
 # Each attack: the number of links, and a generator of what is sent within one turn: pairs of a link and frames.
+
+
+def announcements(*_):
+    """F1: more identities than the table holds, over four links, again and again."""
+    count = 0
+    while True:
+        yield [(each % 4, Identity(count + each).announcement(f"m{count + each}", 5 + each % 3)) for each in range(20)]
+        count += 20
 
 
 def carriers(*_):
@@ -106,7 +130,7 @@ def carriers(*_):
             yield [(0, each.announcement("carrier")) for each in identities[first : first + 8]]
 
 
-def pings(victim, _):
+def pings(victim, *_):
     """F3: 1,500 pings a second from far away."""
     generator = random.Random(3)
     while True:
@@ -125,7 +149,7 @@ def junk(*_):
         ]
 
 
-def impostor(_, newcomer):
+def impostor(_, newcomer, __):
     """F5: the newcomer's id and Noise key before she comes, with another signing key, and other keys by the hundred."""
     victim, forger = Identity(newcomer), Identity("forger")
     victim.signing, victim.signing_key = forger.signing, forger.signing_key
@@ -137,7 +161,7 @@ def impostor(_, newcomer):
         ]
 
 
-def replay(_, newcomer):
+def replay(_, newcomer, __):
     """F6: her own announcement, replayed on four links."""
     victim = Identity(newcomer)
     while True:
@@ -168,7 +192,7 @@ def compressed(*_):
         count += 4
 
 
-def reports(victim, _):
+def reports(victim, *_):
     """F9: 10 MB a second of reports on three links, signed once and for all."""
     identities = [Identity(f"liar {number}") for number in range(3)]
     yield [(link, each.announcement("liar")) for link, each in enumerate(identities)]
@@ -201,7 +225,20 @@ def silent(*_):
         yield [(count % 16, None), (count % 16, b"")] if count % 3 == 0 else []
 
 
+def proven(_, __, machine):
+    """F11 with keys: sixteen links of made-up keys that answer pings, opened again as soon as they were closed."""
+    machine.has_addresses = True
+    for number in range(16):
+        machine.identities[number] = Identity(f"neighbour {number}")
+    while True:
+        for number, each in machine.identities.items():
+            yield [(number, each.announcement("neighbour"))]
+        for _ in range(50):
+            yield []
+
+
 ATTACKS = {
+    "F1": (4, announcements),
     "F2": (1, carriers),
     "F3": (1, pings),
     "F4": (1, junk),
@@ -212,6 +249,7 @@ ATTACKS = {
     "F9": (3, reports),
     "F10": (1, tiny),
     "F11": (16, silent),
+    "F11-proven": (16, proven),
 }
 
 
@@ -220,7 +258,7 @@ def main():
     link_count, attack = ATTACKS[name]
     machine = Machine(port, link_count)
     end = time.monotonic() + SECONDS
-    turns, is_started = attack(victim, newcomer), False
+    turns, is_started = attack(victim, newcomer, machine), False
     next_turn = time.monotonic()
     while time.monotonic() < end and not select.select([sys.stdin], [], [], 0)[0]:
         for number, data in next(turns):

@@ -80,6 +80,9 @@ class FloodStory(Story):
         process.wait(10)
         process.stdout.close()
 
+    def test_M16_R6_announcements_of_made_up_keys(self):
+        self.flood("F1")
+
     def test_M16_carriers_that_announce_themselves(self):
         self.flood("F2")
 
@@ -110,6 +113,9 @@ class FloodStory(Story):
 
     def test_R3_silent_links(self):
         self.flood("F11")
+
+    def test_R3_made_up_keys_that_answer_pings(self):
+        self.flood("F11-proven")
 
 
 if __name__ == "__main__":

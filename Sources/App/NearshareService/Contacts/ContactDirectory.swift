@@ -97,19 +97,25 @@ package struct ContactDirectory: Sendable {
         return try snapshot().contact(named: text, with: conversations)
     }
 
-    /// Stores the keys of a peer in range. A session with a friend is started, so that its keys are proven.
-    package func recordMeeting(with id: PeerID) throws {
-        guard let messenger, let (keys, isProven) = messenger.announcedKeys(of: id),
-            let peer = messenger.peers.first(where: { $0.id == id })
-        else { return }
+    /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
+    package func recordMeetings(with ids: Set<PeerID>) throws {
+        guard let messenger else { return }
         let trust = try machine.trust.read()
-        if !isProven, trust.entries[keys.fingerprint]?.isFriend == true { messenger.secure(id) }
         let isFriend: (Fingerprint) -> Bool = { trust.entries[$0]?.isFriend ?? false }
+        let met = ids.compactMap { id in messenger.announcedKeys(of: id) }
+        for peer in met where !peer.isProven && isFriend(peer.contact.fingerprint) {
+            messenger.secure(peer.contact.fingerprint.peerID)
+        }
         let now = SystemClock.wall()
         func record(in contacts: inout ContactBook) -> Bool {
-            contacts.recordMeeting(
-                agreementKey: keys.agreementKey, signingKey: keys.signingKey, name: peer.name, isProven: isProven,
-                isFriend: isFriend, at: now)
+            var isChanged = false
+            for peer in met {
+                let isRecorded = contacts.recordMeeting(
+                    agreementKey: peer.contact.agreementKey, signingKey: peer.contact.signingKey, name: peer.name,
+                    isProven: peer.isProven, isFriend: isFriend, at: now)
+                isChanged = isChanged || isRecorded
+            }
+            return isChanged
         }
         // Checked on a copy first: most meetings change nothing, and a change locks and writes the file.
         var copy = try machine.contacts.read()

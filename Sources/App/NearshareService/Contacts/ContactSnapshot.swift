@@ -61,11 +61,9 @@ package struct ContactSnapshot: Sendable {
 
     /// The contacts of a list: in range, friends and `conversations`; near ones first, then by name.
     package func listed(with conversations: [PeerID]) -> [Contact] {
-        contacts(presence.ids.union(friendIDs).union(conversations)).filter { !$0.trustStatus.isBlocked }.sorted {
-            ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
-                $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
-            )
-        }
+        contacts(presence.ids.union(friendIDs).union(conversations)).filter { !$0.trustStatus.isBlocked }
+            .map { (order: ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id), contact: $0) }
+            .sorted { $0.order < $1.order }.map(\.contact)
     }
 
     /// The peer that a text selects among those in range, friends, imported keys and conversations. BlueChat peers are left

@@ -37,6 +37,7 @@ package final class NodeService: NodeClient {
     private let observe: @Sendable (ControlEvent) -> Void
     private let files: FileTransferFollower
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
+    private let peerChanges = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
     private let handOverContinuation: AsyncStream<Void>.Continuation
@@ -76,7 +77,9 @@ package final class NodeService: NodeClient {
     func run() async {
         await withDiscardingTaskGroup { group in
             group.addTask { await self.files.run { self.publish(.transfer($0)) } }
-            for await event in messengerEvents { await handle(event) }
+            group.addTask { await self.peerChanges.run { await self.handlePeerChanges($0) } }
+            for await event in messengerEvents { handle(event) }
+            peerChanges.finish()
             files.finish()
         }
         subscribers.finish()
@@ -92,9 +95,7 @@ package final class NodeService: NodeClient {
         }
     }
 
-    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
-    @_optimize(none)
-    private func handle(_ event: MessengerEvent) async {
+    private func handle(_ event: MessengerEvent) {
         switch event {
         case .changed(let id, .sent): publish(.messageChanged(id, .sent, detail: nil))
         case .changed(let id, .delivered): publish(.messageChanged(id, .delivered, detail: nil))
@@ -105,13 +106,18 @@ package final class NodeService: NodeClient {
         case .chatMessageChanged(let message, let reason):
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
-        case .peerChanged(let id):
-            do {
-                try contacts.recordMeeting(with: id)
-                publish(.contacts(try await contacts.listed()))
-            } catch {
-                publish(.notice("\(error)"))
-            }
+        case .peerChanged(let id): peerChanges.insert(id)
+        }
+    }
+
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    @_optimize(none)
+    private func handlePeerChanges(_ ids: Set<PeerID>) async {
+        do {
+            try contacts.recordMeetings(with: ids)
+            publish(.contacts(try await contacts.listed()))
+        } catch {
+            publish(.notice("\(error)"))
         }
     }
 

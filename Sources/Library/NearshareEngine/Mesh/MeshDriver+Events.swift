@@ -63,8 +63,12 @@ extension MeshDriver {
 
     private func handlePeerChange(of id: PeerID) {
         peerChanges.publish(id)
+        collectedPeerChanges.insert(id)
+    }
+
+    func handlePeerChanges(_ ids: Set<PeerID>) {
         bundles.withLock { $0 }?.neighboursChanged()
-        emitText(.peerChanged(id))
+        for id in ids { emitText(.peerChanged(id)) }
     }
 
     private func handleBundlePacket(_ bytes: [UInt8], from peer: PeerID) {

@@ -28,6 +28,8 @@ package final class MeshDriver: Sendable {
     let ended = Promise<Bool>()
     /// Peers that appeared, changed or left.
     let peerChanges = Broadcast<PeerID>()
+    /// The same, for consumers whose work grows with the number of peers.
+    let collectedPeerChanges: ChangeCollector<PeerID>
     private let tasks = OwnedTasks()
 
     init(
@@ -39,6 +41,7 @@ package final class MeshDriver: Sendable {
         self.transfers = transfers
         self.invitations = invitations
         router = RouterDriver(settings)
+        collectedPeerChanges = ChangeCollector(clock: settings.clock)
     }
 
     // MARK: Life
@@ -51,6 +54,10 @@ package final class MeshDriver: Sendable {
                 group.addTask { await timer.join() }
                 group.addTask {
                     await self.router.events.run { self.handle($0) }
+                    self.collectedPeerChanges.finish()
+                }
+                group.addTask {
+                    await self.collectedPeerChanges.run { self.handlePeerChanges($0) }
                 }
                 await tasks.run()
             }

@@ -116,11 +116,11 @@ package final class Messenger: Sendable {
 
     /// The keys that a peer in the mesh has announced, and whether a session has authenticated both; nil without support for
     /// bundles.
-    package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, isProven: Bool)? {
+    package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, name: DisplayName, isProven: Bool)? {
         guard let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
             let contact = messages.contact(id)
         else { return nil }
-        return (contact, mesh.read { $0.hasAuthenticatedKeys(id) })
+        return (contact, peer.name, mesh.read { $0.hasAuthenticatedKeys(id) })
     }
 
     /// Establishes a session with a peer in the mesh, unless there is one, so that its keys are authenticated.

@@ -40,13 +40,15 @@ package struct ContactBook: Sendable, Hashable {
     package static let meetingInterval = Duration.seconds(3_600)
 
     package private(set) var entries: [Fingerprint: Entry] = [:]
+    /// The key of each ``entries``, by the first 8 bytes of its fingerprint. Of several with the same, the one that came first.
+    private var keysByID: [PeerID: Fingerprint] = [:]
 
     package init() {}
 
     package func entry(of fingerprint: Fingerprint) -> Entry? { entries[fingerprint] }
 
     /// A contact by the first 8 bytes of its fingerprint, as packets name it.
-    package func entry(of id: PeerID) -> Entry? { entries.first { $0.key.peerID == id }?.value }
+    package func entry(of id: PeerID) -> Entry? { keysByID[id].flatMap { entries[$0] } }
 
     // MARK: Changes
 
@@ -68,9 +70,11 @@ package struct ContactBook: Sendable, Hashable {
         } else {
             guard makeRoom(forProven: isProven, friend: isFriend(fingerprint), isFriend) else { return false }
         }
-        entries[fingerprint] = Entry(
-            agreementKey: agreementKey, signingKey: signingKey, name: name, origin: .met, isProven: isProven, since: now,
-            lastMet: now)
+        insert(
+            Entry(
+                agreementKey: agreementKey, signingKey: signingKey, name: name, origin: .met, isProven: isProven, since: now,
+                lastMet: now),
+            fingerprint)
         return true
     }
 
@@ -95,9 +99,11 @@ package struct ContactBook: Sendable, Hashable {
     ) -> Bool {
         let fingerprint = Fingerprint(of: agreementKey)
         guard entries[fingerprint] != nil || makeRoom(forProven: true, friend: false, isFriend) else { return false }
-        entries[fingerprint] = Entry(
-            agreementKey: agreementKey, signingKey: signingKey, name: name, origin: .imported, isProven: false, since: now,
-            lastMet: now)
+        insert(
+            Entry(
+                agreementKey: agreementKey, signingKey: signingKey, name: name, origin: .imported, isProven: false, since: now,
+                lastMet: now),
+            fingerprint)
         return true
     }
 
@@ -105,7 +111,13 @@ package struct ContactBook: Sendable, Hashable {
     /// - Returns: false when it is not known.
     @discardableResult
     package mutating func remove(_ fingerprint: Fingerprint) -> Bool {
-        entries.removeValue(forKey: fingerprint) != nil
+        if keysByID[fingerprint.peerID] == fingerprint { keysByID[fingerprint.peerID] = nil }
+        return entries.removeValue(forKey: fingerprint) != nil
+    }
+
+    private mutating func insert(_ entry: Entry, _ fingerprint: Fingerprint) {
+        entries[fingerprint] = entry
+        if keysByID[fingerprint.peerID] == nil { keysByID[fingerprint.peerID] = fingerprint }
     }
 
     /// Evicts the contact that was met the longest time ago, unproven ones first.
@@ -116,8 +128,7 @@ package struct ContactBook: Sendable, Hashable {
         let evicted = entries.filter { $0.value.origin == .met && !isFriend($0.key) }
             .min { ($0.value.isProven ? 1 : 0, $0.value.lastMet) < ($1.value.isProven ? 1 : 0, $1.value.lastMet) }
         guard let evicted, isProven || friend || !evicted.value.isProven else { return false }
-        entries[evicted.key] = nil
-        return true
+        return remove(evicted.key)
     }
 }
 
@@ -156,10 +167,11 @@ extension ContactBook: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         for record in try container.decode([Record].self).prefix(Self.capacity) {
-            guard let entry = record.entry, entries.updateValue(entry, forKey: entry.fingerprint) == nil else {
+            guard let entry = record.entry, entries[entry.fingerprint] == nil else {
                 throw DecodingError.dataCorruptedError(
                     in: container, debugDescription: "a duplicate contact, or an invalid key")
             }
+            insert(entry, entry.fingerprint)
         }
     }
 
