@@ -12,7 +12,7 @@ struct ReportExchangeTests {
         var exchange = ReportExchange()
         var tree = SpanningTree(
             local: RouterFixtures.local, epochInterval: .seconds(60), now: RouterFixtures.moment(0))
-        var seen = SeenBundles(capacity: 100)
+        var seen = SeenBundles(capacity: 1_000)
         var random = SeededRandom(seed: 1)
         let isReliable: Bool
 
@@ -22,14 +22,18 @@ struct ReportExchangeTests {
             self.isReliable = isReliable
         }
 
-        mutating func report(_ request: ReportExchange.Request, to id: EndpointID) -> SpanningTreeReport? {
+        mutating func report(
+            _ request: ReportExchange.Request, to id: EndpointID, at milliseconds: Int64 = 0
+        ) -> SpanningTreeReport? {
             let effects = exchange.report(
-                request, to: id, isReliable: isReliable, tree: &tree, seen: seen, random: &random)
+                request, to: id, isReliable: isReliable, tree: &tree, seen: seen,
+                now: RouterFixtures.moment(0).monotonic + .milliseconds(milliseconds), random: &random)
             return effects.packets.compactMap { if case .report(let report) = $0 { report } else { nil } }.first
         }
 
-        mutating func spread(_ number: UInt8) {
-            let id = RouterFixtures.stored(number, to: .everyone).id
+        mutating func spread(_ number: Int) {
+            let (high, low) = (UInt8(clamping: number >> 8 + 1), UInt8(truncatingIfNeeded: number))
+            let id = RouterFixtures.stored(low, from: high, to: .everyone).id
             seen.insert(id, expiry: RouterFixtures.moment(100).wall, from: nil) { _ in false }
             seen.markEpidemic(id)
         }
@@ -73,6 +77,22 @@ struct ReportExchangeTests {
         bench.exchange.confirm(newest, by: neighbour)
         #expect(bench.exchange.repetition(of: newest, to: neighbour) == nil)
         #expect(bench.report(.position, to: neighbour)?.reachability == nil)
+    }
+
+    @Test("B9: of more bundles than fit into a vector, neighbours that ask in quick succession get the same share")
+    func shares() throws {
+        var bench = Bench(neighbour, isReliable: true)
+        for number in 0..<(SummaryVector.idsInShare + 1) { bench.spread(number) }
+        func share(at milliseconds: Int64) throws -> UInt8 {
+            let report = bench.report(.answer, to: neighbour, at: milliseconds)
+            let summary = try #require(report?.summary)
+            #expect(summary.shareCount == 2)
+            return summary.share
+        }
+        let first = try share(at: 0)
+        for milliseconds in 1..<250 as Range<Int64> { #expect(try share(at: milliseconds) == first) }
+        #expect(try share(at: 250) != first)
+        #expect(try share(at: 500) == first)
     }
 
     @Test("B9: a report is repeated four times at most")

@@ -24,10 +24,7 @@ class FloodStory(Story):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def flood(self, attack, is_heard_behind=True):
-        anna = self.anna.receive("--interface", "lo", accept="all")
-        ben = self.join(anna, "ben")
-        newcomer = f"carol {self.seed}"
+    def attack(self, attack, anna, newcomer):
         process = subprocess.Popen(
             [
                 sys.executable,
@@ -43,6 +40,13 @@ class FloodStory(Story):
         )
         self.addCleanup(self.end, process)
         self.assertEqual("started\n", process.stdout.readline())
+        return process
+
+    def flood(self, attack, is_heard_behind=True):
+        anna = self.anna.receive("--interface", "lo", accept="all")
+        ben = self.join(anna, "ben")
+        newcomer = f"carol {self.seed}"
+        process = self.attack(attack, anna, newcomer)
         carol = self.join(anna, "carol", newcomer)
         there = anna.ready["id"]
         known = carol.send_private_message(there, "hello")
@@ -95,6 +99,24 @@ class FloodStory(Story):
     def test_M11_another_signing_key_under_the_newcomers_id(self):
         # Behind the node, only the first announcement of an id counts, and that is the attacker's until she is proven here.
         self.flood("F5", is_heard_behind=False)
+
+    def test_M11_her_name_behind_a_node_that_relays(self):
+        anna = self.anna.receive("--interface", "lo", accept="all")
+        newcomer = f"carol {self.seed}"
+        ben = self.ben.receive("--interface", "lo", accept="all", name="ben")
+        process = self.attack("F5", anna, newcomer)
+        carol = self.join(anna, "carol", newcomer)
+        # The first lines are lost until he has asked her for her key.
+        for attempt in range(30):
+            carol.send_public_message(f"hello {attempt}")
+            with contextlib.suppress(AssertionError):
+                ben.wait_for("line", lambda event: event["text"].startswith("hello"), timeout=1)
+                break
+        for number in range(LINES):
+            carol.send_public_message(f"line {number}")
+            line = ben.wait_for("line", lambda event, text=f"line {number}": event["text"] == text)
+            self.assertEqual((carol.id, "carol"), (line["from"], line["name"]))
+        self.assertIsNone(process.poll(), "the attack ended early")
 
     def test_M8_her_announcement_replayed_on_four_links(self):
         self.flood("F6")

@@ -34,7 +34,7 @@ struct ReportExchange: Sendable {
 
     private var neighbours: [EndpointID: Neighbour] = [:]
     /// The last summary vector, and the generation of the bundles that it lists.
-    private var summary: (generation: Int, vector: SummaryVector)?
+    private var summary: (generation: Int, vector: SummaryVector, built: MonotonicInstant)?
     private var summaryCount = 0
 
     mutating func addNeighbour(_ id: EndpointID) {
@@ -60,7 +60,7 @@ struct ReportExchange: Sendable {
     /// - Returns: the effects that send the report and repeat it until it is confirmed.
     mutating func report(
         _ request: Request, to id: EndpointID, isReliable: Bool, tree: inout SpanningTree, seen: SeenBundles,
-        random: inout some RandomNumberGenerator
+        now: MonotonicInstant, random: inout some RandomNumberGenerator
     ) -> [RouterEffect] {
         guard let index = neighbours.index(forKey: id) else { return [] }
         let unconfirmed = neighbours.values[index].unconfirmed
@@ -70,7 +70,7 @@ struct ReportExchange: Sendable {
         let isOutdated = request.isAnswer || neighbours.values[index].summaryGeneration != generation
         if unconfirmed?.hasSummary == true || (request.hasSummary && isOutdated) {
             neighbours.values[index].summaryGeneration = generation
-            report.summary = currentSummary(of: seen, random: &random)
+            report.summary = currentSummary(of: seen, now: now, random: &random)
         }
         if unconfirmed?.hasReachability == true { tree.forgetReportedReachability(by: id) }
         report.reachability = tree.reachabilityUpdate(for: id)
@@ -100,20 +100,27 @@ struct ReportExchange: Sendable {
         neighbours.values[index].unconfirmed = nil
     }
 
+    /// The bundles in one vector; of more than fit, each vector lists another share. Building one costs as much as there are
+    /// bundles, so neighbours that ask in quick succession get the same.
     private mutating func currentSummary(
-        of seen: SeenBundles, random: inout some RandomNumberGenerator
+        of seen: SeenBundles, now: MonotonicInstant, random: inout some RandomNumberGenerator
     ) -> SummaryVector {
-        if let summary, summary.generation == seen.generation, summary.vector.shareCount == 1 { return summary.vector }
+        if let summary, summary.generation == seen.generation,
+            summary.vector.shareCount == 1 || now - summary.built < Self.summaryInterval
+        {
+            return summary.vector
+        }
         summaryCount += 1
         let vector = SummaryVector(
             of: seen.epidemic, turn: summaryCount, salt: UInt32(truncatingIfNeeded: random.next()))
-        summary = (seen.generation, vector)
+        summary = (seen.generation, vector, now)
         return vector
     }
 
     /// Truncated to 31 bits: it is incremented by one at a time, and only compared with the last one.
     private static func generation(of seen: SeenBundles) -> Int32 { Int32(truncatingIfNeeded: seen.generation & 0x7fff_ffff) }
 
+    private static let summaryInterval = Duration.milliseconds(250)
     private static let retransmissionDelay = Duration.milliseconds(600)
     private static let maximumAttemptCount: UInt8 = 4
 }

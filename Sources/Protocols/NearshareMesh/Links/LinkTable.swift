@@ -32,6 +32,7 @@ struct LinkTable: Sendable {
 
     func contains(_ id: MeshLinkID) -> Bool { links[id] != nil }
     func profile(of id: MeshLinkID) -> MeshLinkProfile? { links[id]?.profile }
+    func source(of id: MeshLinkID) -> MeshLinkSource? { links[id]?.source }
 
     /// - Parameters:
     ///   - source: links from one source share their rates, also one after the other, so that a new link gives no new ones.
@@ -100,6 +101,9 @@ struct LinkTable: Sendable {
     func isCongested(_ id: MeshLinkID) -> Bool {
         (links[id]?.outbox.bulkByteCount ?? 0) >= Self.congestionByteCount
     }
+
+    /// Whether a fragment of this node waits to be written to the link.
+    func hasWaitingFragments(_ id: MeshLinkID) -> Bool { (links[id]?.outbox.bulkByteCount ?? 0) > 0 }
 
     // MARK: Budgets
 

@@ -167,7 +167,7 @@ extension MeshRouter {
             announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender)
         recordNeighbour(packet, ttl: ttl, on: link, now: now)
         guard isNewer else { return .handled }
-        sync.insert(frame, from: link, isKnown: peers.isContact(sender))
+        storeForSync(frame, from: link)
         if let peer = peers.peer(sender), peer != before { emit(.peerChanged(peer)) }
         return .handled
     }
@@ -187,9 +187,13 @@ extension MeshRouter {
         }
     }
 
-    /// Handles the announcement again that a session has proven to be genuine.
+    /// Handles the announcement again that a session has proven to be genuine, and relays it: the nodes behind this one have the
+    /// forged one.
     mutating func acceptProven(_ announcement: MeshFrame, from link: MeshLinkID, now: Moment) {
-        _ = handleAnnouncement(announcement, ttl: 0, from: link, now: now)
+        guard handleAnnouncement(announcement, ttl: 0, from: link, now: now) == .handled else { return }
+        let key = PacketKey(of: announcement.packet)
+        history.record(key, announcement.packet, isAuthentic: true, now: now)
+        relay(announcement, key, from: link, isAuthentic: true, now: now)
     }
 
     /// Records that the sender of an unrelayed announcement claims to be at the other end of the link, and asks it to prove that.
@@ -250,7 +254,7 @@ extension MeshRouter {
                     \.publicTexts, Double(packet.payload.count + Self.textOverhead), now: now.monotonic)
                     == true
         else { return .rejected }
-        sync.insert(frame, from: link, isKnown: peers.isContact(packet.sender))
+        storeForSync(frame, from: link)
         emit(
             .publicMessage(
                 from: sender,
@@ -258,6 +262,14 @@ extension MeshRouter {
                 text: text,
                 sent: WallTime(milliseconds: Int64(clamping: packet.timestamp))))
         return .handled
+    }
+
+    /// Stores a public packet for neighbours that miss it. It counts towards the link over which its sender was announced: another
+    /// neighbour that is faster cannot make it part of its own share.
+    private mutating func storeForSync(_ frame: MeshFrame, from link: MeshLinkID) {
+        let sender = frame.packet.sender
+        let link = peers[sender]?.source ?? link
+        sync.insert(frame, from: link, of: links.source(of: link), isKnown: peers.isContact(sender))
     }
 
     /// Only a neighbour that has signed the request gets an answer.

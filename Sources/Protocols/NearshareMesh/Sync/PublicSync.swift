@@ -17,6 +17,7 @@ struct PublicSync: Sendable {
     mutating func removeLink(_ link: MeshLinkID) {
         nextRequests[link] = nil
         answered[link] = nil
+        store.closeLink(link)
     }
 
     /// Brings the next request forward: a new neighbour knows peers, of which this node should learn before their next
@@ -72,11 +73,11 @@ struct PublicSync: Sendable {
 
     // MARK: Store
 
-    /// - Parameters:
-    ///   - link: the link on which it was received; nil for this node's own.
-    ///   - isKnown: its sender is a contact of the user.
-    mutating func insert(_ frame: MeshFrame, from link: MeshLinkID? = nil, isKnown: Bool = false) {
-        store.insert(frame, from: link, isKnown: isKnown)
+    /// Stores a packet, see ``SyncStore/insert(_:from:of:isKnown:)``.
+    mutating func insert(
+        _ frame: MeshFrame, from link: MeshLinkID? = nil, of source: MeshLinkSource? = nil, isKnown: Bool = false
+    ) {
+        store.insert(frame, from: link, of: source, isKnown: isKnown)
     }
 
     mutating func expire(now: WallTime) { store.expire(now: now) }

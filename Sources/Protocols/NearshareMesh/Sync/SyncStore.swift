@@ -10,12 +10,20 @@ struct SyncStore: Sendable {
     /// The largest parameter that the phone apps use.
     private static let maximumFilterParameter = 20
 
-    /// The packets that share one part of the store.
-    private enum Share: Hashable {
-        /// This node's, and those of contacts.
+    /// The machine over whose links packets came.
+    private enum Source: Hashable {
+        /// This node's packets, and those of contacts.
         case known
-        /// Those that came over one link.
-        case link(MeshLinkID)
+        case machine(MeshLinkSource)
+        /// Closed links to machines without a known address: together, so that one that comes and goes is not several.
+        case gone
+    }
+
+    /// The packets that share one part of the store: those of one link, and those of all closed links of a machine.
+    private struct Share: Hashable {
+        var source: Source
+        /// nil once the link is closed.
+        var link: MeshLinkID?
     }
 
     private struct Entry: Sendable {
@@ -36,9 +44,15 @@ struct SyncStore: Sendable {
     private(set) var byteCount = 0
     var count: Int { entries.count }
 
-    /// Stores a packet. When the store is full, the link that brought most loses the oldest packet of the sender with most there
-    /// (M6).
-    mutating func insert(_ frame: MeshFrame, from link: MeshLinkID? = nil, isKnown: Bool = false) {
+    /// Stores a packet. When the store is full, the machine that brought most loses a packet, there the link that brought most,
+    /// closed ones together, and there the sender with most the oldest (M6).
+    /// - Parameters:
+    ///   - link: the link over which its sender was announced; nil for this node's own packets.
+    ///   - source: the machine at the other end of the link.
+    ///   - isKnown: its sender is a contact of the user.
+    mutating func insert(
+        _ frame: MeshFrame, from link: MeshLinkID? = nil, of source: MeshLinkSource? = nil, isKnown: Bool = false
+    ) {
         let id = MeshPacketID(of: frame.packet)
         guard !entries.contains(where: { $0.id == id }) else { return }
         let packet = frame.packet
@@ -49,7 +63,9 @@ struct SyncStore: Sendable {
         {
             remove(at: oldest)
         }
-        let share = link.flatMap { isKnown ? nil : Share.link($0) } ?? .known
+        let share =
+            link.flatMap { isKnown ? nil : Share(source: .machine(source ?? .link($0)), link: $0) }
+            ?? Share(source: .known, link: nil)
         entries.append(Entry(id: id, frame: frame, share: share))
         if packet.type == .announce { announced.insert(packet.sender) }
         byteCount += frame.heldByteCount
@@ -65,7 +81,8 @@ struct SyncStore: Sendable {
             }
             return sizes.max { $0.value < $1.value }?.key
         }
-        let share = largest { $0.share }
+        let source = largest { $0.share.source }
+        let share = largest { $0.share.source == source ? $0.share : nil }
         let sender = largest { $0.share == share ? $0.sender : nil }
         remove(at: entries.firstIndex { $0.share == share && $0.sender == sender } ?? 0)
     }
@@ -82,6 +99,14 @@ struct SyncStore: Sendable {
         guard entries.count < countBefore else { return }
         byteCount = entries.reduce(0) { $0 + $1.frame.heldByteCount }
         announced = Set(entries.lazy.filter(\.isAnnouncement).map(\.sender))
+    }
+
+    /// Counts the packets of a closed link with those of its machine's other closed links.
+    mutating func closeLink(_ link: MeshLinkID) {
+        for index in entries.indices where entries[index].share.link == link {
+            entries[index].share.link = nil
+            if case .machine(.link) = entries[index].share.source { entries[index].share.source = .gone }
+        }
     }
 
     mutating func removeAnnouncement(of sender: PeerID) {
