@@ -69,6 +69,38 @@ import Testing
         #expect(last?.isLast == true && last?.isRepetition == false)
     }
 
+    @Test("A fragment follows the end of the write before it at the pacing of the link, however late that was")
+    func lateWrites() throws {
+        var scheduler = scheduler()
+        scheduler.insert(try file(1, count: 3))
+        let sent = scheduler.popDue(now: now, routing())
+        #expect(sent != nil)
+        scheduler.startWriting(to: radio)
+        for milliseconds in [20, 44] {
+            let early = scheduler.popDue(now: now + .milliseconds(milliseconds), routing())
+            #expect(early == nil)
+            let deadline = try #require(scheduler.deadline(routing()))
+            #expect(deadline > now + .milliseconds(milliseconds - 1))
+        }
+        scheduler.finishWriting(to: radio, pacing: .milliseconds(20), now: now + .milliseconds(45))
+        #expect(scheduler.deadline(routing()) == now + .milliseconds(65))
+        let (early, due) = (
+            scheduler.popDue(now: now + .milliseconds(64), routing()), scheduler.popDue(now: now + .milliseconds(65), routing())
+        )
+        #expect(early == nil && due != nil)
+    }
+
+    @Test("A fragment that waits in the outbox holds back the next one") func waiting() throws {
+        var scheduler = scheduler()
+        scheduler.insert(try file(1, count: 2))
+        var links = routing().links
+        links.enqueue([1], on: radio, priority: .bulk)
+        let busy = MeshRouting(own: PeerID(fitting: [1]), peers: PeerTable(), links: links)
+        let held = scheduler.popDue(now: now, busy)
+        let sent = scheduler.popDue(now: now + .milliseconds(20), routing())
+        #expect(held == nil && sent != nil)
+    }
+
     @Test func onlyFragmentsThatWereSentAreRepeated() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 3))

@@ -197,11 +197,13 @@ final class RouterDriver: Sendable {
 
     /// Waits for a frame, or for several that together reach `byteCount`.
     private func waitForFrames(for id: MeshLinkID, upTo byteCount: Int) -> Writing {
-        driver.wait { machine in
+        let written = clock()
+        return driver.wait { machine in
             guard machine.isOpen(id) else { return .end }
-            guard var bytes = machine.router.nextFrame(for: id) else { return machine.isLeaving ? .end : nil }
+            machine.router.finishWriting(to: id, now: written)
+            guard var bytes = machine.router.startWriting(to: id) else { return machine.isLeaving ? .end : nil }
             trace("sent", bytes[...], id)
-            while bytes.count < byteCount, let frame = machine.router.nextFrame(for: id) {
+            while bytes.count < byteCount, let frame = machine.router.startWriting(to: id) {
                 trace("sent", frame[...], id)
                 bytes += frame
             }

@@ -97,6 +97,8 @@ struct FragmentScheduler: Sendable {
     private var lastArrival: MeshLinkID?
     /// When each open link may carry the next fragment.
     private var nextSlots: [MeshLinkID: MonotonicInstant] = [:]
+    /// The links on which a fragment is being written.
+    private var writing: Set<MeshLinkID> = []
 
     var isEmpty: Bool { jobs.isEmpty }
 
@@ -117,7 +119,10 @@ struct FragmentScheduler: Sendable {
 
     mutating func addLink(_ link: MeshLinkID, now: MonotonicInstant) { nextSlots[link] = now }
 
-    mutating func removeLink(_ link: MeshLinkID) { nextSlots[link] = nil }
+    mutating func removeLink(_ link: MeshLinkID) {
+        nextSlots[link] = nil
+        writing.remove(link)
+    }
 
     /// Removes the jobs of closed links.
     mutating func removeJobs(exceptForLinks links: LinkTable) {
@@ -136,6 +141,15 @@ struct FragmentScheduler: Sendable {
 
     // MARK: Time
 
+    /// Records that a fragment was removed from a link's outbox, and is being written.
+    mutating func startWriting(to link: MeshLinkID) { writing.insert(link) }
+
+    /// Records that a fragment was written: the next one follows at the pacing of the link, however late this one was.
+    mutating func finishWriting(to link: MeshLinkID, pacing: Duration, now: MonotonicInstant) {
+        guard writing.remove(link) != nil, nextSlots[link] != nil else { return }
+        nextSlots[link] = now + pacing
+    }
+
     /// When the next fragment may be sent; nil when none waits, or only for congested links.
     func deadline(_ routing: MeshRouting) -> MonotonicInstant? {
         jobs.compactMap { job in
@@ -153,6 +167,12 @@ struct FragmentScheduler: Sendable {
             var job = jobs[index]
             guard let links = readyLinks(for: job, routing), links.allSatisfy({ nextSlots[$0].map { $0 <= now } ?? true })
             else { continue }
+            let late = links.filter { writing.contains($0) || routing.links.hasWaitingFragments($0) }
+            guard late.isEmpty else {
+                // The one before is not written yet.
+                for link in late { nextSlots[link] = now + Self.writeCheckInterval }
+                continue
+            }
             jobs.remove(at: index)
             lastArrival = job.origin.arrival
             let (packet, isRepetition) = job.removeNext()
@@ -179,6 +199,8 @@ struct FragmentScheduler: Sendable {
         return isRecutting ? nil : links
     }
 
+    /// Interval after which a link is looked at again whose last fragment is not written yet.
+    private static let writeCheckInterval = MeshLinkProfile.radioPacing
     /// Each is a set that the receiver holds besides that of the packet itself; it holds eight of one sender.
     private static let maximumRecutCountPerLink = 2
     /// Packets of this node cut for links, besides its files.

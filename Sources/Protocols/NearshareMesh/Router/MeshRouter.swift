@@ -107,6 +107,21 @@ package struct MeshRouter: Sendable {
     /// Removes the next frame to write to a link; nil when there is none for now.
     package mutating func nextFrame(for link: MeshLinkID) -> [UInt8]? { links.dequeueFrame(for: link) }
 
+    /// Removes the next frame to write to a link, see ``nextFrame(for:)``. ``finishWriting(to:now:)`` must follow, so that fragments
+    /// are paced by when they were written.
+    package mutating func startWriting(to link: MeshLinkID) -> [UInt8]? {
+        let hadFragments = links.hasWaitingFragments(link)
+        let frame = nextFrame(for: link)
+        if hadFragments, !links.hasWaitingFragments(link) { fragments.startWriting(to: link) }
+        return frame
+    }
+
+    /// Records that all frames removed by ``startWriting(to:)`` were written.
+    package mutating func finishWriting(to link: MeshLinkID, now: MonotonicInstant) {
+        guard let pacing = links.profile(of: link)?.pacing else { return }
+        fragments.finishWriting(to: link, pacing: pacing, now: now)
+    }
+
     package func hasFrame(for link: MeshLinkID) -> Bool { links.hasFrame(for: link) }
 
     /// When ``advance(to:)`` must be called, if there is no other event before.
