@@ -72,6 +72,58 @@ import Testing
             """)
     }
 
+    struct Handshakes: Decodable {
+        struct Party: Decodable {
+            var peerIdHex: String
+        }
+        struct Message: Decodable {
+            var wire: Vectors.Blob
+        }
+        struct Vector: Decodable {
+            var id: String
+            var initiator: Party
+            var responder: Party
+            var message1Hex: String
+            var message2Hex: String
+            var message3Hex: String
+            var outerPacketM1Unpadded: Vectors.Blob
+            var outerPacketM1Padded: Vectors.Blob
+            var outerPacketM2Padded: Vectors.Blob
+            var outerPacketM3Padded: Vectors.Blob
+            var firstTransportOuterPadded: Vectors.Blob
+            var initiatorToResponder: [Message]
+        }
+        var vectors: [Vector]
+    }
+
+    @Test(
+        "The packets around handshakes and the first sealed message are those of the phone apps",
+        .enabled(if: Vectors.isThere("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    func outerPackets() throws {
+        let file = try Vectors.read(Handshakes.self, from: "noise_handshake.json")
+        for vector in file.vectors {
+            let sealed = try hexBytes(try #require(vector.initiatorToResponder.first).wire.hex)
+            let packets = [
+                (vector.outerPacketM1Unpadded, try hexBytes(vector.message1Hex), false, true),
+                (vector.outerPacketM1Padded, try hexBytes(vector.message1Hex), true, true),
+                (vector.outerPacketM2Padded, try hexBytes(vector.message2Hex), true, false),
+                (vector.outerPacketM3Padded, try hexBytes(vector.message3Hex), true, true),
+                (vector.firstTransportOuterPadded, sealed, true, true),
+            ]
+            for (outer, payload, isPadded, isOfInitiator) in packets {
+                let packet = try MeshFrame(decoding: try #require(outer.bytes)[...]).packet
+                let parties = [vector.initiator.peerIdHex, vector.responder.peerIdHex]
+                let ids = [packet.sender.hex, try #require(packet.recipient).hex]
+                #expect(
+                    Array(packet.payload) == payload && ids == (isOfInitiator ? parties : parties.reversed()), "\(vector.id)")
+                #expect(packet.type == (payload == sealed ? .noiseEncrypted : .noiseHandshake), "\(vector.id)")
+                #expect(outer.matches(try packet.encoded(isPadded: isPadded)), "\(vector.id)")
+            }
+        }
+        #expect(!file.vectors.isEmpty)
+        print("checked the packets of \(file.vectors.count) handshakes of noise_handshake.json")
+    }
+
     struct Letters: Decodable {
         struct Party: Decodable {
             var noisePrivateHex: String

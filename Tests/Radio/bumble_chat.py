@@ -20,7 +20,7 @@ FROM_CENTRAL = "920D5471-95D8-4289-8BF3-504058B0BCB1"
 FROM_PERIPHERAL = "920D5472-95D8-4289-8BF3-504058B0BCB1"
 DISCONNECT = "920D5473-95D8-4289-8BF3-504058B0BCB1"
 ADDRESS = "F0:F1:F2:F3:F4:F6"
-TIMEOUT = 90
+TIMEOUT = int(os.environ.get("RADIO_TIMEOUT", 90))
 
 
 class OldClient:
@@ -33,7 +33,8 @@ class OldClient:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def wait_for(self, name, timeout=TIMEOUT):
+    def wait_for(self, name, timeout=None):
+        timeout = TIMEOUT if timeout is None else timeout
         while True:
             try:
                 event, value = self.events.get(timeout=timeout)

@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import unittest
 
 try:
@@ -20,7 +22,8 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 VECTORS = pathlib.Path(os.environ.get("NEARSHARE_VECTORS", ROOT.parent / "shared/bitchat/vectors"))
-FOUND = (VECTORS / "packets.json").is_file()
+# A folder that was named must hold them.
+FOUND = "NEARSHARE_VECTORS" in os.environ or (VECTORS / "packets.json").is_file()
 
 
 def unhex(value):
@@ -45,6 +48,20 @@ def generate(source):
 
 def x25519(value):
     return X25519PrivateKey.from_private_bytes(unhex(value))
+
+
+class VectorFolder(unittest.TestCase):
+    @unittest.skipIf(wire is None, "the second peer of bitchat's mesh needs python3-cryptography")
+    def test_a_mistyped_folder_fails_instead_of_being_skipped(self):
+        result = subprocess.run(
+            [sys.executable, "-m", "unittest", f"{pathlib.Path(__file__).stem}.BitchatVectors.test_noise_transport"],
+            cwd=pathlib.Path(__file__).parent,
+            env=os.environ | {"NEARSHARE_VECTORS": "/nonexistent"},
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(1, result.returncode, result.stderr)
+        self.assertIn("/nonexistent/noise_transport.json", result.stderr)
 
 
 @unittest.skipIf(wire is None, "the second peer of bitchat's mesh needs python3-cryptography")
@@ -478,6 +495,13 @@ class BitchatVectors(unittest.TestCase):
                 packet = wire.decode(frame)
                 self.assertEqual((wire.NOISE_HANDSHAKE, messages[number - 1]), (packet.type, packet.payload))
                 self.assertEqual(frame, wire.link_frame(packet))
+            plain = unhex(vector["outer_packet_m1_unpadded"]["hex"])
+            self.assertEqual(plain, wire.encode(wire.decode(unhex(vector["outer_packet_m1_padded"]["hex"]))))
+            frame = unhex(vector["first_transport_outer_padded"]["hex"])
+            packet = wire.decode(frame)
+            sealed = unhex(vector["initiator_to_responder"][0]["wire"]["hex"])
+            self.assertEqual((wire.NOISE_ENCRYPTED, sealed), (packet.type, packet.payload))
+            self.assertEqual(frame, wire.link_frame(packet))
         for vector in self.each(document["malformed"], "malformed"):
             verdict = "accepted"
             try:

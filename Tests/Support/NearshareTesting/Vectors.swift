@@ -4,17 +4,20 @@ import NearshareCrypto
 
 /// Vectors of other implementations of the protocols spoken here, kept outside of this repository.
 ///
-/// They are looked for in the folder that `NEARSHARE_VECTORS` names, then beside the checkout. Tests that need them say that
-/// they are
-/// skipped where there are none.
+/// They are looked for in the folder that `NEARSHARE_VECTORS` names, or else beside the checkout. Tests that need them are skipped
+/// and say so where there are none beside the checkout; in a folder that was named they must be.
 package enum Vectors {
+    private static let givenFolder = ProcessInfo.processInfo.environment["NEARSHARE_VECTORS"]
+
     package static let folder: String = {
-        if let given = ProcessInfo.processInfo.environment["NEARSHARE_VECTORS"] { return given }
+        if let givenFolder { return givenFolder }
         let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
         return "\(root)/../shared/bitchat/vectors"
     }()
 
-    package static func isThere(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder)/\(name)") }
+    package static func isThere(_ name: String) -> Bool {
+        givenFolder != nil || FileManager.default.fileExists(atPath: "\(folder)/\(name)")
+    }
 
     package static func read<Value: Decodable>(_: Value.Type = Value.self, from name: String) throws -> Value {
         let decoder = JSONDecoder()
