@@ -101,6 +101,36 @@ import Testing
         }
     }
 
+    @Test("A peer state has a limit on fragments, or none where the field is malformed, repeated or missing") func peerState()
+        throws
+    {
+        let key = [UInt8](repeating: 7, count: 32)
+        let plain = MeshPeerState(capabilities: [.privateMedia], signingKey: key)
+        let limited = MeshPeerState(capabilities: [.privateMedia], signingKey: key, fragmentLimit: 0x1234)
+        #expect(limited.encoded == plain.encoded + [0x03, 0x02, 0x12, 0x34])
+        #expect(try MeshPeerState(decoding: limited.encoded[...]) == limited)
+        for field in [
+            [0x03, 0x02, 0, 0], [0x03, 0x01, 9], [0x03, 0x03, 0, 1, 2], [0x03, 0], [0x03, 0x02, 1, 0, 0x03, 0x02, 1, 0], [],
+        ]
+            as [[UInt8]]
+        {
+            #expect(try MeshPeerState(decoding: (plain.encoded + field)[...]) == plain, "\(field)")
+        }
+    }
+
+    @Test("Message ids are upper-case UUIDs, also those of further parts, which are the same each time") func messageIDs()
+        throws
+    {
+        let id = DerivedMessageID.uuid([UInt8](repeating: 0xff, count: 16))
+        #expect(id == "FFFFFFFF-FFFF-4FFF-BFFF-FFFFFFFFFFFF")
+        let parts = (1...3).map { DerivedMessageID.idOfPart($0, of: id) }
+        #expect(Set(parts).count == 3 && parts == (1...3).map { DerivedMessageID.idOfPart($0, of: id) })
+        #expect(
+            try parts.allSatisfy {
+                try #/[0-9A-F]{8}-[0-9A-F]{4}-4[0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}/#.wholeMatch(in: $0) != nil
+            })
+    }
+
     @Test("M1: changed files are refused or understood", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)

@@ -332,10 +332,22 @@ class BitchatPeer:
     """A node of the mesh: keys, links, sessions.
 
     With a `seed` the keys are always the same. `relays` is whether packets for others go on, `capabilities` what is
-    announced and proved, `signs_noise` whether Noise packets are signed, as Android does and iOS does not.
+    announced and proved, `signs_noise` whether Noise packets are signed, as Android does and iOS does not. Without
+    `states`, as older apps, it proves no capabilities in its sessions; `fragment_limit` is what it states there as the
+    number of fragments that it reassembles.
     """
 
-    def __init__(self, nickname, seed=None, relays=True, capabilities=CAPABILITIES, signs_noise=True):
+    def __init__(
+        self,
+        nickname,
+        seed=None,
+        relays=True,
+        capabilities=CAPABILITIES,
+        signs_noise=True,
+        states=True,
+        fragment_limit=None,
+    ):
+        self.states, self.fragment_limit = states, fragment_limit
         self.nickname, self.relays, self.capabilities, self.signs_noise = nickname, relays, capabilities, signs_noise
         root = secrets.token_bytes(32) if seed is None else wire.sha256(repr(seed).encode())
         self.static = X25519PrivateKey.from_private_bytes(wire.sha256(b"noise", root))
@@ -902,7 +914,10 @@ class BitchatPeer:
     def _send_state(self, remote):
         """The first payload of a session; a private file is sent only to peers that have proved to accept it (bitchat
         specification, sections 7.2 and 9.3)."""
-        payload = bytes([wire.PEER_STATE]) + wire.encode_peer_state(self.capabilities, self.signing_key)
+        if not self.states:
+            return
+        state = wire.encode_peer_state(self.capabilities, self.signing_key, self.fragment_limit)
+        payload = bytes([wire.PEER_STATE]) + state
         self._send_frame(wire.link_frame(self._seal(remote, payload)), self._links_to(remote.id))
 
     def _encrypted_received(self, packet, _):
@@ -953,7 +968,7 @@ class BitchatPeer:
             capabilities, key = wire.decode_peer_state(body)
             # What is proved here outranks what was announced.
             remote.proven, remote.signing_key = capabilities, key
-            self._tell("peer-state", peer=peer, capabilities=capabilities)
+            self._tell("peer-state", peer=peer, capabilities=capabilities, fragment_limit=wire.fragment_limit(body))
         elif kind == wire.VERIFY_CHALLENGE:
             self._challenged(remote, body)
         elif kind == wire.VERIFY_RESPONSE:

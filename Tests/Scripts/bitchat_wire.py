@@ -768,8 +768,20 @@ def decode_private_message(body):
     return fields[0], fields[1]
 
 
-def encode_peer_state(capabilities, signing_key):
-    return b"\x01" + short_tlv(1, bits(capabilities)) + short_tlv(2, signing_key)
+def encode_peer_state(capabilities, signing_key, fragment_limit=None):
+    limit = b"" if fragment_limit is None else short_tlv(3, fragment_limit.to_bytes(2, "big"))
+    return b"\x01" + short_tlv(1, bits(capabilities)) + short_tlv(2, signing_key) + limit
+
+
+def fragment_limit(body):
+    """How many fragments of a packet the sender of a peer state reassembles, a proposed field; None where it does not say."""
+    reader, limits = Reader(body[1:]), []
+    while len(reader):
+        kind = reader.number(1)
+        value = reader.take(reader.number(1))
+        if kind == 3:
+            limits.append(int.from_bytes(value, "big") if len(value) == 2 else 0)
+    return limits[0] if len(limits) == 1 and limits[0] else None
 
 
 def decode_peer_state(body):

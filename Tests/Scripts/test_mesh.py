@@ -2,7 +2,9 @@
 specification alone."""
 
 import json
+import secrets
 import unittest
+import uuid
 from unittest import mock
 
 import bitchat_peer
@@ -196,6 +198,40 @@ class BitchatStory(Story):
         result = self.ben.run("send", "--text", "see you", "--to", "phone", "--via", "mesh", "--interface", "lo")
         self.assertCode(0, result)
         self.assertEqual("see you", phone.wait_for_message(10)["text"])
+
+    def test_ids_of_texts_through_a_node_are_those_of_phones(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        # Three messages, as one holds at most 255 bytes.
+        self.assertCode(0, self.anna.run("send", "--text", "x" * 600, "--to", "phone", "--via", "mesh"))
+        ids = [phone.wait_for_message(10)["message_id"] for _ in range(3)]
+        self.assertEqual(3, len(set(ids)))
+        for each in ids:
+            self.assertRegex(each, "^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$")
+        for each in (secrets.token_hex(16), str(uuid.uuid4()), str(uuid.uuid4()).upper()):
+            there = phone.wait_for_peer("anna", 10)
+            phone.wait_for_receipt(phone.send_private_message(there, each, message_id=each), timeout=10)
+
+    def test_an_app_that_never_proves_that_it_takes_private_files(self):
+        anna = self.receive()
+        # One that announces that it takes them, and one from before there were any.
+        for name, capabilities in (("silent", 0x100), ("old", 0x20)):
+            self.join(anna, name, capabilities=capabilities, states=False)
+            result = self.ben.run(
+                "send", self.file("a.jpg", 1_000), "--to", name, "--via", "mesh", "--interface", "lo", timeout=60
+            )
+            self.assertNotEqual(0, result.returncode)
+            self.assertIn(f"{name}'s app does not accept private files", result.stderr.decode())
+
+    def test_how_many_fragments_a_peer_reassembles(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone", capabilities=0x700, fragment_limit=3)
+        send = ("--to", "phone", "--via", "mesh", "--interface", "lo")
+        result = self.ben.run("send", self.file("large.jpg", 100_000), *send)
+        self.assertCode(7, result)
+        self.assertEqual(10_000, phone.wait_for("peer-state")["fragment_limit"])
+        self.assertCode(0, self.ben.run("send", self.file("small.jpg", 20_000), *send))
+        self.assertEqual("small.jpg", phone.wait_for_file(10)["name"])
 
     def test_too_large_for_a_phone(self):
         anna = self.receive()

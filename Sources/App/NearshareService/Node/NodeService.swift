@@ -231,7 +231,7 @@ package final class NodeService: NodeClient {
 
     private func refuseTooLarge(_ source: FileSource, to peer: PeerID) throws {
         guard let size = source.offer.totalSize, let item = source.offer.items.first, item.kind != .folder,
-            let limit = messenger.peers.first(where: { $0.id == peer })?.software.contentLimit, size > limit
+            let limit = messenger.peers.first(where: { $0.id == peer })?.contentLimit, size > limit
         else { return }
         let (file, name) = (item.name.shown, try contacts.snapshot().contact(peer).name.shown)
         throw ControlFailure(

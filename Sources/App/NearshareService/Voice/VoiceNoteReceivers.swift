@@ -37,7 +37,7 @@ package struct VoiceNoteReceivers: Sendable {
     private init(to destination: PeerResolver.Destination) {
         switch destination {
         case .direct: self.init()
-        case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.software.contentLimit))
+        case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.contentLimit))
         case .node(let contact):
             // Only the node knows the software of the phone.
             let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid

@@ -23,8 +23,8 @@ extension MeshDriver {
             id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
         let transfer = Transfer(progress: progress, clock: settings.clock)
         transfers.add(transfer)
-        if let size = item.size, size > peer.software.contentLimit {
-            transfer.end(Self.result(of: MeshSendError.fileTooLarge(limit: peer.software.contentLimit)))
+        if let size = item.size, size > peer.contentLimit {
+            transfer.end(Self.result(of: MeshSendError.fileTooLarge(limit: peer.contentLimit)))
             return transfer
         }
         expire(transfer, after: timeout)
@@ -80,7 +80,7 @@ extension MeshDriver {
     /// The shortest possible duration of a file transfer to a peer, by the number and pacing of its fragments; nil for a file
     /// that is too large.
     package func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
-        guard byteCount <= peer.software.contentLimit else { return nil }
+        guard byteCount <= peer.contentLimit else { return nil }
         let content = [UInt8](repeating: 0, count: min(Int(clamping: byteCount), MeshFile.maximumContentByteCount))
         let file = MeshFile(name: "", mediaType: "", content: content[...])
         return read { try? $0.plan(file, to: peer.id).estimate }
@@ -105,7 +105,7 @@ extension MeshDriver {
 
     private func sendText(_ text: String, as transfer: Transfer, to peer: MeshPeer) throws {
         let parts = Self.split(text, limit: MeshPrivateMessage.maximumTextByteCount)
-        let messages = parts.map { (id: randomMessageID(), text: $0) }
+        let messages = parts.map { (id: DerivedMessageID.uuid(settings.random(16)), text: $0) }
         outgoing.withLock {
             $0.insert(OutgoingMeshTransfers.Text(transfer: transfer, peer: peer, unacknowledged: Set(messages.map(\.id))))
         }
@@ -147,11 +147,5 @@ extension MeshDriver {
             guard bytes.count + count <= limit else { throw MeshSendError.fileTooLarge(limit: limit) }
             bytes += block[..<count]
         }
-    }
-
-    /// An upper-case UUID, as phones write them.
-    private func randomMessageID() -> String {
-        let digits = Array(Hex.encode(settings.random(16)).uppercased())
-        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0]) }.joined(separator: "-")
     }
 }

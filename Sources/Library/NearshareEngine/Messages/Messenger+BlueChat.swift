@@ -89,7 +89,8 @@ extension Messenger {
 
     /// Queues all waiting lines for a peer, in their order, and starts to send them.
     func sendPlainly(to peer: PeerID) throws(StorageError) {
-        for line in try store.pendingMessages() where line.message.conversation == .peer(peer) && claim(line.message.id) {
+        for line in try store.pendingMessages()
+        where line.message.conversation == .peer(peer) && claim(line.message.id, parts: []) {
             blueChat.enqueue(line.message, to: peer)
         }
         guard blueChat.beginSending(to: peer) else { return }

@@ -46,10 +46,12 @@ extension Messenger {
             }
         }
         if mesh.read({ $0.peer(peer) }) != nil {
-            guard claim(message.id) else { return .wait }
             let texts = MeshDriver.split(message.text, limit: MeshPrivateMessage.maximumTextByteCount)
-            return .texts(
-                texts.enumerated().map { ($0.offset == 0 ? message.id : "\(message.id)-\($0.offset)", $0.element) }, to: peer)
+                .enumerated().map { number, text in
+                    (id: number == 0 ? message.id : DerivedMessageID.idOfPart(number, of: message.id), text: text)
+                }
+            guard claim(message.id, parts: texts.map(\.id)) else { return .wait }
+            return .texts(texts, to: peer)
         }
         return blueChat.isNear(peer) ? .blueChat(peer) : .wait
     }
@@ -236,8 +238,7 @@ extension Messenger {
             try advance(id, to: .delivered)
         case .read(let id, let peer): try markRead(id, by: peer.id)
         case .undelivered(let id, let peer):
-            // Its parts are claimed together, by the ID of the first.
-            release(String(id.prefix { $0 != "-" }))
+            release(withPart: id)
             node.log.debug("a line waits until \(peer) is in range again")
         case .peerChanged(let id):
             listeners.publish(.peerChanged(id))

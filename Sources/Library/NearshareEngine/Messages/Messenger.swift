@@ -36,7 +36,7 @@ package final class Messenger: Sendable {
     let dispatching = Mutex(())
     private let state = Monitor(State())
     /// Lines that are being sent as texts, by their IDs: they are not sent a second time.
-    private let claims = Mutex<Set<String>>([])
+    private let claims = Mutex<[String: [String]]>([:])
     private let fallbacks = Mutex(DirectFallbacks())
 
     private static let maximumInputCount = 4_096
@@ -206,7 +206,8 @@ package final class Messenger: Sendable {
         }
         return try await stored { () throws(StorageError) in
             var message = ChatMessage(
-                id: Hex.encode(self.node.random(16)), conversation: conversation, author: nil, authorName: self.node.name,
+                id: DerivedMessageID.uuid(self.node.random(16)), conversation: conversation, author: nil,
+                authorName: self.node.name,
                 text: text, when: self.node.wallClock(), status: .waiting)
             return try self.dispatching.withLock { _ throws(StorageError) in
                 let plan = self.plan(for: message)
@@ -342,10 +343,22 @@ package final class Messenger: Sendable {
     }
 
     /// Reserves a line to be sent as texts, until ``release(_:)``.
+    /// - Parameter parts: the ids of the texts.
     /// - Returns: false when it is being sent already.
-    func claim(_ id: String) -> Bool { claims.withLock { $0.insert(id).inserted } }
+    func claim(_ id: String, parts: [String]) -> Bool {
+        claims.withLock { claims in
+            guard claims[id] == nil else { return false }
+            claims[id] = parts
+            return true
+        }
+    }
 
-    func release(_ id: String) { claims.withLock { _ = $0.remove(id) } }
+    func release(_ id: String) { claims.withLock { _ = $0.removeValue(forKey: id) } }
+
+    /// Releases the line to which a text belongs.
+    func release(withPart part: String) {
+        claims.withLock { claims in claims = claims.filter { !$0.value.contains(part) } }
+    }
 }
 
 extension Node {

@@ -38,6 +38,8 @@ struct OutgoingFile: Sendable {
     let offer: MeshFileOffer
     let chunkByteCount: Int
     var phase: Phase
+    /// The end of the time in which a peer with a session states what it supports; nil before the session.
+    var statementDeadline: MonotonicInstant?
     /// Fragments sent again so far.
     var repetitionCount = 0
 
@@ -63,6 +65,10 @@ struct OutgoingFile: Sendable {
 
     /// A peer without a session after this time does not answer.
     static let sessionTimeout = Duration.seconds(30)
+    /// A peer that has stated nothing in its session after this time takes no private files (bitchat specification, section 9.3).
+    static let statementTimeout = Duration.seconds(5)
+    /// The same for a peer that does not announce them either.
+    static let unannouncedStatementTimeout = Duration.seconds(1)
     /// Time in which the other user can answer, besides the transit time.
     static let offerTimeout = Duration.seconds(60)
     static let retryInterval = Duration.seconds(2)

@@ -46,6 +46,15 @@ struct OutgoingFiles: Sendable {
         return [.emit(.fileOfferSent(key))] + ask(key, now: now)
     }
 
+    /// Whether the peer of a file has a session for so long without stating what it supports that it never will.
+    /// - Parameter timeout: from the first call on.
+    mutating func isStatementOverdue(_ key: MeshFileKey, after timeout: Duration, now: MonotonicInstant) -> Bool {
+        guard case .waitingForSession? = files[key]?.phase else { return false }
+        let deadline = files[key]?.statementDeadline ?? now + timeout
+        files[key]?.statementDeadline = deadline
+        return now >= deadline
+    }
+
     /// Extends the time for the session of a file whose peer has one, but is still sending another file.
     mutating func extendSessionTimeout(of key: MeshFileKey, now: MonotonicInstant) {
         guard case .waitingForSession(let content, _)? = files[key]?.phase else { return }

@@ -22,6 +22,24 @@ package enum DerivedMessageID {
         return "media-" + Hex.encode(SHA256Hasher.digest(writer.bytes)).prefix(32)
     }
 
+    /// The id of a further part of a text: the same each time it is sent, so that the receiver recognises a copy.
+    package static func idOfPart(_ number: Int, of id: String) -> String {
+        uuid(SHA256Hasher.digest(Array("\(id)|\(number)".utf8)))
+    }
+
+    /// An upper-case UUID (RFC 9562), as phones write the ids of messages. Some of them drop messages with others.
+    /// - Parameter random: at least 16 bytes.
+    package static func uuid(_ random: [UInt8]) -> String {
+        var bytes = Array(random.prefix(16))
+        // Version 4, and the variant of the RFC.
+        for (index, mask, value) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] as [(Int, UInt8, UInt8)] where index < bytes.count {
+            bytes[index] = bytes[index] & mask | value
+        }
+        let digits = Array(Hex.encode(bytes).uppercased())
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(digits[$0.clamped(to: digits.indices)]) }
+            .joined(separator: "-")
+    }
+
     /// The names that bitchat's apps generate: `img_<UUID>.jpg`, `voice_…_<UUID>.m4a` and `voice_<16 hexadecimal digits>.m4a`.
     private static func isGeneratedFileName(_ name: String) -> Bool {
         guard !name.contains("/") else { return false }

@@ -115,25 +115,31 @@ package struct MeshPeerState: Sendable, Hashable {
     package var capabilities: MeshCapabilities
     /// An Ed25519 public key, 32 bytes.
     package var signingKey: [UInt8]
+    /// The number of fragments from which it reassembles one packet, at least 1; nil where it does not say.
+    package var fragmentLimit: UInt16?
 
-    package init(capabilities: MeshCapabilities, signingKey: [UInt8]) {
+    package init(capabilities: MeshCapabilities, signingKey: [UInt8], fragmentLimit: UInt16? = nil) {
         self.capabilities = capabilities
         self.signingKey = signingKey
+        self.fragmentLimit = fragmentLimit
     }
 
     /// The body, which follows the kind in the payload.
     package var encoded: [UInt8] {
         let flags = capabilities.encoded
+        let limit = fragmentLimit.map { [0x03, 0x02] + $0.bigEndianBytes } ?? []
         return [Self.version, 0x01, UInt8(clamping: flags.count)] + flags + [0x02, UInt8(clamping: signingKey.count)]
-            + signingKey
+            + signingKey + limit
     }
 
-    /// Requires each field exactly once, minimal capabilities and no trailing byte.
+    /// Requires capabilities, minimal ones, and the key exactly once, and no trailing byte. A limit that is malformed or repeated
+    /// is none.
     package init(decoding body: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(body, of: "peer state")
         guard try reader.readInteger(UInt8.self) == Self.version else { throw MalformedInput("peer state: an unknown version") }
         var capabilities: MeshCapabilities?
         var signingKey: [UInt8]?
+        var limits: [UInt16?] = []
         while reader.remaining > 0 {
             let kind: UInt8 = try reader.readInteger()
             let value = try reader.readCounted(by: UInt8.self, upTo: 255, field: "a field")
@@ -145,11 +151,16 @@ package struct MeshPeerState: Sendable, Hashable {
             case 0x02:
                 guard signingKey == nil, value.count == 32 else { throw MalformedInput("peer state: a malformed key") }
                 signingKey = Array(value)
+            case 0x03:
+                // Safe: nil for any other number of bytes than two.
+                let limit = UInt16(bigEndianBytes: value)
+                limits.append(limit == 0 ? nil : limit)
             default: continue
             }
         }
         guard let capabilities, let signingKey else { throw MalformedInput("peer state: a field is missing") }
-        self.init(capabilities: capabilities, signingKey: signingKey)
+        self.init(
+            capabilities: capabilities, signingKey: signingKey, fragmentLimit: limits.count == 1 ? limits[0] : nil)
     }
 
     private static let version: UInt8 = 1

@@ -45,5 +45,24 @@ package struct MeshPeer: Sendable, Hashable {
     /// Whether it is a neighbour, rather than behind relays.
     package var isDirect: Bool
 
+    /// Limit on the fragments of one packet, as the peer has stated in the session; nil where it has not.
+    package var statedFragmentLimit: UInt16?
+
     package var software: Software { Software(capabilities) }
+
+    /// Limit on the fragments of one packet.
+    package var fragmentLimit: Int {
+        statedFragmentLimit.map { min(Int($0), MeshFragment.maximumCount) } ?? software.fragmentLimit
+    }
+
+    /// Limit on the content of a file, in bytes.
+    package var contentLimit: Int {
+        // Only Android's follows from the fragments that it reassembles.
+        guard let limit = statedFragmentLimit, software == .bitchatOnAndroid else { return software.contentLimit }
+        let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: MeshLinkProfile.radio.maximumFrameByteCount)
+        return min(max(0, Int(limit) * chunk - Self.overheadByteCount), MeshFile.maximumContentByteCount)
+    }
+
+    /// Name, seal and headers of a file.
+    private static let overheadByteCount = 1_024
 }

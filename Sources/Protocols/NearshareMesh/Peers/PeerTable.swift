@@ -30,7 +30,8 @@ struct PeerTable: Sendable {
         guard let record = records[id], let name = record.name, let key = record.agreementKey else { return nil }
         return MeshPeer(
             id: id, name: name, fingerprint: Fingerprint(of: key),
-            capabilities: record.sessionState?.capabilities ?? record.announcedCapabilities, isDirect: record.isDirect)
+            capabilities: record.sessionState?.capabilities ?? record.announcedCapabilities, isDirect: record.isDirect,
+            statedFragmentLimit: record.sessionState?.fragmentLimit)
     }
 
     // MARK: Neighbours

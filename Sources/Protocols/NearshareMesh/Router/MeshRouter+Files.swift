@@ -9,7 +9,7 @@ extension MeshRouter {
     /// links.
     package func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
         let encoded = try Self.encode(
-            fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.software.contentLimit)
+            fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.contentLimit)
         let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunkByteCount(to: recipient), to: recipient)
         return (count, estimate(fragmentCount: count, to: recipient))
     }
@@ -23,7 +23,7 @@ extension MeshRouter {
         let known = recipient.flatMap { peer($0) }
         guard recipient == nil || known != nil else { throw .unknownPeer }
         let file = fitted(file, to: recipient)
-        let encoded = try Self.encode(file, limit: known?.software.contentLimit)
+        let encoded = try Self.encode(file, limit: known?.contentLimit)
         let chunk = chunkByteCount(to: recipient)
         let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunk, to: recipient)
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
@@ -83,7 +83,7 @@ extension MeshRouter {
     private func fragmentCount(
         encodedByteCount: Int, chunk: Int, to recipient: PeerID?
     ) throws(MeshSendError) -> Int {
-        let limit = recipient.flatMap { peer($0) }?.software.fragmentLimit ?? MeshFragment.maximumCount
+        let limit = recipient.flatMap { peer($0) }?.fragmentLimit ?? MeshFragment.maximumCount
         let count = (encodedByteCount + Self.fileFrameOverhead(isSealed: recipient != nil) + chunk - 1) / chunk
         guard count <= limit else { throw .fileTooLarge(limit: limit * chunk - 512) }
         return count
@@ -124,6 +124,10 @@ extension MeshRouter {
             let fragmentation = try MeshFragmentation(
                 signed, frame: try signed.encoded(using: &node.compressor), id: file.offer.fragmentID,
                 chunkByteCount: file.chunkByteCount)
+            // The peer may have stated less since the file was accepted from the program.
+            if let limit = key.peer.flatMap({ peer($0) })?.fragmentLimit, fragmentation.count > limit {
+                return perform(outgoing.end(key, .refused(.tooLarge)), now: now)
+            }
             emit(
                 .fileSendStarted(
                     key, fragments: fragmentation.count,
@@ -244,6 +248,14 @@ extension MeshRouter {
 
     // MARK: Time
 
+    /// Whether an app states nothing in its session. Those that take private files do so at once, and announce it.
+    private mutating func isStatementOverdue(of id: PeerID, for key: MeshFileKey, now: MonotonicInstant) -> Bool {
+        guard let peer = peer(id), peer.software != .nearshare else { return false }
+        let isAnnounced = peer.capabilities?.contains(.privateMedia) == true
+        let timeout = isAnnounced ? OutgoingFile.statementTimeout : OutgoingFile.unannouncedStatementTimeout
+        return outgoing.isStatementOverdue(key, after: timeout, now: now)
+    }
+
     mutating func advanceFiles(now: Moment) {
         fragments.removeJobs(exceptForLinks: links)
         perform(outgoing.advance(to: now.monotonic), now: now)
@@ -252,6 +264,10 @@ extension MeshRouter {
             ensureSession(with: peer, now: now)
             guard sessions.isEstablished(peer) else { continue }
             if peers[peer]?.sessionState == nil {
+                if isStatementOverdue(of: peer, for: key, now: now.monotonic) {
+                    perform(outgoing.end(key, .unsupported), now: now)
+                    continue
+                }
                 // The peer's statement was lost; repeating this node's makes the peer repeat it.
                 sendStatement(to: peer, now: now)
             } else {

@@ -99,7 +99,8 @@ extension MeshRouter {
     mutating func sendStatement(to peer: PeerID, now: Moment) {
         guard sessions.admitStatement(to: peer, now: now.monotonic) else { return }
         let state = MeshPeerState(
-            capabilities: node.capabilities, signingKey: node.identity.signingKey.publicKey.bytes)
+            capabilities: node.capabilities, signingKey: node.identity.signingKey.publicKey.bytes,
+            fragmentLimit: UInt16(clamping: MeshFragment.maximumCount))
         sendSealed(.peerState(state), to: peer, now: now)
     }
 
