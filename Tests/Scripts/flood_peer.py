@@ -114,8 +114,9 @@ class Machine:
 # Each attack: the number of links, and a generator of what is sent within one turn: pairs of a link and frames.
 
 
-def announcements(*_):
+def announcements(_, __, machine):
     """F1: more identities than the table holds, over four links, again and again."""
+    machine.has_addresses = True
     count = 0
     while True:
         yield [(each % 4, Identity(count + each).announcement(f"m{count + each}", 5 + each % 3)) for each in range(20)]

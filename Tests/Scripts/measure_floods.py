@@ -13,7 +13,7 @@ import time
 from flood_peer import ATTACKS
 from harness import Peer
 
-SECONDS = 20
+SECONDS = 5
 
 
 def memory(process):
