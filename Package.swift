@@ -69,6 +69,7 @@ let protocols: [Target] = [
 // The interfaces that the protocols need from the machine, and the adapters that provide them on Linux.
 let platform: [Target] = [
     module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
+    module("NearshareSandbox", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
     module("NearshareTCP", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
     module("NearshareDBus", "Platform", ["NearshareBase", "NearshareInterfaces", "CSystemd", "CNearshareShims"]),
     module(
@@ -113,7 +114,8 @@ let app: [Target] = [
     module(
         "NearshareCLI", "App",
         [
-            "Nearshare", "NearshareBundles", "NearshareService", "NearshareTerminal", "NearshareAudio", "CNearshareShims",
+            "Nearshare", "NearshareBundles", "NearshareService", "NearshareTerminal", "NearshareAudio", "NearshareSandbox",
+            "CNearshareShims",
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(
@@ -137,6 +139,7 @@ let slowSupport: [Target] = [
     program(
         "discovery-probe", "Tests/Support/discovery-probe", ["NearshareBase", "NearshareDiscovery", "NearshareInterfaces"]),
     program("radio-probe", "Tests/Support/radio-probe", ["NearshareBase", "NearshareBluetooth", "NearshareInterfaces"]),
+    program("sandbox-probe", "Tests/Support/sandbox-probe", ["NearshareBase", "NearshareInterfaces", "NearshareSandbox"]),
     program("session-probe", "Tests/Support/session-probe", ["Nearshare"]),
     program("bundle-simulation", "Tests/Simulation", ["BundleSimulation"], exclude: ["draw.py"]),
     program("frames-benchmark", "Tests/Benchmarks/frames", ["NearshareBase", "NearshareDirect", "NearshareTesting"]),
@@ -174,6 +177,7 @@ let slowTests: [Target] = [
             "NearshareTesting",
             "CNearshareShims",
         ]),
+    tests("Sandbox", ["NearshareTesting", "sandbox-probe"]),
     tests("Database", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces", "NearshareTesting", "bundle-store-probe"]),
     tests("DBus", ["NearshareBase", "NearshareDBus", "NearshareInterfaces"]),
     tests("Bluetooth", ["NearshareBase", "NearshareBluetooth", "NearshareDBus", "NearshareInterfaces", "NearshareTesting"]),

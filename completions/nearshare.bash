@@ -186,7 +186,7 @@ _nearshare() {
 
 _nearshare_receive() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --once --json --stdout --version -h --help)
+    non_repeating_flags=(--keep-executable --once --json --stdout --no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
@@ -406,7 +406,7 @@ _nearshare_friends_remove() {
 
 _nearshare_chat() {
     repeating_flags=(-v)
-    non_repeating_flags=(--public --follow --json --quiet --version -h --help)
+    non_repeating_flags=(--public --follow --json --quiet --no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--wait --timeout --history --interface --adapter --log-level)
     __nearshare_offer_flags_options 1
@@ -446,7 +446,7 @@ _nearshare_chat() {
 
 _nearshare_message() {
     repeating_flags=(-v)
-    non_repeating_flags=(--broadcast --unencrypted --private --version -h --help)
+    non_repeating_flags=(--broadcast --unencrypted --private --no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--json --to --mode --file --wait --timeout --interface --adapter --log-level)
     __nearshare_offer_flags_options 1
@@ -490,7 +490,7 @@ _nearshare_message() {
 
 _nearshare_messages() {
     repeating_flags=(-v)
-    non_repeating_flags=(--follow --json --version -h --help)
+    non_repeating_flags=(--follow --json --no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--after --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
@@ -538,7 +538,7 @@ _nearshare_mesh() {
 
 _nearshare_mesh_run() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --json --version -h --help)
+    non_repeating_flags=(--keep-executable --json --no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--profile --inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0

@@ -8,6 +8,7 @@ import os
 import pathlib
 import queue
 import random
+import re
 import shutil
 import signal
 import socket
@@ -206,6 +207,15 @@ class Story(unittest.TestCase):
 
 def digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def address_of(receiver):
+    """Waits until a `receive` without --json names its port. On a machine without Landlock, a warning comes first."""
+    for line in receiver.stderr:
+        line = line if isinstance(line, str) else line.decode()
+        if found := re.search(r"on port (\d+)", line):
+            return f"127.0.0.1:{found[1]}"
+    raise AssertionError("ended before it was ready")
 
 
 def free_port():

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import INTERRUPT, Peer, Story, digest, free_port, has_namespaces
+from harness import INTERRUPT, Peer, Story, address_of, digest, free_port, has_namespaces
 
 
 class OneMachineStory(Story):
@@ -29,17 +29,17 @@ class OneMachineStory(Story):
         source.write_bytes(content)
         with open(self.place / "output", "wb") as output:
             process = subprocess.Popen(
-                self.anna.command("receive", "--stdout", "--name", "anna", "--accept", "all", "--port", str(free_port())),
+                self.anna.command("receive", "--stdout", "--name", "anna", "--accept", "all"),
                 env=self.anna.environment(),
                 stdout=output,
                 stderr=subprocess.PIPE,
             )
             try:
-                port = process.stderr.readline().decode().rsplit(" ", 1)[1].strip()
+                address = address_of(process)
                 # A pipe cannot separate several files.
-                self.assertCode(4, self.ben.run("send", self.place, "--to", f"127.0.0.1:{port}"))
-                self.assertCode(4, self.ben.run("send", source, source, "--to", f"127.0.0.1:{port}"))
-                self.assertCode(0, self.ben.run("send", source, "--to", f"127.0.0.1:{port}"))
+                self.assertCode(4, self.ben.run("send", self.place, "--to", address))
+                self.assertCode(4, self.ben.run("send", source, source, "--to", address))
+                self.assertCode(0, self.ben.run("send", source, "--to", address))
                 self.assertEqual(0, process.wait(20))
             finally:
                 process.kill()

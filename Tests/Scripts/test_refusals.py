@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from harness import TIMEOUT, Peer, Story, has_namespaces
+from harness import TIMEOUT, Peer, Story, address_of, has_namespaces
 
 
 class RefusalStory(Story):
@@ -125,8 +125,7 @@ class RefusalStory(Story):
         os.close(write)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
-        line = process.stderr.readline()
-        address = f"127.0.0.1:{line.split('port')[1].strip()}"
+        address = address_of(process)
         os.close(read)
         self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
         self.assertEqual(1, process.wait(TIMEOUT))

@@ -17,7 +17,7 @@ import time
 import unittest
 
 from bitchat_peer import BitchatPeer
-from harness import Peer, Story, free_port, has_namespaces
+from harness import Peer, Story, address_of, has_namespaces
 
 try:
     from sound_machine import (
@@ -421,11 +421,8 @@ class SoundServerStory(VoiceStory):
         listener.stop()
 
     def test_a_received_note_is_recognised(self):
-        port = str(free_port())
         receiver = subprocess.Popen(
-            self.anna.command(
-                "receive", "--once", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox, "--port", port
-            ),
+            self.anna.command("receive", "--once", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox),
             env=self.anna.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -433,9 +430,9 @@ class SoundServerStory(VoiceStory):
         self.addCleanup(receiver.stdout.close)
         self.addCleanup(receiver.stderr.close)
         self.addCleanup(receiver.kill)
-        receiver.stderr.readline()
+        address = address_of(receiver)
         source = write_wave(self.place / "s.wav", tone(2))
-        self.assertCode(0, self.ben.run("voice", "--input", source, "--to", f"127.0.0.1:{port}"))
+        self.assertCode(0, self.ben.run("voice", "--input", source, "--to", address))
         words = receiver.communicate(timeout=30)[0].decode()
         self.assertRegex(words, r"voice note from .*, 0:02; play it with `nearshare voice play [0-9a-f]{6}`")
         self.assertIn("█", words)

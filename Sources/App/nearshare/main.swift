@@ -1,3 +1,4 @@
 import NearshareCLI
 
-await NearshareCommand.start()
+// Before the first `await`, so that the process has one thread.
+await NearshareCommand.run(NearshareCommand.prepare())

@@ -29,7 +29,9 @@ public final class LocalMachine: Sendable {
     /// The keys of contacts, for messages to contacts that are away.
     package let contacts: ContactFile
     /// Asks libmagic what content is.
-    package let detector = MediaTypeDetector()
+    package let detector: MediaTypeDetector
+    /// Starts workers; nil for a program without a helper process, which uses libmagic itself.
+    package let launcher: (any WorkerLauncher)?
 
     /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.
     /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
@@ -41,6 +43,22 @@ public final class LocalMachine: Sendable {
         state = try StateDirectory(path: directories.state)
         trust = TrustFile(in: state)
         contacts = ContactFile(in: state)
+        detector = MediaTypeDetector()
+        launcher = nil
+    }
+
+    /// The same machine with a helper process.
+    /// - Parameter warn: reports that a worker has failed.
+    package init(
+        _ machine: LocalMachine, launcher: any WorkerLauncher, warn: @escaping @Sendable (String) -> Void
+    ) {
+        directories = machine.directories
+        configuration = machine.configuration
+        state = machine.state
+        trust = machine.trust
+        contacts = machine.contacts
+        detector = MediaTypeDetector(launcher: launcher, warn: warn)
+        self.launcher = launcher
     }
 
     /// The name that peers see: the given one, or else the chosen, the configured or the host's name.
@@ -194,7 +212,7 @@ public final class LocalMachine: Sendable {
     package func inbox(_ path: String?, limits: InboxLimits) throws(StorageError) -> Inbox {
         try Inbox(
             path: path ?? configuration.inbox ?? directories.defaultInbox, spoolPath: state.spoolPath, limits: limits,
-            detector: detector)
+            detector: detector, launcher: launcher)
     }
 
     /// Fresh random bytes from the kernel.

@@ -23,6 +23,7 @@ final class ChatTerminal: Sendable {
 
     private let client: any NodeClient
     private let machine: LocalMachine
+    private let decoders: any WorkerLauncher
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
     private let completion = PathCompletion()
@@ -38,11 +39,12 @@ final class ChatTerminal: Sendable {
 
     /// - Parameter screen: a new screen, or that of an earlier node; saved when this node stops.
     init(
-        client: any NodeClient, machine: LocalMachine, terminal: TerminalDevice, keyboard: KeyboardReader,
-        screen: Monitor<ChatScreen>
+        client: any NodeClient, machine: LocalMachine, decoders: any WorkerLauncher, terminal: TerminalDevice,
+        keyboard: KeyboardReader, screen: Monitor<ChatScreen>
     ) {
         self.client = client
         self.machine = machine
+        self.decoders = decoders
         self.terminal = terminal
         self.keyboard = keyboard
         savedScreen = screen
@@ -270,7 +272,9 @@ final class ChatTerminal: Sendable {
             source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
             isTrimmed: true, receivers: [name], needsReview: true)
         let store = VoiceNoteStore(machine)
-        let note = try await RecordingSession(store: store, parameters: parameters, isJSON: false, isQuiet: false).run()
+        let session = RecordingSession(
+            store: store, parameters: parameters, decoders: decoders, isJSON: false, isQuiet: false)
+        let note = try await session.run()
         if let note { try? store.recordSent(note.path, to: [name], at: now) }
         return note?.path
     }

@@ -4,7 +4,7 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-struct ChatCommand: AsyncParsableCommand {
+struct ChatCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "chat", abstract: "Chat with a peer, full-screen or through a pipe.",
         discussion: """
@@ -49,6 +49,8 @@ struct ChatCommand: AsyncParsableCommand {
 
     @OptionGroup var bluetooth: BluetoothOptions
 
+    @OptionGroup var sandbox: SandboxOptions
+
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
@@ -57,32 +59,37 @@ struct ChatCommand: AsyncParsableCommand {
         if let history, !(0...500).contains(history) { throw ValidationError("--history must be 0 to 500") }
     }
 
-    func run() async throws {
-        try await runCommand {
-            let isScreen = !json && TerminalProperties.isTerminal(STDIN_FILENO) && TerminalProperties.isTerminal(STDOUT_FILENO)
-            let terminal = isScreen ? try openTerminal() : nil
-            if terminal == nil, peer == nil, !isPublic {
-                throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
+    func prepare() throws -> @Sendable () async throws -> Void {
+        if !isScreen, peer == nil, !isPublic {
+            throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
+        }
+        let (machine, helper) = try sandbox.prepareMachine(recordsVoice: isScreen, log: global.logger)
+        return { try await chat(on: machine, decoders: helper) }
+    }
+
+    private var isScreen: Bool {
+        !json && TerminalProperties.isTerminal(STDIN_FILENO) && TerminalProperties.isTerminal(STDOUT_FILENO)
+    }
+
+    private func chat(on machine: LocalMachine, decoders: any WorkerLauncher) async throws {
+        let terminal = isScreen ? try openTerminal() : nil
+        let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+        guard let terminal else {
+            let piping = PipedConversation(parameters: parameters)
+            return try await withNodeClient(machine, options, .command, continues: true) { client in
+                try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run(through: client) }
             }
-            let machine = try LocalMachine()
-            let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
-            guard let terminal else {
-                let piping = PipedConversation(parameters: parameters)
-                return try await withNodeClient(machine, options, .command, continues: true) { client in
-                    try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run(through: client) }
-                }
-            }
-            defer {
-                FullScreen.leave()
-                Console.fullScreenMessageHandler.withLock { $0 = nil }
-            }
-            let keyboard = KeyboardReader(terminal)
-            let screen = Monitor(ChatScreen(settings))
-            try await withNodeClient(machine, options, .command, continues: true) { client in
-                try await ChatTerminal(
-                    client: client, machine: machine, terminal: terminal, keyboard: keyboard, screen: screen
-                ).run()
-            }
+        }
+        defer {
+            FullScreen.leave()
+            Console.fullScreenMessageHandler.withLock { $0 = nil }
+        }
+        let keyboard = KeyboardReader(terminal)
+        let screen = Monitor(ChatScreen(settings))
+        try await withNodeClient(machine, options, .command, continues: true) { client in
+            try await ChatTerminal(
+                client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard, screen: screen
+            ).run()
         }
     }
 

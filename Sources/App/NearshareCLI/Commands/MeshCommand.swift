@@ -11,7 +11,7 @@ struct MeshCommand: AsyncParsableCommand {
         subcommands: [MeshRunCommand.self, MeshStatusCommand.self, MeshStopCommand.self])
 }
 
-struct MeshRunCommand: AsyncParsableCommand {
+struct MeshRunCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run a node in the foreground.",
         discussion: """
@@ -30,29 +30,33 @@ struct MeshRunCommand: AsyncParsableCommand {
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
+    @OptionGroup var sandbox: SandboxOptions
+
     @OptionGroup var global: GlobalOptions
 
-    func run() async throws {
-        try await runCommand {
-            let machine = try LocalMachine()
-            // Before a running `receive` is asked to hand over.
-            do throws(StorageError) {
-                _ = try machine.propagationProfile(profile)
-            } catch {
-                // A wrong profile in the configuration is not a usage error.
-                throw CommandFailure(profile == nil ? .failure : .usage, error.description)
-            }
-            var options = receiving.nodeOptions(log: global.logger)
-            options.profile = profile
-            let reporter: any Reporter =
-                json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
-            let environment = NodeEnvironment(
-                interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
-            try await runNode(machine, options, environment) { [json] node in
-                let events = await node.events()
-                Self.greet(try await node.status(), isJSON: json)
-                for await event in events { reporter.report(.node(event)) }
-            }
+    func prepare() throws -> @Sendable () async throws -> Void {
+        let (machine, _) = try sandbox.prepareMachine(inbox: receiving.inbox, createsInbox: true, log: global.logger)
+        return { try await run(on: machine) }
+    }
+
+    private func run(on machine: LocalMachine) async throws {
+        // Before a running `receive` is asked to hand over.
+        do throws(StorageError) {
+            _ = try machine.propagationProfile(profile)
+        } catch {
+            // A wrong profile in the configuration is not a usage error.
+            throw CommandFailure(profile == nil ? .failure : .usage, error.description)
+        }
+        var options = receiving.nodeOptions(log: global.logger)
+        options.profile = profile
+        let reporter: any Reporter =
+            json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+        let environment = NodeEnvironment(
+            interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
+        try await runNode(machine, options, environment) { [json] node in
+            let events = await node.events()
+            Self.greet(try await node.status(), isJSON: json)
+            for await event in events { reporter.report(.node(event)) }
         }
     }
 

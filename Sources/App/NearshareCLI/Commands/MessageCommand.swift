@@ -4,7 +4,7 @@ internal import Nearshare
 package import NearshareBundles
 internal import NearshareService
 
-struct MessageCommand: AsyncParsableCommand {
+struct MessageCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "message", abstract: "Send a message to a peer, in or out of range, or to everyone.",
         discussion: """
@@ -61,6 +61,8 @@ struct MessageCommand: AsyncParsableCommand {
 
     @OptionGroup var bluetooth: BluetoothOptions
 
+    @OptionGroup var sandbox: SandboxOptions
+
     @OptionGroup var global: GlobalOptions
 
     /// The mode that the options select together.
@@ -91,21 +93,23 @@ struct MessageCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        try await runCommand {
-            let machine = try LocalMachine()
-            let path = try file.map(AbsolutePath.of)
-            // Invalid input is reported before a node is looked for or started.
-            let value = try json.map(StructuredJSON.value)
-            let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
-            let said = text == "-" ? try Self.readStandardInput() : text
-            let operation = MessageOperation(
-                value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,
-                isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
-                timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
-                reporter: TextReporter())
-            try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
-        }
+    func prepare() throws -> @Sendable () async throws -> Void {
+        let path = try file.map(AbsolutePath.of)
+        // Invalid input is reported before a node is looked for or started.
+        let value = try json.map(StructuredJSON.value)
+        let (machine, _) = try sandbox.prepareMachine(log: global.logger)
+        return { try await send(value, file: path, from: machine) }
+    }
+
+    private func send(_ value: StructuredValue?, file path: String?, from machine: LocalMachine) async throws {
+        let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+        let said = text == "-" ? try Self.readStandardInput() : text
+        let operation = MessageOperation(
+            value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,
+            isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
+            timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
+            reporter: TextReporter())
+        try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
     }
 
     private static func readStandardInput() throws -> String {

@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import Nearshare
 internal import NearshareService
 
-struct MessagesCommand: AsyncParsableCommand {
+struct MessagesCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "messages", abstract: "List received messages.",
         discussion: "With --follow, this machine runs a mesh node meanwhile, unless one is running already.")
@@ -21,20 +21,27 @@ struct MessagesCommand: AsyncParsableCommand {
 
     @OptionGroup var bluetooth: BluetoothOptions
 
+    @OptionGroup var sandbox: SandboxOptions
+
     @OptionGroup var global: GlobalOptions
 
-    func run() async throws {
-        try await runCommand {
-            let machine = try LocalMachine()
-            let reporter: any Reporter = json ? JSONReporter() : TextReporter()
-            let messages = MessageListOperation(machine, after: after, reporter: reporter)
-            guard follow else {
-                try await messages.list()
-                if !json, messages.isEmpty { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
-                return
-            }
-            let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
-            try await withNodeClient(machine, options, .command, continues: true) { try await messages.follow($0) }
-        }
+    func prepare() throws -> @Sendable () async throws -> Void {
+        guard follow else { return { try await list() } }
+        let (machine, _) = try sandbox.prepareMachine(log: global.logger)
+        return { try await follow(on: machine) }
     }
+
+    private func list() async throws {
+        let messages = MessageListOperation(try LocalMachine(), after: after, reporter: reporter)
+        try await messages.list()
+        if !json, messages.isEmpty { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
+    }
+
+    private func follow(on machine: LocalMachine) async throws {
+        let messages = MessageListOperation(machine, after: after, reporter: reporter)
+        let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+        try await withNodeClient(machine, options, .command, continues: true) { try await messages.follow($0) }
+    }
+
+    private var reporter: any Reporter { json ? JSONReporter() : TextReporter() }
 }

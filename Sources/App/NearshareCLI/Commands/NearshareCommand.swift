@@ -23,8 +23,8 @@ package struct NearshareCommand: AsyncParsableCommand {
 
     package init() {}
 
-    /// Parses the command line, runs the command and ends the process. Called by `main`.
-    package static func start() async {
+    /// Parses the command line and prepares the process, which has one thread. Called by `main`.
+    package static func prepare() -> Result<PreparedCommand, any Error> {
         // Bulk transfers allocate and free large blocks continuously.
         nearshare_keep_freed_memory()
         // A core dump would contain keys (K5).
@@ -33,13 +33,13 @@ package struct NearshareCommand: AsyncParsableCommand {
         raiseDescriptorLimit()
         // A closed pipe is reported by write(2), and must not end the process during a transfer.
         signal(SIGPIPE, SIG_IGN)
+        return Result { try PreparedCommand.parse() }
+    }
+
+    /// Runs the command and ends the process if it fails. Called by `main`.
+    package static func run(_ command: sending Result<PreparedCommand, any Error>) async {
         do {
-            var command = try parseAsRoot()
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
-            }
+            try await command.get().run()
         } catch {
             let code = exitCode(for: error)
             let text = fullMessage(for: error)

@@ -5,7 +5,7 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-struct ReceiveCommand: AsyncParsableCommand {
+struct ReceiveCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "receive", abstract: "Advertise this machine, and receive what peers nearby send.",
         discussion: "Every invitation is shown and must be accepted, unless --accept is given. Ctrl-C ends the command.")
@@ -21,6 +21,8 @@ struct ReceiveCommand: AsyncParsableCommand {
     @Flag(help: "Write the received content to standard output instead of the inbox; ends after the first transfer.")
     var stdout = false
 
+    @OptionGroup var sandbox: SandboxOptions
+
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
@@ -28,45 +30,47 @@ struct ReceiveCommand: AsyncParsableCommand {
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 
-    func run() async throws {
-        try await runCommand {
-            let machine = try LocalMachine()
-            let log = global.logger
-            let destination = try makeDestination(machine)
-            let display: TerminalPromptDisplay? = .terminal
-            var settings = try machine.nodeSettings(
-                name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
-                radio: receiving.bluetooth.makeOpener(log: log), log: log)
-            // No command reads invitations into sessions.
-            settings.acceptsSessions = false
-            let reporter: any Reporter =
-                json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
-            let controller = ReceiveController(
-                machine: machine, destination: destination,
-                accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
-                quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
-            // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
-            let role = try PrimaryRole.claimIfFree(on: machine)
-            try await withNode(settings) { [options = receiving, json, engine = settings.discovery?.engine] node in
-                let listener = try node.listen(
-                    port: options.port ?? machine.configuration.port ?? 0, usesRadio: role != nil, joinsMesh: role != nil)
-                let facts = NodeService.Facts(
-                    isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
-                    profileName: machine.configuration.profile)
-                let service = try role?.start(
-                    on: node, facts,
-                    // Standard output is reserved for the content if it is the destination.
-                    observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
-                Self.greet(node, listener, destination, engine: engine, isJSON: json)
-                try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
-                    try await withThrowingTaskGroup(of: Void.self) { group in
-                        group.addTask {
-                            await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
-                        }
-                        if let role, let service { group.addTask { try await role.run(service, on: node, listener) } }
-                        try await controller.serve(listener, on: node)
-                        group.cancelAll()
+    func prepare() throws -> @Sendable () async throws -> Void {
+        let (machine, _) = try sandbox.prepareMachine(inbox: receiving.inbox, createsInbox: !stdout, log: global.logger)
+        return { try await receive(on: machine) }
+    }
+
+    private func receive(on machine: LocalMachine) async throws {
+        let log = global.logger
+        let destination = try makeDestination(machine)
+        let display: TerminalPromptDisplay? = .terminal
+        var settings = try machine.nodeSettings(
+            name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
+            radio: receiving.bluetooth.makeOpener(log: log), log: log)
+        // No command reads invitations into sessions.
+        settings.acceptsSessions = false
+        let reporter: any Reporter =
+            json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+        let controller = ReceiveController(
+            machine: machine, destination: destination,
+            accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
+            quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
+        // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
+        let role = try PrimaryRole.claimIfFree(on: machine)
+        try await withNode(settings) { [options = receiving, json, engine = settings.discovery?.engine] node in
+            let listener = try node.listen(
+                port: options.port ?? machine.configuration.port ?? 0, usesRadio: role != nil, joinsMesh: role != nil)
+            let facts = NodeService.Facts(
+                isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
+                profileName: machine.configuration.profile)
+            let service = try role?.start(
+                on: node, facts,
+                // Standard output is reserved for the content if it is the destination.
+                observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
+            Self.greet(node, listener, destination, engine: engine, isJSON: json)
+            try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
                     }
+                    if let role, let service { group.addTask { try await role.run(service, on: node, listener) } }
+                    try await controller.serve(listener, on: node)
+                    group.cancelAll()
                 }
             }
         }

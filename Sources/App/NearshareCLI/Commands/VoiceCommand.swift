@@ -19,7 +19,7 @@ struct VoiceCommand: AsyncParsableCommand {
         defaultSubcommand: VoiceRecordCommand.self)
 }
 
-struct VoiceRecordCommand: AsyncParsableCommand {
+struct VoiceRecordCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "record", abstract: "Record a voice note; the default subcommand.",
         discussion: """
@@ -115,22 +115,28 @@ struct VoiceRecordCommand: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        try await runCommand {
-            if listDevices { return try listAllDevices() }
-            let machine = try LocalMachine()
-            let parameters = try makeParameters(machine)
-            if peers.isEmpty {
-                guard let note = try await makeRecordingSession(machine, parameters).run() else { return }
-                if !json { Console.writeResult(note.path) }
-            } else {
-                try await recordAndSend(parameters, from: machine)
-            }
+    func prepare() throws -> @Sendable () async throws -> Void {
+        let decoders = try startDecoders()
+        return { try await record(with: decoders) }
+    }
+
+    private func record(with decoders: any WorkerLauncher) async throws {
+        if listDevices { return try listAllDevices() }
+        let machine = try LocalMachine()
+        let parameters = try makeParameters(machine)
+        if peers.isEmpty {
+            guard let note = try await makeRecordingSession(machine, parameters, decoders).run() else { return }
+            if !json { Console.writeResult(note.path) }
+        } else {
+            try await recordAndSend(parameters, decoders, from: machine)
         }
     }
 
-    private func makeRecordingSession(_ machine: LocalMachine, _ parameters: RecordingSession.Parameters) -> RecordingSession {
-        RecordingSession(store: VoiceNoteStore(machine), parameters: parameters, isJSON: json, isQuiet: quiet || json)
+    private func makeRecordingSession(
+        _ machine: LocalMachine, _ parameters: RecordingSession.Parameters, _ decoders: any WorkerLauncher
+    ) -> RecordingSession {
+        RecordingSession(
+            store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, isJSON: json, isQuiet: quiet || json)
     }
 
     private func makeParameters(_ machine: LocalMachine) throws -> RecordingSession.Parameters {
@@ -149,7 +155,9 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             duration: duration?.duration, isTrimmed: !noTrim, receivers: peers, needsReview: !yes && !json && input == nil)
     }
 
-    private func recordAndSend(_ parameters: RecordingSession.Parameters, from machine: LocalMachine) async throws {
+    private func recordAndSend(
+        _ parameters: RecordingSession.Parameters, _ decoders: any WorkerLauncher, from machine: LocalMachine
+    ) async throws {
         let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
         // One node for the whole command: neighbours stay connected during the recording.
         try await withNode(settings) { node in
@@ -159,7 +167,7 @@ struct VoiceRecordCommand: AsyncParsableCommand {
             }
             for notice in receivers.notices where !quiet && !json { Console.notice(notice) }
             parameters.settings.limit = NoteSizeLimit.smaller(parameters.settings.limit, receivers.limit)
-            guard let note = try await makeRecordingSession(machine, parameters).run() else { return }
+            guard let note = try await makeRecordingSession(machine, parameters, decoders).run() else { return }
             try await send(note, from: machine, on: node)
         }
     }

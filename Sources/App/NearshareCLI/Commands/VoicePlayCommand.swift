@@ -5,7 +5,7 @@ internal import NearshareAudio
 internal import NearshareService
 internal import NearshareTerminal
 
-struct VoicePlayCommand: AsyncParsableCommand {
+struct VoicePlayCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "play", abstract: "Play a voice note.",
         discussion: "Space pauses, the arrow keys skip 5 seconds, q ends.")
@@ -19,19 +19,22 @@ struct VoicePlayCommand: AsyncParsableCommand {
 
     @OptionGroup var global: GlobalOptions
 
-    func run() async throws {
-        try await runCommand {
-            let found = try VoiceNoteStore(LocalMachine()).find(note)
-            let keyboard = TerminalProperties.isTerminal(STDERR_FILENO) ? TerminalDevice().map { SharedKeyboard($0) } : nil
-            let player = VoicePlayer(
-                note: found, device: device, keyboard: keyboard,
-                style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO)))
-            let playback = Playback()
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                defer { group.cancelAll() }
-                if let keyboard { group.addTask { await keyboard.run() } }
-                try await SignalHandling.run(onSignal: { playback.stop() }) { try await player.run(playback) }
-            }
+    func prepare() throws -> @Sendable () async throws -> Void {
+        let decoders = try startDecoders()
+        return { try await play(with: decoders) }
+    }
+
+    private func play(with decoders: any WorkerLauncher) async throws {
+        let found = try VoiceNoteStore(LocalMachine()).find(note)
+        let keyboard = TerminalProperties.isTerminal(STDERR_FILENO) ? TerminalDevice().map { SharedKeyboard($0) } : nil
+        let player = VoicePlayer(
+            note: found, device: device, decoders: decoders, keyboard: keyboard,
+            style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO)))
+        let playback = Playback()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            if let keyboard { group.addTask { await keyboard.run() } }
+            try await SignalHandling.run(onSignal: { playback.stop() }) { try await player.run(playback) }
         }
     }
 }

@@ -50,14 +50,16 @@ final class RecordingSession: Sendable {
 
     private let store: VoiceNoteStore
     private let parameters: Parameters
+    private let decoders: any WorkerLauncher
     private let isJSON: Bool
     private let isQuiet: Bool
     private let keyboard: SharedKeyboard?
     private let state = Mutex(State())
     private let style = ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO))
 
-    init(store: VoiceNoteStore, parameters: Parameters, isJSON: Bool, isQuiet: Bool) {
+    init(store: VoiceNoteStore, parameters: Parameters, decoders: any WorkerLauncher, isJSON: Bool, isQuiet: Bool) {
         self.store = store
+        self.decoders = decoders
         self.parameters = parameters
         self.isJSON = isJSON
         self.isQuiet = isQuiet
@@ -141,8 +143,8 @@ final class RecordingSession: Sendable {
             input = try audio.openInput(device: LinuxAudio.bareName(device), format: format)
             system = audio.title
             if keyboard == nil { say("recording from \(TerminalText.escaped(system)); Ctrl-C ends the recording") }
-        case .file(let path): input = try SoundFileInput(NoteFile.open(path))
-        case .pipe(let descriptor): input = try SoundFileInput(PipeSpooler.spool(descriptor))
+        case .file(let path): input = try IsolatedSoundFileInput(NoteFile.open(path), by: decoders)
+        case .pipe(let descriptor): input = try IsolatedSoundFileInput(PipeSpooler.spool(descriptor), by: decoders)
         case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: parameters.rate)
         case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: parameters.rate)
         }
@@ -257,7 +259,8 @@ final class RecordingSession: Sendable {
             state.withLock { $0.player = playback }
             defer { state.withLock { $0.player = nil } }
             do {
-                try await VoicePlayer(note: note, device: nil, keyboard: keyboard, style: style).run(playback)
+                try await VoicePlayer(note: note, device: nil, decoders: decoders, keyboard: keyboard, style: style)
+                    .run(playback)
             } catch {
                 // The note can be sent even if it cannot be played.
                 Console.warn(CommandFailure(error).message)

@@ -8,6 +8,7 @@ internal import NearshareTerminal
 struct VoicePlayer: Sendable {
     let note: VoiceNote
     let device: String?
+    let decoders: any WorkerLauncher
     let keyboard: SharedKeyboard?
     let style: ANSIStyle
 
@@ -26,7 +27,7 @@ struct VoicePlayer: Sendable {
     }
 
     private func play(_ playback: Playback) throws {
-        let reader = try NoteReader(NoteFile.open(note.path))
+        let reader = try IsolatedNoteReader(NoteFile.open(note.path), by: decoders)
         let audio = try LinuxAudio.make(for: device)
         let output = try audio.openOutput(device: LinuxAudio.bareName(device), format: reader.format)
         defer { output.close() }

@@ -29,6 +29,7 @@ package final class NodeService: NodeClient {
     private let node: Node
     private let messenger: Messenger
     private let contacts: ContactDirectory
+    private let detector: MediaTypeDetector
     private let facts: Facts
     private let started = SystemClock.monotonic()
     /// Subscribed before the node starts, so that no early event is lost.
@@ -60,6 +61,7 @@ package final class NodeService: NodeClient {
         self.observe = observe
         messengerEvents = messenger.events()
         contacts = ContactDirectory(machine, messenger: messenger)
+        detector = machine.detector
         files = FileTransferFollower(contacts)
         (handOverRequests, handOverContinuation) = AsyncStream.makeStream()
     }
@@ -212,7 +214,7 @@ package final class NodeService: NodeClient {
     // MARK: Sending
 
     private func startFile(_ path: String, to peer: PeerID, timeout: Duration?) throws -> TransferID {
-        let source = try FileSource(paths: [path])
+        let source = try FileSource(paths: [path], detector: detector)
         try refuseTooLarge(source, to: peer)
         let transfer = try messenger.send(source, to: peer, timeout: Self.clamp(timeout))
         follow(transfer, source, to: peer, as: .transfer(transfer.id))
@@ -265,7 +267,7 @@ package final class NodeService: NodeClient {
         }
         // Checked before the file is opened.
         guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(message.mode) }
-        let source = try FileSource(paths: [path])
+        let source = try FileSource(paths: [path], detector: detector)
         let (id, transfer) = try await whenLinked { () throws(MessengerError) in
             try self.messenger.send(
                 content, with: source, to: peer, isEncrypted: message.isEncrypted, timeout: Self.clamp(message.timeout))

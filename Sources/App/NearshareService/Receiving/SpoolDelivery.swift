@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import Synchronization
 
 /// Moves items from the spool into the inbox once the inbox is available again, and removes partial transfers from it that were
 /// not resumed for too long.
@@ -7,6 +8,8 @@ final class SpoolDelivery: Sendable {
     private let state: StateDirectory
     private let reporter: any Reporter
     private let watch: InboxWatch?
+    /// Whether an item has come to wait since the last attempt, which may still be locked by its transfer.
+    private let hasNewItem = Atomic(false)
 
     /// Interval of the attempts while items wait: nothing announces that a full disk has space again.
     private static let spaceCheckInterval = Duration.seconds(5)
@@ -32,12 +35,16 @@ final class SpoolDelivery: Sendable {
                 inbox.removeStaleTransfers(now: SystemClock.wall())
                 nextSweep = now + Self.sweepInterval
             }
-            await awaitChange(timeout: inbox.pendingPaths.isEmpty ? nextSweep - now : Self.spaceCheckInterval)
+            let isWaiting = hasNewItem.exchange(false, ordering: .relaxed) || !inbox.pendingPaths.isEmpty
+            await awaitChange(timeout: isWaiting ? Self.spaceCheckInterval : nextSweep - now)
         }
     }
 
     /// Tries again soon: an item was received that the inbox did not accept.
-    func recordPendingItem() { watch?.wake() }
+    func recordPendingItem() {
+        hasNewItem.store(true, ordering: .relaxed)
+        watch?.wake()
+    }
 
     private func deliver() {
         for item in inbox.deliverPending() {

@@ -46,3 +46,53 @@ const char *nearshare_load_systemd(void);
 
 /// The same for libavahi-core.
 const char *nearshare_load_avahi(void);
+
+/// The version of the kernel's Landlock interface (landlock(7)), or -1.
+int nearshare_landlock_version(void);
+
+/// landlock_create_ruleset(2). Returns a descriptor, or -1 with errno set.
+/// `network` and `scopes` are zero for kernels that do not know them.
+int nearshare_landlock_create(uint64_t files, uint64_t network, uint64_t scopes);
+
+/// landlock_add_rule(2) for what is below a directory, or for one file: `path` is its descriptor.
+int nearshare_landlock_allow(int ruleset, int path, uint64_t access);
+
+/// landlock_restrict_self(2), after PR_SET_NO_NEW_PRIVS: restricts the calling thread, and the threads and processes that it
+/// starts from then on.
+int nearshare_landlock_restrict(int ruleset);
+
+/// Loads libseccomp. Returns NULL, or the reason why it can't be loaded.
+const char *nearshare_load_seccomp(void);
+
+/// Refuses the system calls that no node needs, in all threads. Returns 0 or an errno. Needs libseccomp.
+int nearshare_filter_node_calls(void);
+
+/// Refuses all system calls but those of a worker. Returns 0 or an errno. Needs libseccomp.
+int nearshare_filter_worker_calls(void);
+
+/// fork(2). The caller has one thread.
+int nearshare_fork(void);
+
+/// Prepares a forked process: closes all descriptors but one, and ignores the signals that end its parent.
+void nearshare_become_helper(int descriptor, const char *name);
+
+/// The kernel ends the calling process when its parent ends. Returns 0, or -1 if that has happened already.
+int nearshare_end_with_parent(int parent);
+
+/// socketpair(2) of Unix sockets, close-on-exec.
+int nearshare_socketpair(int kind, int *first, int *second);
+
+/// The most descriptors of one message.
+#define NEARSHARE_PASSED_LIMIT 2
+
+/// Sends a byte with 1 to NEARSHARE_PASSED_LIMIT descriptors over a Unix socket. Returns 0, or -1 with errno set.
+int nearshare_send_descriptors(int socket, uint8_t byte, const int *descriptors, int count);
+
+/// Receives a byte and descriptors, which are then close-on-exec. Returns their number, or -1 at the end.
+int nearshare_receive_descriptors(int socket, uint8_t *byte, int *descriptors);
+
+/// open(2) with O_PATH.
+int nearshare_open_path(const char *path);
+
+/// Whether files can be created in the directory. access(2) does not ask Landlock.
+int nearshare_can_create(int directory);

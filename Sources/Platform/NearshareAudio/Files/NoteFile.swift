@@ -9,10 +9,19 @@ package final class NoteFile: Sendable {
     let descriptor: Int32
     /// For error messages.
     package let path: String
+    /// The size of a file that does not change and that may not be asked for it.
+    private let fixedSize: UInt64?
 
-    private init(descriptor: Int32, path: String) {
+    private init(descriptor: Int32, path: String, fixedSize: UInt64? = nil) {
         self.descriptor = descriptor
         self.path = path
+        self.fixedSize = fixedSize
+    }
+
+    /// A file that was passed to this worker, which has no right to ask for its size later on.
+    convenience init(passed descriptor: Int32) {
+        let file = NoteFile(descriptor: dup(descriptor), path: "")
+        self.init(descriptor: descriptor, path: "", fixedSize: file.size)
     }
 
     deinit { close(descriptor) }
@@ -50,6 +59,7 @@ package final class NoteFile: Sendable {
 
     /// In bytes.
     package var size: UInt64 {
+        if let fixedSize { return fixedSize }
         var status = stat()
         return fstat(descriptor, &status) == 0 ? UInt64(max(0, status.st_size)) : 0
     }

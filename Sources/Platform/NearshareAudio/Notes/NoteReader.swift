@@ -1,10 +1,26 @@
 internal import CNearshareAudio
 package import NearshareInterfaces
 
-/// Decodes a voice note with libopusfile, for playback. Used by one thread.
-package final class NoteReader {
-    package let summary: NoteSummary
+/// The decoded samples of a voice note. Used by one thread.
+package protocol NoteSamples: AnyObject {
     /// The format of the decoded samples: 48,000 frames a second.
+    var format: AudioFormat { get }
+    /// The position of the next ``read(into:)``, in frames.
+    var position: Int { get }
+    /// The length that the file claims, in frames.
+    var frames: Int { get }
+
+    /// Decodes the next frames.
+    /// - Parameter buffer: has room for the longest packet: 5,760 frames.
+    /// - Returns: the number of frames; 0 at the end.
+    func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int
+
+    func seek(to frame: Int) throws(AudioError)
+}
+
+/// Decodes a voice note with libopusfile in this process.
+package final class NoteReader: NoteSamples {
+    package let summary: NoteSummary
     package let format: AudioFormat
 
     private let library: nearshare_opusfile
@@ -52,11 +68,8 @@ package final class NoteReader {
     /// The position of the next ``read(into:)``, in frames. Computed from the positions that the file claims for its pages, and
     /// so limited to its length.
     package var position: Int { min(Int(max(0, library.op_pcm_tell(handle))), frames) }
-    /// The length that the file claims, in frames.
     package var frames: Int { Int(summary.granules) }
 
-    /// Decodes the next frames.
-    /// - Returns: the number of frames; 0 at the end.
     package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int {
         while true {
             let count = library.op_read(handle, buffer.baseAddress, Int32(clamping: buffer.count), nil)

@@ -38,7 +38,7 @@ package final class Playback: Sendable {
 
     /// Plays until the end or ``stop()``.
     /// - Returns: false when it was stopped.
-    package func run(_ note: NoteReader, on output: any AudioOutput) throws(AudioError) -> Bool {
+    package func run(_ note: any NoteSamples, on output: any AudioOutput) throws(AudioError) -> Bool {
         let channels = note.format.channels
         let buffer = UnsafeMutableBufferPointer<Int16>.allocate(capacity: Self.bufferCount)
         defer { buffer.deallocate() }

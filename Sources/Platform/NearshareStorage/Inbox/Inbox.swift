@@ -7,7 +7,11 @@ public final class Inbox: Sendable {
     package let limits: InboxLimits
     private let filesystem: InboxFilesystem
     private let spool: StagingArea
-    private let detector: MediaTypeDetector
+    /// nil where nothing is examined.
+    private let detector: MediaTypeDetector?
+    /// Delivers what waits in the spool when this process can't write to the inbox itself.
+    private let launcher: (any WorkerLauncher)?
+    private let spoolPath: String
 
     static let stagingName = ".nearshare"
     /// libmagic takes a millisecond for each item; further items have no detected type.
@@ -16,12 +20,23 @@ public final class Inbox: Sendable {
     /// - Parameters:
     ///   - path: created if necessary, for its owner alone (P12).
     ///   - spoolPath: in the state directory; created if necessary.
-    package init(
-        path: String, spoolPath: String, limits: InboxLimits = InboxLimits(), detector: MediaTypeDetector = MediaTypeDetector()
+    ///   - launcher: of workers; nil for a process that keeps its rights.
+    package convenience init(
+        path: String, spoolPath: String, limits: InboxLimits = InboxLimits(),
+        detector: MediaTypeDetector = MediaTypeDetector(), launcher: (any WorkerLauncher)? = nil
     ) throws(StorageError) {
-        filesystem = InboxFilesystem(path: try AbsolutePath.of(path))
+        try self.init(InboxFilesystem(path: try AbsolutePath.of(path)), spoolPath, limits, detector, launcher)
+    }
+
+    private init(
+        _ filesystem: InboxFilesystem, _ spoolPath: String, _ limits: InboxLimits, _ detector: MediaTypeDetector?,
+        _ launcher: (any WorkerLauncher)?
+    ) throws(StorageError) {
+        self.filesystem = filesystem
+        self.spoolPath = spoolPath
         self.limits = limits
         self.detector = detector
+        self.launcher = launcher
         spool = try StagingArea(path: spoolPath)
     }
 
@@ -64,9 +79,28 @@ public final class Inbox: Sendable {
     /// Moves items that wait in the spool into the inbox, as far as it accepts them.
     /// - Returns: the items that were moved.
     package func deliverPending() -> [DeliveredItem] {
+        if let launcher, (try? filesystem.open()) == nil {
+            return pendingPaths.isEmpty ? [] : PendingDelivery.run(by: launcher)
+        }
+        return deliverPendingInProcess()
+    }
+
+    func deliverPendingInProcess() -> [DeliveredItem] {
         var delivered: [DeliveredItem] = []
         for area in stagingAreas() { area.forEachFinished { delivered += deliver($0).filter(\.isInInbox) } }
         return delivered
+    }
+
+    /// The job ``WorkerJob/deliverPending``: the user may have replaced the inbox, or mounted its disk, after this process gave
+    /// up its right to write elsewhere. The worker moves items from the spool to the path of this inbox, and nothing else.
+    package var deliveryRoutine: WorkerRoutine {
+        WorkerRoutine(isConfined: false) { [filesystem, spoolPath, limits] socket, _ in
+            {
+                // The types were detected when the items were received.
+                guard let inbox = try? Inbox(filesystem, spoolPath, limits, nil, nil) else { return }
+                PendingDelivery.answer(inbox.deliverPendingInProcess(), on: socket)
+            }
+        }
     }
 
     /// The paths of received items that wait for the inbox.
@@ -106,7 +140,7 @@ public final class Inbox: Sendable {
         var directory = (try? filesystem.open()).map { InboxDirectory($0, path: path) }
         var delivered: [DeliveredItem] = []
         var isComplete = true
-        defer { detector.purgeCache() }
+        defer { detector?.purgeCache() }
         staged.forEachItem { number, name, itemDirectory in
             let claim = Int(number) < described.count ? described[Int(number)] : nil
             guard let claimedName = claim.flatMap({ ClaimedFileName(bytes: $0.claimedName) }) ?? ClaimedFileName(name) else {
@@ -140,7 +174,7 @@ public final class Inbox: Sendable {
             return (kind ?? .file, 0, nil, nil)
         }
         if status.isFolder { return (.folder, claim?.size ?? FileTree.contentByteCount(of: file), nil, nil) }
-        let type = number < Self.maximumExaminedItems ? detector.type(of: file) : nil
+        let type = number < Self.maximumExaminedItems ? detector?.type(of: file) : nil
         return (
             kind ?? .file, UInt64(status.st_size), type,
             ContentTypeCheck.warning(name: name, claimed: claim?.claimedType, detected: type)

@@ -1,3 +1,4 @@
+internal import CNearshareShims
 internal import Glibc
 internal import NearshareInterfaces
 internal import Synchronization
@@ -61,6 +62,10 @@ final class InboxFilesystem: Sendable {
         }
         guard faccessat(directory.rawValue, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
             throw StorageError(errno, "can't write to the inbox \(shown(path))")
+        }
+        // A confined process may not write to a directory that has replaced the one of its start.
+        guard nearshare_can_create(directory.rawValue) == 1 else {
+            throw StorageError(EACCES, "can't write to the inbox \(shown(path))")
         }
         return directory
     }

@@ -1,11 +1,12 @@
 internal import CMagic
 internal import Glibc
 internal import NearshareBase
-internal import NearshareInterfaces
+package import NearshareInterfaces
 internal import Synchronization
 
-/// Detects media types with libmagic. Its database takes a millisecond to load and 6 MiB of memory: callers that have no
-/// further content to examine call ``purgeCache()``.
+/// Detects media types with libmagic: in a worker without rights where there is a launcher, otherwise in this process. The
+/// database takes a millisecond to load and 6 MiB of memory: callers that have no further content to examine call
+/// ``purgeCache()``.
 package final class MediaTypeDetector: Sendable {
     private struct Cookie: @unchecked Sendable {
         let raw: magic_t
@@ -20,16 +21,76 @@ package final class MediaTypeDetector: Sendable {
 
     /// The sample that is examined: smaller ones make libmagic misjudge text, larger ones hardly help.
     package static let sampleByteCount = 256 << 10
+    /// The time of a worker for one sample.
+    private static let timeout = Duration.seconds(2)
+    /// Limit on the bytes of a worker's answer (RFC 6838 allows 127 and 127).
+    private static let maximumTypeByteCount = 255
 
     // libmagic frees memory twice when two threads use a cookie at once.
     private let state = Mutex(State.unopened)
+    private let launcher: (any WorkerLauncher)?
+    private let warn: @Sendable (String) -> Void
 
-    package init() {}
+    /// - Parameters:
+    ///   - launcher: of workers; nil to use libmagic in this process.
+    ///   - warn: reports that a worker has failed.
+    package init(launcher: (any WorkerLauncher)? = nil, warn: @escaping @Sendable (String) -> Void = { _ in }) {
+        self.launcher = launcher
+        self.warn = warn
+    }
 
     deinit { purgeCache() }
 
     /// The media type of content that begins with these bytes, such as `image/jpeg`; nil when it is not known.
     package func type(of bytes: UnsafeRawBufferPointer) -> String? {
+        guard let launcher else { return typeInProcess(of: bytes) }
+        do throws(SystemCallError) {
+            let worker = try WorkerConnection(launcher, .detectMediaType)
+            let deadline = SystemClock.monotonic() + Self.timeout
+            // A worker that answers before it has read everything is believed.
+            _ = worker.send(bytes, by: deadline)
+            worker.finishSending()
+            guard let answer = worker.receiveAll(limit: Self.maximumTypeByteCount, by: deadline), answer.last == Self.end else {
+                warn("the process that detects media types failed at a file; its type is unknown")
+                return nil
+            }
+            // Printable ASCII, see magic(5) and RFC 6838.
+            guard answer.count > 1, answer.dropLast().allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
+            return String(decoding: answer.dropLast(), as: UTF8.self)
+        } catch {
+            warn("the process that detects media types can't be reached (\(systemErrorText(error.code))); types are unknown")
+            return nil
+        }
+    }
+
+    private static let end = UInt8(ascii: "\n")
+
+    /// The job ``WorkerJob/detectMediaType``: reads a sample to its end, and answers with its type and a line feed.
+    package static let routine = WorkerRoutine(timeout: 2) { socket, _ in loadRoutine(on: socket) }
+
+    private static func loadRoutine(on socket: Int32) -> () -> Void {
+        let detector = MediaTypeDetector()
+        detector.loadDatabase()
+        let sample = UnsafeMutableRawBufferPointer.allocate(byteCount: sampleByteCount, alignment: 64)
+        return {
+            var filled = 0
+            while filled < sample.count {
+                let count = read(socket, sample.baseAddress.map { $0 + filled }, sample.count - filled)
+                guard count > 0 else { break }
+                filled += count
+            }
+            let type = detector.typeInProcess(of: UnsafeRawBufferPointer(rebasing: sample[..<filled])) ?? ""
+            try? DescriptorIO.sendAll(Array(type.utf8) + [end], to: socket)
+        }
+    }
+
+    private func loadDatabase() {
+        state.withLock { state in
+            if case .unopened = state { state = Self.open() }
+        }
+    }
+
+    private func typeInProcess(of bytes: UnsafeRawBufferPointer) -> String? {
         state.withLock { state in
             if case .unopened = state { state = Self.open() }
             guard case .open(let cookie) = state else { return nil }

@@ -1,0 +1,40 @@
+/// A job of a worker process.
+package enum WorkerJob: UInt8, Sendable, CaseIterable {
+    /// Detects the media type of content that is sent over the socket.
+    case detectMediaType = 1
+    /// Decodes the voice note in the passed file.
+    case decodeNote
+    /// Decodes the sound file in the passed file.
+    case decodeSoundFile
+    /// Moves what waits in the spool into the inbox.
+    case deliverPending
+}
+
+/// Starts worker processes. A worker that decodes bytes of peers has no rights but its socket and the passed file, so that a
+/// flaw in the decoder exposes neither keys nor files.
+package protocol WorkerLauncher: Sendable {
+    /// Starts a worker.
+    /// - Parameter file: a descriptor that the worker receives a copy of.
+    /// - Returns: a stream socket connected with the worker, owned by the caller. It is closed at the other end when the worker
+    ///   ends, for whatever reason.
+    func start(_ job: WorkerJob, passing file: Int32?) throws(SystemCallError) -> Int32
+}
+
+/// The part of a job that runs in the worker.
+package struct WorkerRoutine: Sendable {
+    /// Opens libraries, databases and attributes of files while the worker has its rights, reads nothing that peers have
+    /// written, and returns the rest of the job.
+    package typealias Load = @Sendable (_ socket: Int32, _ file: Int32?) -> () -> Void
+
+    /// False for a job that reads nothing that peers have written, and keeps its rights.
+    package let isConfined: Bool
+    /// Seconds after which the kernel ends the worker; nil for none.
+    package let timeout: UInt32?
+    package let load: Load
+
+    package init(isConfined: Bool = true, timeout: UInt32? = nil, load: @escaping Load) {
+        self.isConfined = isConfined
+        self.timeout = timeout
+        self.load = load
+    }
+}
