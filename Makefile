@@ -71,6 +71,7 @@ check: packages-test
 	.ci/check-manual .build/debug/nearshare
 	.ci/check-api
 	.ci/check-pages
+	.ci/check-unit
 
 # Programs as users of the library would write them.
 examples: packages
