@@ -189,10 +189,11 @@ class NeighbourStory(MessageStory):
                 self.assertIn("delivered to ben", said)
                 message = ben.message(text)
                 self.assertEqual((identifier, "anna", False), (message["id"], message["name"], message["broadcast"]))
+        anna = message["from"]
         identifier, said = self.send("all", "--broadcast")
         self.assertIn("sent", said)
         message = ben.message("all")
-        self.assertEqual((identifier, True, None), (message["id"], message["broadcast"], message["from"]))
+        self.assertEqual((identifier, True, anna), (message["id"], message["broadcast"], message["from"]))
         signers = {message["signer"]}
         for text in ("the sender is hidden", "and a second one is unlinkable"):
             self.send(text, "--broadcast", "--private")
@@ -370,9 +371,10 @@ class CarriedStory(MessageStory):
         cleo = Node(self.cleo)
         self.send("for later", "--broadcast", "--wait", "sent", "--timeout", "30")
         cleo.message("for later")
-        # It is not sealed, but Ben has authenticated the owner of the signing key.
+        # It is not sealed, but Ben has imported the signing key.
         message = Node(self.ben).message("for later")
-        self.assertEqual((None, "anna"), (message["from"], message["name"]))
+        self.assertEqual("anna", message["name"])
+        self.assertRegex(message["from"], "^[0-9a-f]{16}$")
         self.assertIn("anna to everyone: for later", self.ben.run("messages").stdout.decode())
 
     def test_what_a_relaying_node_learns_of_a_public_message(self):
