@@ -1,8 +1,8 @@
 """One hostile machine of the mesh, as a process of its own: `flood_peer.py ATTACK PORT VICTIM NEWCOMER`.
 
 It connects to a node on loopback, from the newcomer's address or from others, writes "started" once the first frames are out,
-and goes on at a bounded rate until its standard input ends, or for SECONDS. VICTIM is the node's id, NEWCOMER the seed of a peer whose public
-keys it knows, as any peer that has met her does.
+and goes on at a bounded rate until its standard input ends, or for SECONDS. VICTIM is the node's id, NEWCOMER the seed of a
+peer whose public keys it knows, as any peer that has met her does.
 """
 
 import hashlib
