@@ -580,6 +580,46 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> first")
     }
 
+    @Test("a view that is merged with the peer's own one leaves the visible one visible", arguments: [2, 3])
+    func mergedBesideTheVisibleView(_ visible: Int) {
+        let chat = ChatHarness(.publicRoom)
+        chat.write("/chat anna")
+        // Her view, and that of another peer, are opened by their lines behind the one that waits for her.
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "here I am"))))
+        chat.handle(
+            .event(
+                .chatMessage(
+                    ChatHarness.message(2, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)))))
+        chat.press(.alt(Character("\(visible + 1)")))
+        let conversation = chat.screen.visibleView.conversation
+        chat.handle(.answered(.find("anna"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
+        #expect(chat.screen.visibleView.conversation == conversation && conversation != nil)
+        #expect(chat.lines[0].contains("[\(visible) \(visible == 2 ? "anna" : "ben")]"))
+    }
+
+    @Test("a name that is being looked for is not looked for again")
+    func repeatedFind() {
+        let chat = ChatHarness(.publicRoom)
+        #expect(chat.write("/chat ben").count == 1)
+        #expect(chat.write("hello").isEmpty)
+        #expect(chat.write("/chat ben").isEmpty)
+        #expect(chat.lines[0].contains("[2 ben?]"))
+        let found = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        let ben = Conversation.peer(ChatHarness.ben)
+        #expect(found.last == .ask(.say("hello", in: ben), .say(ben, "hello")))
+    }
+
+    @Test("lines that arrive below what is shown are unread, also after another conversation was shown")
+    func unreadBelow() {
+        let chat = ChatHarness()
+        let messages = (1...60).map { ChatHarness.message($0, "text \($0)", status: .read) }
+        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
+        chat.press(.pageUp)
+        chat.handle(.event(.chatMessage(ChatHarness.message(61, "below"))))
+        chat.press(.alt("1"))
+        #expect(chat.lines[0].contains("2 anna (1)"))
+    }
+
     @Test("lines held for a peer are sent when it is found while another conversation is visible")
     func foundInBackground() {
         let chat = ChatHarness()

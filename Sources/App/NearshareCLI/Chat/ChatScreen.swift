@@ -184,6 +184,11 @@ struct ChatScreen: Sendable {
         let index: Int
         if let same = views.firstIndex(where: { $0.lookup?.name == name }) {
             index = same
+            // One search at a time: the end of another one would drop the lines that wait for this one.
+            if views[same].lookup?.isRunning == true {
+                visibleIndex = same
+                return []
+            }
         } else if let visibleIndex, views[visibleIndex].lookup?.isRunning == false, views[visibleIndex].editor.isEmpty {
             // A name that was mistyped leaves no tab behind.
             index = visibleIndex
@@ -212,6 +217,7 @@ struct ChatScreen: Sendable {
         }
         lookup.lines.append(text)
         visibleView.lookup = lookup
+        hasWarnedOfLines = false
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
 
@@ -222,17 +228,16 @@ struct ChatScreen: Sendable {
         }
         let conversation = Conversation.peer(peer)
         let lines = views[index].lookup?.lines ?? []
+        let isVisible = visibleIndex == index
+        let pending = views[index]
         var target = index
-        if var existing = views.firstIndex(where: { $0.conversation == conversation }) {
-            let pending = views.remove(at: index)
-            if existing > index { existing -= 1 }
-            views[existing].adoptInput(of: pending)
-            target = existing
+        if views.contains(where: { $0.conversation == conversation }) {
+            removeView(at: index)
+            target = views.firstIndex { $0.conversation == conversation } ?? 0
+            views[target].adoptInput(of: pending)
         } else {
             views[index].resolve(as: conversation)
         }
-        let isVisible = visibleIndex == index
-        if let visibleIndex, target != index, visibleIndex > index { self.visibleIndex = visibleIndex - 1 }
         return (isVisible ? showView(target) : [])
             + lines.map { .ask(.say($0, in: conversation), .say(conversation, $0)) }
     }
@@ -296,9 +301,14 @@ struct ChatScreen: Sendable {
     private mutating func makeRoom() -> Bool {
         guard views.count >= Self.maximumViewCount else { return true }
         guard let index = replaceableView else { return false }
+        removeView(at: index)
+        return true
+    }
+
+    /// Removes a view. Where it is the visible one, the caller shows another.
+    private mutating func removeView(at index: Int) {
         views.remove(at: index)
         if let visibleIndex, index < visibleIndex { self.visibleIndex = visibleIndex - 1 }
-        return true
     }
 
     private mutating func recordUse(of index: Int) {
@@ -307,7 +317,7 @@ struct ChatScreen: Sendable {
     }
 
     /// The view that a new one replaces, whose lines stay stored at the node: the one that was used least recently, but neither
-    /// the visible one, nor a friend's, nor one with a draft. Those in which the user has written are last.
+    /// the visible one, nor a friend's, nor one with a draft. Views in which the user has written are replaced last.
     private var replaceableView: Int? {
         func isNeeded(_ index: Int) -> Bool {
             guard index != visibleIndex, case .peer(let peer)? = views[index].conversation else { return true }
@@ -372,11 +382,8 @@ struct ChatScreen: Sendable {
         guard let index = view(of: message.conversation), views[index].insert(message) else { return [] }
         if views[index].position != .end { views[index].newBelowCount += 1 }
         if message.isLocal { return [] }
-        if index == visibleIndex {
-            if views[index].position == .end { return [] }
-        } else if message.status < .read {
-            views[index].unreadCount += 1
-        }
+        if index == visibleIndex, views[index].position == .end { return [] }
+        if message.status < .read { views[index].unreadCount += 1 }
         return message.conversation == .publicRoom ? [] : notify(at: now)
     }
 
@@ -450,7 +457,7 @@ struct ChatScreen: Sendable {
         }
     }
 
-    /// - Parameter summaries: the most recent first. Those beyond the limit of views have none until a line arrives.
+    /// - Parameter summaries: the most recent first. Conversations beyond the limit get no view until a message arrives.
     private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
         for (age, summary) in summaries.enumerated() {
             let isKnown = views.contains { $0.conversation == summary.conversation }

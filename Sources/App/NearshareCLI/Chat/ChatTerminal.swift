@@ -9,7 +9,7 @@ internal import Synchronization
 final class ChatTerminal: Sendable {
     private enum Input: Sendable {
         case screen(ChatScreen.Input)
-        /// Empty after a pause.
+        /// Bytes from the keyboard; empty when a lone Escape can be decoded.
         case pressed([UInt8])
         case resized
         case draw
@@ -27,7 +27,7 @@ final class ChatTerminal: Sendable {
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
     private let completion = PathCompletion()
-    /// The screen between two nodes.
+    /// The screen's state, kept while another node takes over.
     private let savedScreen: Monitor<ChatScreen>
     private let inputs: AsyncStream<Input>
     private let sink: AsyncStream<Input>.Continuation
@@ -35,7 +35,7 @@ final class ChatTerminal: Sendable {
     /// Minimum time between two frames.
     private static let drawInterval = Duration.milliseconds(33)
     /// Time for pending requests after the user has quit.
-    private static let timeout = Duration.seconds(2)
+    private static let quitTimeout = Duration.seconds(2)
 
     /// - Parameter screen: a new screen, or that of an earlier node; saved when this node stops.
     init(
@@ -142,7 +142,7 @@ final class ChatTerminal: Sendable {
                     scheduleEnd(&group)
                 }
             }
-            // Effects cause new inputs, never further reactions, so the loop ends.
+            // Reactions cause new inputs, never further reactions, so this loop ends.
             for reaction in reactions {
                 switch reaction {
                 case .ask(let request, let tag):
@@ -208,7 +208,7 @@ final class ChatTerminal: Sendable {
     /// Limits the time for pending requests.
     private func scheduleEnd(_ group: inout DiscardingTaskGroup) {
         group.addTask { [sink] in
-            try? await Task.sleep(for: Self.timeout)
+            try? await Task.sleep(for: Self.quitTimeout)
             sink.yield(.end)
         }
     }
