@@ -62,19 +62,32 @@ import Testing
         gone.presence = .gone
         roster.admit(member(2), now: Self.start)
         #expect(roster.member(member(2).id)?.incarnation == 1)
-        roster.receive([gone], now: Self.start)
+        roster.receive([gone], from: member(2).id, now: Self.start)
         #expect(roster.member(member(2).id) != nil)
         gone.incarnation = 1
-        roster.receive([gone], now: Self.start)
+        roster.receive([gone], from: member(2).id, now: Self.start)
         #expect(roster.member(member(2).id) == nil)
+    }
+
+    @Test("The member that first announced another one vouches for it, until that one is gone; nobody for one that joined here")
+    func announcer() {
+        var roster = roster(1, with: 2, 4)
+        #expect(roster.announcer(of: member(2).id) == nil)
+        roster.receive([member(3)], from: member(4).id, now: Self.start)
+        var newer = member(3)
+        newer.revision = 5
+        roster.receive([newer], from: member(2).id, now: Self.start)
+        #expect(roster.announcer(of: member(3).id) == member(4).id)
+        roster.recordDeparture(of: member(3).id, now: Self.start)
+        #expect(roster.announcer(of: member(3).id) == nil)
     }
 
     @Test func newsIsToldOnceAfterEachChange() {
         var roster = roster(1, with: 2)
         #expect(news(&roster) == nil)
-        roster.receive([member(3)], now: Self.start)
+        roster.receive([member(3)], from: member(2).id, now: Self.start)
         #expect(news(&roster)?.map(\.id) == [member(1), member(2), member(3)].map(\.id))
-        roster.receive([member(3)], now: Self.start)
+        roster.receive([member(3)], from: member(2).id, now: Self.start)
         #expect(news(&roster) == nil)
     }
 
@@ -87,7 +100,7 @@ import Testing
         var claim = member(1)
         claim.revision = 77
         claim.neighbours = []
-        roster.receive([claim], now: Self.start)
+        roster.receive([claim], from: member(2).id, now: Self.start)
         // Sent by an earlier incarnation, if at all: our current entry must take precedence everywhere.
         let again = news(&roster)?.first { $0.id == member(1).id }
         #expect(again?.neighbours == [member(2).id] && again?.incarnation == 1)
@@ -107,7 +120,7 @@ import Testing
         var relay = member(3)
         relay.revision = 1
         relay.neighbours = [member(2).id]
-        roster.receive([relay], now: Self.start)
+        roster.receive([relay], from: member(2).id, now: Self.start)
         roster.recordConnection(to: relay.id, via: nil)
         var now = Self.start
         var seen: [SessionRoster.ConnectionAttempt] = []
@@ -137,7 +150,7 @@ import Testing
         for number in [3, 4] as [UInt8] {
             var relay = member(number)
             (relay.revision, relay.neighbours) = (1, [member(2).id])
-            roster.receive([relay], now: now)
+            roster.receive([relay], from: member(2).id, now: now)
             roster.recordConnection(to: relay.id, via: nil)
         }
         var relays: [PeerID] = []
@@ -179,10 +192,10 @@ import Testing
         var roster = roster(1, with: 2)
         var claim = member(1)
         claim.presence = .gone
-        roster.receive([claim], now: Self.start)
+        roster.receive([claim], from: member(2).id, now: Self.start)
         #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 1)
         claim.incarnation = 5
-        roster.receive([claim], now: Self.start)
+        roster.receive([claim], from: member(2).id, now: Self.start)
         #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 6)
     }
 
@@ -193,7 +206,7 @@ import Testing
         _ = (roster.drainChanges(), roster.drainUpdate())
         var claim = member(2)
         claim.presence = .gone
-        roster.receive([claim], now: Self.start)
+        roster.receive([claim], from: member(2).id, now: Self.start)
         #expect(roster.deadline(after: Self.start) == later(2))
         roster.advance(to: later(2))
         #expect(roster.drainChanges().isEmpty)
@@ -201,12 +214,12 @@ import Testing
         #expect(news(&roster)?.first { $0.id == member(2).id }?.incarnation == 1)
         // Valid reasons are: the link ends, or the member itself says so.
         claim.incarnation = 1
-        roster.receive([claim], now: later(3))
+        roster.receive([claim], from: member(2).id, now: later(3))
         roster.recordDisconnection(of: member(2).id, now: later(3))
         #expect(roster.drainChanges() == [.state(member(2).id, .notConnected), .left(member(2).id)])
         claim = member(3)
         claim.presence = .gone
-        roster.receive([claim], now: later(3))
+        roster.receive([claim], from: member(2).id, now: later(3))
         roster.recordDeparture(of: member(3).id, now: later(3))
         #expect(roster.drainChanges() == [.left(member(3).id)] && roster.deadline(after: later(3)) == nil)
     }
@@ -228,7 +241,7 @@ import Testing
                     fingerprint: Fingerprint(bytes: random.bytes(32))!, name: DisplayName(truncating: "x")!,
                     incarnation: [0, 1, .max].randomElement(using: &random)!, presence: random.once(in: 2) ? .gone : .present)
             }
-            roster.receive(strangers, now: Self.start)
+            roster.receive(strangers, from: member(2).id, now: Self.start)
         }
         #expect(roster.isFull && roster.others.count == 7)
         let told = try members(roster)
@@ -241,13 +254,13 @@ import Testing
             roster.receive(
                 (0..<7).map { _ in
                     SessionMember(fingerprint: Fingerprint(bytes: random.bytes(32))!, name: DisplayName(truncating: "x")!)
-                }, now: Self.start)
+                }, from: member(2).id, now: Self.start)
         }
         let later = try members(roster)
         #expect(later.count == 64 && later.prefix(8).allSatisfy { $0.presence == .present })
         // A member that left long ago is forgotten, so old information about it counts as new.
         roster.recordDeparture(of: roster.others[0].id, now: Self.start)
-        roster.receive([early], now: Self.start)
+        roster.receive([early], from: member(2).id, now: Self.start)
         #expect(roster.member(early.id) == early)
     }
 
@@ -258,7 +271,7 @@ import Testing
                 var claim = member(number)
                 claim.presence = .gone
                 claim.incarnation = incarnation
-                roster.receive([claim], now: Self.start)
+                roster.receive([claim], from: member(2).id, now: Self.start)
             }
         }
         #expect(news(&roster) == nil && roster.others.count == 1)
@@ -270,7 +283,7 @@ import Testing
         claim.fingerprint = Fingerprint(bytes: Array(claim.fingerprint.bytes.dropLast()) + [99])!
         claim.incarnation = 1
         #expect(claim.id == member(2).id)
-        roster.receive([claim], now: Self.start)
+        roster.receive([claim], from: member(2).id, now: Self.start)
         #expect(roster.member(member(2).id) == member(2))
     }
 
@@ -304,7 +317,7 @@ import Testing
             while step >= 30 || random.once(in: 2), !onTheirWay.isEmpty {
                 let (to, members) = onTheirWay.remove(at: Int.random(in: 0..<onTheirWay.count, using: &random))
                 heardCount += 1
-                rosters[to].receive(members, now: Self.start)
+                rosters[to].receive(members, from: member(2).id, now: Self.start)
                 rosters[to].advance(to: Self.start + .seconds(10))
                 tell(to)
             }

@@ -307,7 +307,8 @@ struct SimulatedSession: Simulation {
     private mutating func take(_ frame: SessionFrame, on number: LinkNumber, _ side: Int) {
         let link = links[number]!
         switch frame {
-        case .roster(_, let told): members[link.members[side]].roster!.receive(told, now: now)
+        case .roster(_, let told):
+            members[link.members[side]].roster!.receive(told, from: Self.identity(link.members[1 - side]).id, now: now)
         case .leave: members[link.members[side]].roster!.recordDeparture(of: Self.identity(link.members[1 - side]).id, now: now)
         default: break
         }

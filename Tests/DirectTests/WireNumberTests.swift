@@ -258,10 +258,10 @@ import Testing
                         let claim = SessionMember(
                             fingerprint: fingerprint, name: DisplayName(truncating: "x")!, incarnation: incarnation,
                             presence: presence, revision: revision)
-                        roster.receive([claim], now: now)
+                        roster.receive([claim], from: claim.id, now: now)
                         roster.admit(SessionMember(fingerprint: other, name: DisplayName(truncating: "y")!), now: now)
                         roster.recordConnection(to: other.peerID, via: nil)
-                        roster.receive([claim], now: now)
+                        roster.receive([claim], from: claim.id, now: now)
                         roster.advance(to: now + .seconds(1))
                         roster.setAddresses([.init(host: "10.0.0.1", port: 1)])
                         roster.recordDisconnection(of: other.peerID, now: now)

@@ -403,7 +403,7 @@ public final class Node: Sendable {
                             prompt: prompt))
                 case .invited(let offer, let expiry):
                     if let (session, sessionLink) = visit.joined {
-                        session.take(offer, until: expiry, on: driver, known, &open, sessionLink)
+                        session.handle(offer, until: expiry, on: driver, known, &open, sessionLink)
                         continue
                     }
                     // An offer may arrive with the last handshake message, before a blocked peer is disconnected.

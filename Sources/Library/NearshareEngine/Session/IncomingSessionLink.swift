@@ -74,7 +74,7 @@ final class IncomingSessionLink: Sendable {
             return state.isOver
         }
         // The link ended while it was being added.
-        if isOver { session.lose(sessionLink) }
+        if isOver { session.remove(sessionLink) }
         driver.send(.accept(session.id))
         return true
     }
@@ -87,7 +87,7 @@ final class IncomingSessionLink: Sendable {
             state.isOver = true
             return state.joined
         }
-        if let (session, sessionLink) = joined { session.lose(sessionLink) }
+        if let (session, sessionLink) = joined { session.remove(sessionLink) }
     }
 }
 
@@ -96,7 +96,7 @@ extension Node {
     func receive(
         _ frame: SessionFrame, of visit: IncomingSessionLink, _ known: LinkPeerInfo, _ waiting: Listener.Continuations?
     ) {
-        if let (session, sessionLink) = visit.joined { return session.take(frame, from: sessionLink) }
+        if let (session, sessionLink) = visit.joined { return session.handle(frame, from: sessionLink) }
         switch frame {
         case .invite(let id, let timeout, let proof, let context):
             guard visit.mayInvite(), let peer = known.peer(settings), let secrets = known.secrets else {
@@ -167,7 +167,7 @@ extension Node {
     /// Accepts a link that another member of the session has opened.
     private func welcome(_ peer: Peer, back session: Session, _ visit: IncomingSessionLink, _ known: LinkPeerInfo) async {
         guard let code = await visit.shortCode.value ?? nil else { return }
-        let voucher = session.members.first { $0.id != peer.id }?.id
+        let voucher = session.announcer(of: peer.id)
         guard await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) else {
             return visit.driver.send(.refuse(session.id, .untrusted))
         }

@@ -15,7 +15,7 @@ final class OutgoingSessionLink: Sendable {
         var isOver = false
         var link: SessionLink?
         /// Frames received between the peer's acceptance and ours.
-        var early: [SessionFrame] = []
+        var queuedFrames: [SessionFrame] = []
     }
 
     private let invitation: SessionFrame
@@ -24,7 +24,7 @@ final class OutgoingSessionLink: Sendable {
     let voucher: PeerID?
     let outcome: Promise<Result<PeerID, SessionError>>
     private let state = Mutex(State())
-    private static let maximumEarlyCount = 16
+    private static let maximumQueuedFrameCount = 16
 
     init(
         invitation: SessionFrame, secret: [UInt8]?, expected: PeerID?, voucher: PeerID?,
@@ -37,7 +37,7 @@ final class OutgoingSessionLink: Sendable {
         self.outcome = outcome
     }
 
-    func objection(to peer: AuthenticatedPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
+    func rejectionReason(to peer: AuthenticatedPeer, at address: LinkAddress, _ settings: NodeSettings) -> SessionError? {
         if let expected, peer.id != expected {
             return .untrusted(
                 "the peer at \(address) is \(peer.id.hex), not \(expected.hex) as expected")
@@ -65,7 +65,9 @@ final class OutgoingSessionLink: Sendable {
 
     func link(orKeep frame: SessionFrame) -> SessionLink? {
         state.withLock { state in
-            if state.link == nil, state.isAccepted, state.early.count < Self.maximumEarlyCount { state.early.append(frame) }
+            if state.link == nil, state.isAccepted, state.queuedFrames.count < Self.maximumQueuedFrameCount {
+                state.queuedFrames.append(frame)
+            }
             return state.link
         }
     }
@@ -94,8 +96,8 @@ final class OutgoingSessionLink: Sendable {
         outcome.fulfil(.success(link.peer))
         return state.withLock { state in
             state.link = link
-            defer { state.early = [] }
-            return state.early.map { ($0, link) }
+            defer { state.queuedFrames = [] }
+            return state.queuedFrames.map { ($0, link) }
         }
     }
 }

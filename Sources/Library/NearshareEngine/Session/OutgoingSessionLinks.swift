@@ -1,6 +1,6 @@
 /// The links that this node has opened for a session, and its invitations without an answer.
 struct OutgoingSessionLinks {
-    typealias Link = (driver: LinkDriver, approach: OutgoingSessionLink)
+    typealias Link = (driver: LinkDriver, outgoingLink: OutgoingSessionLink)
 
     private var pendingInvitationCount = 0
     private var links: [ObjectIdentifier: Link] = [:]
@@ -17,8 +17,8 @@ struct OutgoingSessionLinks {
     /// Releases the place of an invitation that was answered or has failed.
     mutating func releaseInvitation() { pendingInvitationCount -= 1 }
 
-    mutating func insert(_ driver: LinkDriver, _ approach: OutgoingSessionLink) {
-        links[ObjectIdentifier(driver)] = (driver, approach)
+    mutating func insert(_ driver: LinkDriver, _ outgoingLink: OutgoingSessionLink) {
+        links[ObjectIdentifier(driver)] = (driver, outgoingLink)
     }
 
     mutating func remove(_ driver: LinkDriver) { links[ObjectIdentifier(driver)] = nil }

@@ -8,7 +8,7 @@ internal import Synchronization
 extension Session {
     /// Invites a peer, and waits for the answer.
     /// - Parameters:
-    ///   - context: bytes for the invited program: at most `SessionFrame.maximumContextByteCount`.
+    ///   - context: bytes for the invited program: at most 1,024 bytes.
     ///   - secret: proven to the other side, not sent; see ``InvitationPolicy/secret(_:)``.
     ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
     /// - Returns: the new member's identifier, once both sides agree.
@@ -42,9 +42,9 @@ extension Session {
         let driver = node.makeDriver(link, .initiator)
         let invitation = SessionFrame.invite(
             id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
-        let approach = OutgoingSessionLink(
+        let outgoingLink = OutgoingSessionLink(
             invitation: invitation, secret: secret, expected: destination.id, voucher: nil, outcome: outcome)
-        node.start { await self.follow(driver, link, approach) }
+        node.start { await self.follow(driver, link, outgoingLink) }
         switch await Self.first(outcome, within: timeout + Self.answerGrace) {
         case .success(let id)?: return id
         case .failure(let error)?: throw error
@@ -77,30 +77,28 @@ extension Session {
     // MARK: Outgoing links
 
     /// Connects to a member, directly or through a relay.
-    func approach(_ approach: SessionRoster.ConnectionAttempt) async {
-        let member = approach.member
+    func carryOut(_ attempt: SessionRoster.ConnectionAttempt) async {
+        let member = attempt.member
         let link: (any StreamLink)?
-        var voucher: PeerID?
-        switch approach {
+        switch attempt {
         case .connect:
             let addresses = member.addresses.map { LinkAddress(host: $0.host, port: $0.port) }
             link = try? await node.connect(to: PeerDestination(addresses: addresses, id: member.id, name: member.name))
         case .relay(_, let relay):
             link = openRelay(to: member.id, through: relay)
-            voucher = relay
         }
         guard let link else { return failed(member.id) }
         let outcome = Promise<Result<PeerID, SessionError>>()
-        let opening = OutgoingSessionLink(
+        let outgoingLink = OutgoingSessionLink(
             invitation: .invite(id, timeout: .seconds(10), proof: [], context: []), secret: nil, expected: member.id,
-            voucher: voucher ?? anyOther(than: member.id), outcome: outcome)
-        await follow(node.makeDriver(link, .initiator), link, opening)
-        if case .success? = await Self.first(outcome, within: .zero) { return }
+            voucher: announcer(of: member.id), outcome: outcome)
+        await follow(node.makeDriver(link, .initiator), link, outgoingLink)
+        if case .success? = outcome.current { return }
         failed(member.id)
     }
 
-    /// A member that announced the peer vouches for its key.
-    private func anyOther(than id: PeerID) -> PeerID? { state.withLock { $0.members.roster.others.first { $0.id != id }?.id } }
+    /// The member that has announced a peer, and so vouches for its key.
+    func announcer(of id: PeerID) -> PeerID? { state.withLock { $0.members.roster.announcer(of: id) } }
 
     private func failed(_ id: PeerID) {
         let now = node.settings.clock()
@@ -108,68 +106,72 @@ extension Session {
     }
 
     /// Follows a link that was opened here, for an invitation or to a member, until it ends.
-    private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ approach: OutgoingSessionLink) async {
+    private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ outgoingLink: OutgoingSessionLink) async {
         let isOver = state.withLock { state in
-            if !state.isOver { state.outgoing.insert(driver, approach) }
+            if !state.isOver { state.outgoing.insert(driver, outgoingLink) }
             return state.isOver
         }
         if isOver {
-            approach.outcome.fulfil(.failure(.left))
+            outgoingLink.outcome.fulfil(.failure(.left))
             driver.close(.goingAway)
         }
         defer { state.withLock { $0.outgoing.remove(driver) } }
         await node.run(driver) { [self] in
             var known = LinkPeerInfo(link.remote)
             var open = OpenInvitations()
+            @Sendable func join(_ known: LinkPeerInfo) -> SessionLink? {
+                let joined = self.join(driver, link, known, isInitiator: true)
+                // The peer has accepted, and would wait.
+                if joined == nil { driver.close(.goingAway) }
+                return joined
+            }
             for await event in driver.events {
                 known.learn(from: event)
                 switch event {
                 case .established(let peer, let secrets):
-                    if let objection = approach.objection(to: peer, at: link.remote, node.settings) {
-                        approach.outcome.fulfil(.failure(objection))
+                    if let rejectionReason = outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) {
+                        outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
                     } else {
-                        driver.send(approach.frame(on: secrets))
+                        driver.send(outgoingLink.frame(on: secrets))
                     }
                 case .shortCode(let code):
                     open.shortCodeIsReady(code)
                     guard let peer = known.peer(node.settings) else { continue }
-                    let check = IdentityCheck(peer: peer, shortCode: code, voucher: approach.voucher)
-                    let acquaintance = known
+                    let check = IdentityCheck(peer: peer, shortCode: code, voucher: outgoingLink.voucher)
+                    let peerInfo = known
                     node.start { [self] in
                         let isTrusted = await judge(check)
-                        let early = approach.decided(isTrusted: isTrusted) {
-                            self.join(driver, link, acquaintance, isInitiator: true)
-                        }
-                        guard isTrusted else { return give(up: driver, approach) }
+                        let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
+                        guard isTrusted else { return abandon(driver, outgoingLink) }
                         // The link may have ended while a user was deciding.
-                        if approach.isOver, let sessionLink = approach.link { lose(sessionLink) }
-                        for (frame, sessionLink) in early { take(frame, from: sessionLink) }
+                        if outgoingLink.isOver, let sessionLink = outgoingLink.link { remove(sessionLink) }
+                        for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                     }
                 case .session(.accept(id)):
-                    let acquaintance = known
-                    let early = approach.accepted { self.join(driver, link, acquaintance, isInitiator: true) }
-                    for (frame, sessionLink) in early { take(frame, from: sessionLink) }
+                    let peerInfo = known
+                    let queuedFrames = outgoingLink.accepted { join(peerInfo) }
+                    for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                 case .session(.refuse(id, let reason)):
-                    approach.outcome.fulfil(.failure(SessionError(reason)))
+                    outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
                 case .session(let frame):
-                    if let sessionLink = approach.link(orKeep: frame) { take(frame, from: sessionLink) }
+                    if let sessionLink = outgoingLink.link(orKeep: frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):
-                    take(offer, until: expiry, on: driver, known, &open, approach.link)
+                    handle(offer, until: expiry, on: driver, known, &open, outgoingLink.link)
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     open.endAll()
-                    if let sessionLink = approach.end() { lose(sessionLink) }
-                    approach.outcome.fulfil(.failure(SessionError(NodeError(end))))
+                    if let sessionLink = outgoingLink.end() { remove(sessionLink) }
+                    outgoingLink.outcome.fulfil(.failure(SessionError(NodeError(end))))
                 case .greeted, .verificationRequested, .verificationAnswered: break
                 }
             }
         }
     }
 
-    private func give(up driver: LinkDriver, _ approach: OutgoingSessionLink) {
-        approach.outcome.fulfil(
+    private func abandon(_ driver: LinkDriver, _ outgoingLink: OutgoingSessionLink) {
+        outgoingLink.outcome.fulfil(
             .failure(
                 .untrusted("the short codes were not confirmed; the peer may be impersonating the one you invited")))
         driver.send(.withdraw(id))
@@ -177,7 +179,7 @@ extension Session {
     }
 
     /// Handles an offer on an outgoing link. Only a member may offer there.
-    func take(
+    func handle(
         _ offer: TransferOffer, until expiry: MonotonicInstant, on driver: LinkDriver, _ known: LinkPeerInfo,
         _ open: inout OpenInvitations, _ link: SessionLink?
     ) {
@@ -209,16 +211,16 @@ extension Session {
         driver.hold()
         driver.streams.welcome()
         node.start { await self.followStreams(of: sessionLink) }
-        driver.datagrams.read { self.take(datagram: $0, from: sessionLink.peer) }
+        driver.datagrams.read { self.handle(datagram: $0, from: sessionLink.peer) }
         if isInitiator {
             // Safe: the empty name is within the limit.
             guard let stream = driver.openStream(.messages, StreamName("")!) else {
                 // The link ended in the meantime.
-                lose(sessionLink)
+                remove(sessionLink)
                 return nil
             }
             exchangeMessages(on: sessionLink, stream)
-            ready(sessionLink)
+            completeJoin(sessionLink)
         }
         return sessionLink
     }
@@ -233,7 +235,7 @@ extension Session {
     }
 
     /// Completes the joining of a link: both ends accept streams and transfers on it.
-    private func ready(_ link: SessionLink) {
+    private func completeJoin(_ link: SessionLink) {
         let now = node.settings.clock()
         change { state in
             state.members.updateReachability(of: link.peer, now: now)
@@ -248,7 +250,7 @@ extension Session {
         }
     }
 
-    func lose(_ link: SessionLink) {
+    func remove(_ link: SessionLink) {
         let now = node.settings.clock()
         change { $0.members.remove(link, now: now) }
         // Another link may have to take over.
@@ -258,10 +260,10 @@ extension Session {
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members.links(to: member) } }
 
     /// Handles a session frame of a member.
-    func take(_ frame: SessionFrame, from link: SessionLink) {
+    func handle(_ frame: SessionFrame, from link: SessionLink) {
         let now = node.settings.clock()
         switch frame {
-        case .roster(id, let members): change { $0.members.roster.receive(members, now: now) }
+        case .roster(id, let members): change { $0.members.roster.receive(members, from: link.peer, now: now) }
         case .leave(id):
             change { $0.members.roster.recordDeparture(of: link.peer, now: now) }
         case .datagrams(id, let port, let tag): datagrams?.learn(link, port: port, tag: tag)
@@ -285,8 +287,8 @@ extension Session {
                 }
                 hasMessages = true
                 exchangeMessages(on: link, stream)
-                ready(link)
-            case .relay: takeRelay(stream, from: link)
+                completeJoin(link)
+            case .relay: handleRelay(stream, from: link)
             }
         }
     }
@@ -300,7 +302,7 @@ extension Session {
         return RelayedLink(stream, to: member, through: relay)
     }
 
-    private func takeRelay(_ stream: ByteStream, from link: SessionLink) {
+    private func handleRelay(_ stream: ByteStream, from link: SessionLink) {
         switch RelayName(stream.name) {
         case .to(let target)?:
             let path = RelayPath(origin: link.peer, target: target)
@@ -312,7 +314,7 @@ extension Session {
                 return stream.refuse()
             }
             node.start { [self] in
-                await Self.carry(stream, onward)
+                await Self.relayBytes(between: stream, and: onward)
                 state.withLock { $0.relays.end(path) }
             }
         case .from(let origin)?:
@@ -328,7 +330,7 @@ extension Session {
     }
 
     /// Moves bytes both ways; each direction waits for its reader.
-    private static func carry(_ one: ByteStream, _ other: ByteStream) async {
+    private static func relayBytes(between one: ByteStream, and other: ByteStream) async {
         await withDiscardingTaskGroup { group in
             for (source, target) in [(one, other), (other, one)] {
                 group.addTask {

@@ -96,7 +96,7 @@ extension Session {
                         return .failure(error)
                     }
                 }
-                try take(try frames.get(), from: link)
+                try handle(try frames.get(), from: link)
             }
         } catch {
             link.driver.violated(error)
@@ -135,7 +135,7 @@ extension Session {
         }
     }
 
-    private func take(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
+    private func handle(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
         let arrival = state.withLock { state in
             let arrival = state.members.receive(frames, on: link)
             // Under the lock, before another link of the same member delivers the next messages.
@@ -193,7 +193,7 @@ extension Session {
         link.driver.sendDatagram(payload)
     }
 
-    func take(datagram: [UInt8], from member: PeerID) {
+    func handle(datagram: [UInt8], from member: PeerID) {
         guard let first = datagram.first, let kind = SessionMessage.Kind(rawValue: first),
             datagram.count <= LinkDatagrams.maximumByteCount, isMember(member)
         else { return }
@@ -204,7 +204,7 @@ extension Session {
 
     func takeDatagram(_ packet: [UInt8], tag: UInt64) {
         guard let link = links.first(where: { $0.datagramTag == tag }) else { return }
-        if let payload = datagrams?.open(packet, on: link) { take(datagram: payload, from: link.peer) }
+        if let payload = datagrams?.open(packet, on: link) { handle(datagram: payload, from: link.peer) }
     }
 
     // MARK: Streams and resources

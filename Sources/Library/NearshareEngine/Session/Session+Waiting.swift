@@ -1,7 +1,7 @@
 public import NearshareBase
 
 extension Session {
-    /// Waits until a member can be reached, directly or through another one: streams and resources can be sent from then on.
+    /// Waits until a member can be reached, directly or through another member: streams and files can be sent from then on.
     ///
     /// A program that has just accepted an invitation calls this, because the inviting peer has yet to decide about this node's
     /// key.
@@ -9,16 +9,16 @@ extension Session {
     public func waitUntilConnected(to member: PeerID) async throws(SessionError) {
         while true {
             if Task.isCancelled { throw .cancelled }
-            switch whereabouts(of: member) {
+            switch isConnected(to: member) {
             case .success(true): return
             case .success(false):
-                await progress.wait { if case .success(false) = self.whereabouts(of: member) { false } else { true } }
+                await progress.wait { if case .success(false) = self.isConnected(to: member) { false } else { true } }
             case .failure(let error): throw error
             }
         }
     }
 
-    private func whereabouts(of member: PeerID) -> Result<Bool, SessionError> {
+    private func isConnected(to member: PeerID) -> Result<Bool, SessionError> {
         state.withLock { state in
             if state.isOver { return .failure(.left) }
             guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }

@@ -170,8 +170,8 @@ public final class Session: Sendable {
             state.isOver = true
             return (state.members.removeLinks(), state.outgoing.removeAll())
         }
-        for (driver, approach) in openings where approach.link == nil {
-            approach.outcome.fulfil(.failure(.left))
+        for (driver, outgoingLink) in openings where outgoingLink.link == nil {
+            outgoingLink.outcome.fulfil(.failure(.left))
             driver.send(.withdraw(id))
             driver.close(.goingAway)
         }
@@ -247,13 +247,13 @@ public final class Session: Sendable {
         while true {
             timer.reset()
             let now = node.settings.clock()
-            let approaches: [SessionRoster.ConnectionAttempt] = changeInTime { state in
+            let attempts: [SessionRoster.ConnectionAttempt] = changeInTime { state in
                 state.members.roster.advance(to: now)
-                let approaches = state.members.roster.dueAttempts(now: now)
-                for approach in approaches { state.members.roster.recordAttempt(to: approach.member.id) }
-                return approaches
+                let attempts = state.members.roster.dueAttempts(now: now)
+                for attempt in attempts { state.members.roster.recordAttempt(to: attempt.member.id) }
+                return attempts
             }
-            for approach in approaches { node.start { await self.approach(approach) } }
+            for attempt in attempts { node.start { await self.carryOut(attempt) } }
             closeIdleRelays()
             sendDueAcknowledgements(now: now)
             let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil

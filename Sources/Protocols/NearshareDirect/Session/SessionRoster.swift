@@ -39,6 +39,8 @@ package struct SessionRoster: Sendable {
     private var table: MemberTable
     private var reachability = Reachability()
     private var departureClaims: [PeerID: DepartureClaim] = [:]
+    /// The member from which a member was first heard of, for those that have not joined here.
+    private var announcers: [PeerID: PeerID] = [:]
     private var changes: [SessionChange] = []
 
     /// Starts with this member alone.
@@ -87,8 +89,11 @@ package struct SessionRoster: Sendable {
         store(member, now: now)
     }
 
+    /// The member that has announced a member, and so vouches for its key; nil for one that joined here.
+    package func announcer(of id: PeerID) -> PeerID? { announcers[id] }
+
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
-    package mutating func receive(_ members: [SessionMember], now: MonotonicInstant) {
+    package mutating func receive(_ members: [SessionMember], from announcer: PeerID, now: MonotonicInstant) {
         for member in members {
             switch table.judge(member) {
             case .ignored: break
@@ -101,6 +106,7 @@ package struct SessionRoster: Sendable {
                     }
                 } else if member.presence == .gone || isPresent || !isFull {
                     store(member, now: now)
+                    if member.presence == .present, !isPresent { announcers[member.id] = announcer }
                 }
             }
         }
@@ -133,6 +139,7 @@ package struct SessionRoster: Sendable {
         } else {
             reachability.remove(member.id)
             departureClaims[member.id] = nil
+            announcers[member.id] = nil
         }
         changes.append(change)
     }
