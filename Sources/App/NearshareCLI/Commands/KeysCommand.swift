@@ -293,17 +293,13 @@ private enum KeysFile {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
         guard descriptor >= 0 else { throw failure("could not read", path) }
         defer { if descriptor != STDIN_FILENO { close(descriptor) } }
-        var bytes: [UInt8] = []
-        // One byte above the limit, to detect longer files.
-        var buffer = [UInt8](repeating: 0, count: ExportedKeys.maximumByteCount + 1)
-        while bytes.count <= ExportedKeys.maximumByteCount {
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count == 0 { break }
-            if count > 0 {
-                bytes += buffer[..<count]
-            } else if errno != EINTR {
-                throw failure("could not read", path)
-            }
+        let bytes: [UInt8]
+        do throws(SystemCallError) {
+            // One byte above the limit, to detect longer files.
+            bytes = try InputReader.read(descriptor, upTo: ExportedKeys.maximumByteCount + 1)
+        } catch {
+            errno = error.code
+            throw failure("could not read", path)
         }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw ExportedKeys.Invalid.notAKeysFile }
         return text

@@ -113,18 +113,17 @@ struct MessageCommand: ConfinedCommand {
     }
 
     private static func readStandardInput() throws -> String {
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4_096)
-        // One byte above the limit, so that the size check reports it.
-        while bytes.count <= BundleContent.maximumByteCount {
-            let count = read(STDIN_FILENO, &buffer, buffer.count)
-            guard count > 0 else { break }
-            bytes += buffer[..<count]
+        let bytes: [UInt8]
+        do throws(SystemCallError) {
+            // One byte above the limit, so that the size check reports it.
+            bytes = try InputReader.read(STDIN_FILENO, upTo: BundleContent.maximumByteCount + 1)
+        } catch {
+            throw CommandFailure(.failure, "could not read standard input: \(systemErrorText(error.code))")
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")
         }
-        let said = text.hasSuffix("\n") ? String(text.dropLast()) : text
+        let said = text.last?.isNewline == true ? String(text.dropLast()) : text
         guard !said.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
         return said
     }
