@@ -128,7 +128,7 @@ package final class BundleDriver: Sendable {
         driver.update { machine, _ in machine.stop() }
     }
 
-    /// Ends a driver that never runs, for want of a thread.
+    /// Ends a driver whose thread could not be started.
     func abandon() {
         stop()
         listeners.finish()
@@ -178,7 +178,7 @@ package final class BundleDriver: Sendable {
             guard let content = try? BundleContent(decoding: delivered.content[...]) else { return }
             publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
         case .clockDiffers(let lead):
-            // Any key can say so.
+            // Unauthenticated: any key can sign such a bundle, so this is only a warning.
             settings.log.warning(
                 "a message was created \(lead.components.seconds) s in the future; the sender's clock or this one is wrong")
         }

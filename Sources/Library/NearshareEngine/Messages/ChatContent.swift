@@ -12,21 +12,26 @@ package enum ChatContent: Sendable, Hashable {
     case read([String])
 
     static let maximumIDByteCount = 64
-    /// Limit of the text in one message, so that any link can carry it (1,024 bytes). 140 characters have at most 560 bytes.
-    static let partByteCount = 840
-    /// Limit of the IDs in one message, for the same reason.
-    static let readCount = 24
+    /// Limit of the text in one message: with the ID and the part numbers it stays within the 1,024 bytes that any link carries.
+    static let maximumPartByteCount = 840
+    /// Limit of the IDs in one message that is received.
+    private static let maximumReadIDCount = 24
 
     package init?(_ value: StructuredValue) {
         guard case .object(let members) = value else { return nil }
         if case .array(let ids)? = members["read"] {
-            guard ids.count <= Self.readCount else { return nil }
-            self = .read(ids.compactMap { if case .string(let id) = $0 { id } else { nil } })
+            guard ids.count <= Self.maximumReadIDCount else { return nil }
+            let valid = ids.compactMap { id -> String? in
+                guard case .string(let id) = id, Self.isValid(id: id) else { return nil }
+                return id
+            }
+            guard valid.count == ids.count else { return nil }
+            self = .read(valid)
             return
         }
         guard case .string(let text)? = members["text"] else { return nil }
         var id: String?
-        if case .string(let given)? = members["id"], (1...Self.maximumIDByteCount).contains(given.utf8.count) { id = given }
+        if case .string(let given)? = members["id"], Self.isValid(id: given) { id = given }
         guard let part = members["part"] else {
             self = .line(id: id, text: text)
             return
@@ -36,6 +41,8 @@ package enum ChatContent: Sendable, Hashable {
         else { return nil }
         self = .part(id: id, index: Int(index), count: Int(count), text: text)
     }
+
+    private static func isValid(id: String) -> Bool { (1...maximumIDByteCount).contains(id.utf8.count) }
 
     package var value: StructuredValue {
         switch self {
@@ -50,9 +57,25 @@ package enum ChatContent: Sendable, Hashable {
     }
 
     /// The messages of a line: one, or several parts.
-    static func cut(_ text: String, id: String) -> [ChatContent] {
-        let parts = MeshDriver.split(text, limit: partByteCount)
+    static func split(_ text: String, id: String) -> [ChatContent] {
+        let parts = MeshDriver.split(text, limit: maximumPartByteCount)
         guard parts.count > 1 else { return [.line(id: id, text: text)] }
         return parts.enumerated().map { .part(id: id, index: $0.offset, count: parts.count, text: $0.element) }
+    }
+
+    /// The messages that mark lines as read, each of which any link can carry.
+    static func read(splitting ids: [String]) -> [ChatContent] {
+        var messages: [[String]] = []
+        var byteCount = 0
+        for id in ids where isValid(id: id) {
+            byteCount += id.utf8.count
+            if messages.isEmpty || byteCount > maximumPartByteCount || messages[messages.count - 1].count == maximumReadIDCount
+            {
+                messages.append([])
+                byteCount = id.utf8.count
+            }
+            messages[messages.count - 1].append(id)
+        }
+        return messages.map { .read($0) }
     }
 }

@@ -36,7 +36,7 @@ extension Messenger {
         if let contact = contact(peer) {
             do throws(MessageRule) {
                 return .bundles(
-                    try ChatContent.cut(message.text, id: message.id).map { (content) throws(MessageRule) in
+                    try ChatContent.split(message.text, id: message.id).map { (content) throws(MessageRule) in
                         try prepare(
                             MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true),
                             to: contact)
@@ -122,8 +122,7 @@ extension Messenger {
                 for id in ids where router.peer(peer) != nil { router.acknowledgeRead(id, of: peer, now: now) }
             }
         }
-        for start in stride(from: 0, to: ids.count, by: ChatContent.readCount) {
-            let content = ChatContent.read(Array(ids[start..<min(start + ChatContent.readCount, ids.count)]))
+        for content in ChatContent.read(splitting: ids) {
             // A read status is of no use after half an hour.
             let prepared = try? messages.prepare(
                 MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: contact,
