@@ -106,8 +106,8 @@ struct DestroyTests {
         try fill()
         let all = try names()
         for kept in 0..<all.count {
-            try? fill()
-            rename(scratch("state/identity.key"), scratch("state/identity.destroyed"))
+            try fill()
+            try #require(rename(scratch("state/identity.key"), scratch("state/identity.destroyed")) == 0)
             let rest = all.filter { $0 != "identity.key" }
             for name in rest.dropLast(kept) { try FileDescriptor.openDirectory(path: path).removeTree(name) }
             let state = try StateDirectory(path: path)

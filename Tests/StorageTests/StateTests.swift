@@ -269,11 +269,27 @@ struct ConfigurationTests {
         #expect(try Configuration(toml: "max-per-peer = \"1 MB\"").maximumPerPeer == 1_000_000)
     }
 
+    @Test("a size that is none is told what is expected", arguments: ["-1", "true", "1.5", "\"big\"", "[]"])
+    func wrongSize(_ value: String) {
+        let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "max-size = \(value)") }
+        #expect(failure?.description == "max-size: expected a size such as \"500 MB\" or \"2 GiB\"")
+    }
+
+    @Test("a file above 1 MiB is refused whole")
+    func largeFile() throws {
+        let scratch = ScratchFolder()
+        try Data(repeating: UInt8(ascii: "\n"), count: 1 << 20).write(to: URL(filePath: scratch("small")))
+        #expect(try Configuration.read(path: scratch("small")) == Configuration())
+        try Data(repeating: UInt8(ascii: "\n"), count: (1 << 20) + 1).write(to: URL(filePath: scratch("large")))
+        #expect(throws: StorageError.self) { try Configuration.read(path: scratch("large")) }
+    }
+
     @Test(
         "a wrong setting is named",
         arguments: [
             ("nmae = \"x\"", "nmae"), ("name = 5", "name"), ("name = \"\"", "name"), ("accept = \"maybe\"", "accept"),
-            ("max-size = \"big\"", "max-size"), ("max-size = -1", "max-size"), ("port = 65536", "port"),
+            ("max-size = \"big\"", "max-size"), ("max-size = -1", "max-size"),
+            ("port = 65536", "port"),
             ("port = \"80\"", "port"),
             ("timeout = 0", "timeout"), ("timeout = 1.5", "timeout"), ("inbox = []", "inbox"), ("[table]\nx = 1", "table.x"),
             ("\"\\u001b[2J\" = 1", "\\u{1b}[2J"),

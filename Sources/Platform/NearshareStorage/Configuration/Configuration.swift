@@ -59,10 +59,13 @@ package struct Configuration: Sendable, Hashable {
     package static func read(path: String, home: String? = nil) throws(StorageError) -> Configuration {
         let bytes: [UInt8]
         do throws(StorageError) {
-            bytes = try FileDescriptor.openForReading(path: path).read(upTo: maximumByteCount)
+            bytes = try FileDescriptor.openForReading(path: path).read(upTo: maximumByteCount + 1)
         } catch {
             if error.code == .notFound { return Configuration() }
             throw error
+        }
+        guard bytes.count <= maximumByteCount else {
+            throw StorageError(.refused, "\(shown(path)) is larger than 1 MiB, which is no configuration")
         }
         do {
             var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))
@@ -103,11 +106,9 @@ package struct Configuration: Sendable, Hashable {
         }
         var integer: Int64? { if case .integer(let number) = value { number } else { nil } }
         func size() throws -> UInt64 {
-            let number = integer.flatMap { UInt64(exactly: $0) }
-            guard let size = try number ?? ByteSize.parse(try string()) else {
-                throw Invalid(description: "expected a size such as \"500 MB\" or \"2 GiB\"")
-            }
-            return size
+            if let number = integer.flatMap({ UInt64(exactly: $0) }) { return number }
+            if case .text(let text) = value, let size = ByteSize.parse(text) { return size }
+            throw Invalid(description: "expected a size such as \"500 MB\" or \"2 GiB\"")
         }
         switch key {
         case "name": name = try DisplayName(try string())

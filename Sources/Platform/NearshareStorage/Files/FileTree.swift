@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 
 /// Operations on whole directories.
 enum FileTree {
-    /// Copies a file, a link or a directory with its content, times and permissions.
+    /// Copies a file, a link or a directory with its content, and the times and permissions of files and directories.
     static func copy(
         _ name: String, in source: FileDescriptor, to copyName: String, in target: FileDescriptor
     ) throws(StorageError) {
