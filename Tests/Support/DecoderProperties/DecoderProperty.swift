@@ -2,15 +2,14 @@ import NearshareBase
 
 /// The property of one decoder that holds for all inputs.
 ///
-/// Written once for two readers: the fuzzer in `Tests/Fuzz`, which makes up the bytes, and `WireTests`, which feeds it what the
-/// fuzzer has ever found.
+/// Shared by the fuzzer in `Tests/Fuzz`, which generates inputs, and `FindTests`, which replays its finds.
 public struct DecoderProperty: Sendable {
     /// The property that a decoder violates.
     public struct Violation: Error, CustomStringConvertible {
         public let description: String
     }
 
-    /// Also the name of the folder with its findings.
+    /// The decoder's name, also that of the folder of its finds.
     public let name: String
     /// Valid bytes, as seeds for the fuzzer.
     public let seeds: [[UInt8]]
@@ -31,7 +30,7 @@ public struct DecoderProperty: Sendable {
         } catch let error as Violation {
             throw error
         } catch {
-            throw Violation(description: "\(value) cannot be said again: \(error)")
+            throw Violation(description: "\(value) cannot be encoded: \(error)")
         }
     }
 

@@ -29,7 +29,7 @@ enum CommandSuggestion {
 
     private static func name(of command: any ParsableCommand.Type) -> String { command.configuration.commandName ?? "" }
 
-    /// The number of insertions, deletions, replacements and swaps of neighbours between two words.
+    /// The number of insertions, deletions, replacements and transpositions of adjacent characters between two words.
     static func distance(_ left: String, _ right: String) -> Int {
         let (left, right) = (Array(left), Array(right.prefix(40)))
         var rows = [Array(0...right.count)]

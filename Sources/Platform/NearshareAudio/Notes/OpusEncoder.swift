@@ -9,7 +9,7 @@ final class OpusEncoder {
     private let writePage: (UnsafeRawBufferPointer) -> Bool
 
     /// - Parameters:
-    ///   - rate: frames a second of the samples.
+    ///   - rate: sample rate in hertz.
     ///   - writePage: receives each complete page, during a call of this type; returns false to stop the encoder.
     init(
         rate: Int, settings: NoteSettings, writePage: @escaping (UnsafeRawBufferPointer) -> Bool

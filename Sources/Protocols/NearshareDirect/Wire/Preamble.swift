@@ -1,7 +1,7 @@
 package import NearshareBase
 
 /// The first bytes of each direction of a link: protocol and versions (`docs/PROTOCOL.md`, sections 2 and 9). On a direct link
-/// only the preambles are sent unencrypted.
+/// only the preambles and the first handshake message are sent unencrypted.
 ///
 /// 8 bytes: `NSHR` or `NSHM`, newest version, oldest version, two zeros. The initiator sends the range that it supports. The
 /// responder answers with the version that it has chosen in both places, or with its own range when none is in common.
