@@ -119,8 +119,9 @@ final class RecordingSession: Sendable {
                     group.cancelAll()
                     StatusDisplay.shared.show([])
                 }
+                // Before anything is drawn, so that no key is lost.
+                if let keys = keyboard?.keys() { group.addTask { await self.control(recording, by: keys) } }
                 group.addTask { await self.draw(recording) }
-                if let keyboard { group.addTask { await self.control(recording, by: keyboard.keys()) } }
                 return try await BlockingThread.run { Result { try self.run(recording, into: file) } }.get()
             }
         } catch {
@@ -280,6 +281,8 @@ final class RecordingSession: Sendable {
             state.withLock { $0.review = nil }
             StatusDisplay.shared.show([])
         }
+        // Before the question is shown, so that no answer is lost.
+        let keys = keyboard.keys()
         return await withTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask {
@@ -289,7 +292,7 @@ final class RecordingSession: Sendable {
                 }
             }
             group.addTask {
-                for await key in keyboard.keys() {
+                for await key in keys {
                     for key in VoiceKey.all(in: key) {
                         switch key {
                         case .enter, .letter("s"), .letter("k"): continuation.yield(.accept)

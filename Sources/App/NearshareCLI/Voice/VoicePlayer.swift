@@ -19,8 +19,10 @@ struct VoicePlayer: Sendable {
                 StatusDisplay.shared.show([])
             }
             if let keyboard {
+                // Before anything is drawn, so that no key is lost.
+                let keys = keyboard.keys()
                 group.addTask { await draw(playback) }
-                group.addTask { await control(playback, by: keyboard.keys()) }
+                group.addTask { await control(playback, by: keys) }
             }
             try await BlockingThread.run { Result { try play(playback) } }.get()
         }
