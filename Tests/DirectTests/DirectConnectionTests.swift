@@ -69,7 +69,7 @@ extension [DirectReaction] {
         var offering = Lone(limits: limits)
         _ = offering.receive(.offer(Lone.offer(timeout: .seconds(300))))
         answerPings(&offering, for: .seconds(250))
-        #expect(!offering.machine.isClosed && offering.machine.disuse(now: offering.now) == nil)
+        #expect(!offering.machine.isClosed)
         _ = offering.machine.decline(id, reason: .declined)
         answerPings(&offering, for: .seconds(70))
         #expect(offering.machine.isClosed)
@@ -77,18 +77,44 @@ extension [DirectReaction] {
         var comparing = Lone(limits: limits)
         _ = comparing.receive(.compare)
         answerPings(&comparing, for: .seconds(119))
-        #expect(!comparing.machine.isClosed && comparing.machine.disuse(now: comparing.now) == nil)
+        #expect(!comparing.machine.isClosed)
         answerPings(&comparing, for: .seconds(70))
         #expect(comparing.machine.isClosed)
 
         var held = Lone(limits: limits)
-        held.machine.hold(until: MonotonicInstant(nanoseconds: .max))
+        held.machine.reserve(until: MonotonicInstant(nanoseconds: .max), now: held.now)
         answerPings(&held, for: .seconds(1000))
         #expect(!held.machine.isClosed && held.machine.disuse(now: held.now) == nil)
         // Links that the limits say nothing about stay.
         var own = Lone()
         answerPings(&own, for: .seconds(1000))
         #expect(!own.machine.isClosed)
+    }
+
+    @Test("Q6: a question to the user keeps the link its place for a minute, an accepted offer for as long as it takes")
+    func placeOfQuestions() {
+        var offering = Lone()
+        _ = offering.receive(.offer(Lone.offer(timeout: .seconds(300))))
+        answerPings(&offering, for: .seconds(59))
+        #expect(offering.machine.disuse(now: offering.now) == nil)
+        answerPings(&offering, for: .seconds(5))
+        #expect(offering.machine.disuse(now: offering.now) != nil)
+        _ = offering.machine.accept(id, now: offering.now)
+        #expect(offering.machine.disuse(now: offering.now) == nil)
+
+        var comparing = Lone()
+        _ = comparing.receive(.compare)
+        answerPings(&comparing, for: .seconds(59))
+        #expect(comparing.machine.disuse(now: comparing.now) == nil)
+        answerPings(&comparing, for: .seconds(5))
+        #expect(comparing.machine.disuse(now: comparing.now) != nil)
+
+        var invited = Lone()
+        invited.machine.reserve(until: invited.now + .seconds(300), now: invited.now)
+        answerPings(&invited, for: .seconds(59))
+        #expect(invited.machine.disuse(now: invited.now) == nil)
+        answerPings(&invited, for: .seconds(5))
+        #expect(invited.machine.disuse(now: invited.now) != nil)
     }
 
     enum OutgoingState: CaseIterable {

@@ -178,12 +178,12 @@ final class LinkDriver: Sendable {
     func disuse(now: MonotonicInstant) -> MonotonicInstant? { control.driver.read { $0.disuse(now: now) } }
 
     /// Counts the link as used until a time, whatever happens on it.
-    func hold(until time: MonotonicInstant) {
-        control.driver.update { machine, _ in machine.hold(until: time) }
+    func reserve(until time: MonotonicInstant) {
+        control.driver.update { machine, now in machine.reserve(until: time, now: now.monotonic) }
     }
 
     /// Counts the link as used until it ends: it belongs to a friend or to a session.
-    func hold() { hold(until: MonotonicInstant(nanoseconds: .max)) }
+    func reserve() { reserve(until: MonotonicInstant(nanoseconds: .max)) }
 
     func requestVerification() {
         control.decide { connection, _ in connection.requestVerification() }

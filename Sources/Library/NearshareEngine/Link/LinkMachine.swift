@@ -80,7 +80,9 @@ package struct LinkMachine: Machine {
     }
 
     /// Counts the link as used until a time, whatever happens on it.
-    package mutating func hold(until time: MonotonicInstant) { connection?.hold(until: time) }
+    package mutating func reserve(until time: MonotonicInstant, now: MonotonicInstant) {
+        connection?.reserve(until: time, now: now)
+    }
 
     /// Gives the connection an input.
     /// - Returns: whether the thread that writes is to be woken; nil before the handshake is finished. Most inputs have no

@@ -378,7 +378,7 @@ public final class Node: Sendable {
                     if let expected, peer.id != expected { driver.close(.violation) }
                     let trustStatus = settings.trustStatus(peer, nil)
                     if trustStatus.isBlocked { driver.close(.blocked) }
-                    if trustStatus.isFriend { driver.hold() }
+                    if trustStatus.isFriend { driver.reserve() }
                     let end = state.withLock { state in
                         state.links.settle(
                             ticket, isFriend: trustStatus.isFriend, limits: settings.limits, now: settings.clock())

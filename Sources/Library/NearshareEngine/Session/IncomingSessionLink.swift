@@ -104,7 +104,7 @@ extension Node {
             }
             let expiry = settings.clock() + timeout
             if let session = session(id), session.isMember(peer.id) {
-                visit.driver.hold(until: expiry)
+                visit.driver.reserve(until: expiry)
                 return start { await self.welcome(peer, back: session, visit, known) }
             }
             guard let waiting, settings.acceptsSessions, session(id) == nil else {
@@ -130,10 +130,10 @@ extension Node {
                     return session
                 },
                 refuse: { [self] in
-                    visit.driver.hold(until: settings.clock())
+                    visit.driver.reserve(until: settings.clock())
                     visit.driver.send(.refuse(id, $0))
                 })
-            visit.driver.hold(until: expiry)
+            visit.driver.reserve(until: expiry)
             visit.await(invitation, until: expiry)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)

@@ -208,7 +208,7 @@ extension Session {
             }
         }
         guard let sessionLink else { return nil }
-        driver.hold()
+        driver.reserve()
         driver.streams.welcome()
         node.start { await self.followStreams(of: sessionLink) }
         driver.datagrams.read { self.handle(datagram: $0, from: sessionLink.peer) }

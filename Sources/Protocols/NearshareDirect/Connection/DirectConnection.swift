@@ -51,15 +51,23 @@ package struct DirectConnection: Sendable {
     /// Whether there is no transfer and no offer.
     package var isIdle: Bool { outgoing.isEmpty && incoming.isEmpty }
 
-    /// The time since which the link is not used; nil while it is.
-    package func disuse(now: MonotonicInstant) -> MonotonicInstant? { !isIdle || use.start > now ? nil : use.start }
+    /// The time since which the link may lose its place to another; nil while it is used. A question that waits for the user is
+    /// a use for one minute.
+    package func disuse(now: MonotonicInstant) -> MonotonicInstant? {
+        guard isIdle || isQuestion else { return nil }
+        let end = use.placeEnd(question: incoming.lastUnansweredOffer)
+        return end > now ? nil : end
+    }
+
+    /// Whether there are unanswered offers of the peer, and no other transfers.
+    private var isQuestion: Bool { outgoing.isEmpty && incoming.lastUnansweredOffer != nil }
 
     /// Counts the link as used until a time, whatever happens on it: while a user is asked, or as long as it belongs to a session.
-    package mutating func hold(until time: MonotonicInstant) { use.hold(until: time) }
+    package mutating func reserve(until time: MonotonicInstant, now: MonotonicInstant) { use.reserve(until: time, now: now) }
 
     private mutating func recordActivity(_ now: MonotonicInstant) {
         keepalive.recordActivity(now: now)
-        if !isIdle { use.record(now: now) }
+        if !isIdle { use.record(isQuestion: isQuestion, now: now) }
     }
 
     /// The short authentication string; nil until both nonces are revealed.
@@ -115,7 +123,7 @@ package struct DirectConnection: Sendable {
         case .compare:
             let reactions = try verification.receiveRequest()
             // The users need time to compare; one of them may never answer.
-            use.hold(until: max(use.start, now + DirectLimits.comparisonTime))
+            use.reserve(until: max(use.start, now + DirectLimits.comparisonTime), now: now)
             return reactions
         case .compared(let isSame): return try verification.receiveAnswer(matches: isSame)
         case .ping(let token): return [.send(.pong(token))]
@@ -256,7 +264,7 @@ package struct DirectConnection: Sendable {
         if keepalive.isLost(now: now) { return end(.lost, sending: nil) }
         if case .greeting(let deadline) = phase, now >= deadline { return end(.lost, sending: .violation) }
         if !isIdle {
-            use.record(now: now)
+            use.record(isQuestion: isQuestion, now: now)
         } else if let end = use.deadline, now >= end {
             return close(.done)
         }

@@ -8,7 +8,7 @@ internal import NearshareBase
 /// A cancel from the peer ends a transfer at once, unless it is finishing.
 struct IncomingTransfers: Sendable {
     private enum State {
-        case invited(expiry: MonotonicInstant)
+        case invited(since: MonotonicInstant, expiry: MonotonicInstant)
         case locating
         /// Bytes of the content stream received and granted so far.
         case receiving(received: UInt64, granted: UInt64)
@@ -29,6 +29,12 @@ struct IncomingTransfers: Sendable {
 
     var isEmpty: Bool { states.isEmpty }
 
+    /// The time of the latest offer while all transfers are unanswered offers; nil otherwise.
+    var lastUnansweredOffer: MonotonicInstant? {
+        let times = states.values.compactMap { if case .invited(let since, _) = $0 { since } else { nil } }
+        return times.count == states.count ? times.max() : nil
+    }
+
     /// Whether the id belongs to a transfer that has ended.
     func hasEnded(_ id: TransferID) -> Bool { ended.contains(id) }
 
@@ -39,7 +45,7 @@ struct IncomingTransfers: Sendable {
 
     /// Accepts an offer, or declines it when it has expired.
     mutating func accept(_ id: TransferID, now: MonotonicInstant) -> [DirectReaction] {
-        guard case .invited(let expiry) = states[id] else { return [] }
+        guard case .invited(_, let expiry) = states[id] else { return [] }
         guard now <= expiry else { return expire(id) }
         states[id] = .locating
         return [.send(.accept(id, window: limits.window))]
@@ -120,7 +126,7 @@ struct IncomingTransfers: Sendable {
             return [.send(.decline(offer.id, .busy))]
         }
         let expiry = now + min(max(offer.timeout, .seconds(1)), TransferOffer.maximumTimeout)
-        states[offer.id] = .invited(expiry: expiry)
+        states[offer.id] = .invited(since: now, expiry: expiry)
         return [.offerReceived(offer, expiry: expiry)]
     }
 
@@ -165,7 +171,7 @@ struct IncomingTransfers: Sendable {
 
     private static func deadline(of state: State) -> MonotonicInstant? {
         switch state {
-        case .invited(let expiry): expiry
+        case .invited(_, let expiry): expiry
         case .cancelling(_, let deadline): deadline
         case .locating, .receiving, .finishing: nil
         }
@@ -175,7 +181,7 @@ struct IncomingTransfers: Sendable {
     mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
         states.flatMap { id, state -> [DirectReaction] in
             switch state {
-            case .invited(let expiry) where now >= expiry: expire(id)
+            case .invited(_, let expiry) where now >= expiry: expire(id)
             case .cancelling(let reason, let deadline) where now >= deadline:
                 end(id, TransferOutcome(cancelledFor: reason, at: .local))
             default: []
