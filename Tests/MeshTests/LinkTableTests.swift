@@ -48,12 +48,13 @@ import Testing
     @Test("R2, M2: a link is limited in frames, signatures and malformed frames") func budget() {
         var settings = MeshRouter.Settings()
         (settings.frameBurst, settings.signatureBurst) = (3, 2)
-        let rates = LinkRates(settings, now: now)
-        var budget = LinkBudget(own: LinkRates(settings, share: 0, now: now), common: rates)
-        #expect((0..<4).map { _ in budget.admitFrame(now: now) } == [true, true, true, false])
+        var budgets = LinkBudgets()
+        budgets.open(link(7), from: .link(link(7)), settings, now: now)
+        // Each bucket of the link's own share holds one.
+        #expect((0..<5).map { _ in budgets.admitFrame(on: link(7), now: now) } == [true, true, true, true, false])
         // A long payload costs as much as several signatures.
-        let admitted = [40_000, 10].map { budget.admitSignature(byteCount: $0, now: now) }
-        #expect(admitted == [true, false])
+        let admitted = [40_000, 10, 10].map { budgets.admitSignature(byteCount: $0, on: link(7), now: now) }
+        #expect(admitted == [true, true, false])
         var table = table([.stream])
         for _ in 0..<64 { table.recordMalformedFrame(on: link(0)) }
         #expect(!table.isExhausted(link(0)))
@@ -71,19 +72,19 @@ import Testing
                 settings, now: now + .seconds(seconds))
         }
         func admitted(_ number: UInt64) -> Int {
-            (0..<20).count { _ in table[budget: link(number)]?.admitFrame(now: now) == true }
+            (0..<20).count { _ in table.budgets.admitFrame(on: link(number), now: now) }
         }
         open(1, "a")
         open(2, "a")
         open(3, "b")
-        #expect([1, 2, 3].map { admitted($0) } == [10, 0, 10])
+        #expect([1, 2, 3].map { admitted($0) } == [11, 1, 11])
         for number in [1, 2] as [UInt64] { table.close(link(number), now: now) }
         open(4, "a", at: 1)
         #expect(admitted(4) == 0)
         table.close(link(4), now: now + .seconds(1))
         open(5, "a", at: 200)
-        let isAdmitted = table[budget: link(5)]?.admitFrame(now: now + .seconds(200))
-        #expect(isAdmitted == true)
+        let isAdmitted = table.budgets.admitFrame(on: link(5), now: now + .seconds(200))
+        #expect(isAdmitted)
     }
 
     @Test("M16: a link has a share of its own, whatever the other links of its address send, and new links bring no more")
@@ -93,9 +94,34 @@ import Testing
         var table = LinkTable()
         func admitted(_ number: UInt64) -> Int {
             table.open(link(number), profile: .stream, from: .address("a"), settings, now: now)
-            return (0..<200).count { _ in table[budget: link(number)]?.admitFrame(now: now) == true }
+            return (0..<200).count { _ in table.budgets.admitFrame(on: link(number), now: now) }
         }
         #expect((1...30).map { admitted($0) } == [130] + [Int](repeating: 10, count: 11) + [Int](repeating: 0, count: 18))
+    }
+
+    @Test("M16: a link that is opened again gets its former share, and one new neighbour; others keep theirs") func churn() {
+        var settings = MeshRouter.Settings()
+        (settings.frameBurst, settings.framesPerSecond) = (120, 12)
+        var budgets = LinkBudgets()
+        var clock = now
+        func open(_ number: UInt64) { budgets.open(link(number), from: .address("a"), settings, now: clock) }
+        func admitted(_ number: UInt64) -> Int {
+            (0..<200).count { _ in budgets.admitFrame(on: link(number), now: clock) }
+        }
+        for number in 1..<100 as Range<UInt64> {
+            open(number)
+            #expect(budgets.admitNewPeer(ttl: MeshPacket.maximumTTL, on: link(number), now: clock))
+            #expect(admitted(number) == (number == 1 ? 130 : 0))
+            budgets.close(link(number), now: clock)
+        }
+        // Beside one that returns without end, a newcomer has ten frames at once, and one a second.
+        open(100)
+        open(101)
+        #expect(admitted(101) == 10)
+        clock = clock + .seconds(3)
+        // What all links have in common has been refilled as well.
+        #expect(admitted(100) == 3 + 36)
+        #expect(admitted(101) == 3)
     }
 
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {

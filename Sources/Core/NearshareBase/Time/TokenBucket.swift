@@ -19,7 +19,7 @@ package struct TokenBucket: Sendable {
     /// Removes one token, or `cost` tokens.
     /// - Returns: false, with nothing removed, when fewer are left.
     package mutating func consume(_ cost: Double = 1, now: MonotonicInstant) -> Bool {
-        tokens = min(capacity, tokens + (now - lastRefill).inSeconds * tokensPerSecond)
+        tokens = min(capacity, tokens + now.seconds(since: lastRefill) * tokensPerSecond)
         lastRefill = now
         guard tokens >= cost else { return false }
         tokens -= cost

@@ -6,14 +6,14 @@ extension MeshRouter {
     /// Processes a frame that arrived on a link. The work is bounded for any content, and causes at most one frame for each
     /// other link.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
-        guard links[budget: link]?.admitFrame(now: now.monotonic) == true else { return }
+        guard links.budgets.admitFrame(on: link, now: now.monotonic) else { return }
         guard let frame = try? MeshFrame(decoding: bytes) else {
-            links[budget: link]?.charge(\.bytes, Double(bytes.count), now: now.monotonic)
+            links.budgets.charge(.bytes, Double(bytes.count), on: link, now: now.monotonic)
             links.recordMalformedFrame(on: link)
             return
         }
         // Compressed payloads cost their original size (R2).
-        links[budget: link]?.charge(\.bytes, Double(max(bytes.count, frame.packet.payload.count)), now: now.monotonic)
+        links.budgets.charge(.bytes, Double(max(bytes.count, frame.packet.payload.count)), on: link, now: now.monotonic)
         receive(frame, from: link, now: now)
         sendDueFragments(now: now)
     }
@@ -113,7 +113,7 @@ extension MeshRouter {
     }
 
     mutating func checkSignature(
-        of frame: MeshFrame, from link: MeshLinkID, at cost: WritableKeyPath<LinkRates, TokenBucket> = \.signatures,
+        of frame: MeshFrame, from link: MeshLinkID, at cost: LinkWork = .signatures,
         now: Moment
     ) -> SignatureCheck {
         guard let key = peers[frame.packet.sender]?.signingKey else { return .unknownSender }
@@ -125,10 +125,10 @@ extension MeshRouter {
     /// - Returns: false also when the link's budget is used up.
     mutating func isSigned(
         _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
-        at cost: WritableKeyPath<LinkRates, TokenBucket> = \.signatures, now: Moment
+        at cost: LinkWork = .signatures, now: Moment
     ) -> Bool {
         guard frame.packet.signature != nil,
-            links[budget: link]?.admitSignature(cost, byteCount: frame.packet.payload.count, now: now.monotonic) == true
+            links.budgets.admitSignature(cost, byteCount: frame.packet.payload.count, on: link, now: now.monotonic)
         else { return false }
         return frame.isSigned(by: key, using: &node.compressor)
     }
@@ -156,7 +156,7 @@ extension MeshRouter {
         // Identities cost nothing: a link adds new ones at a limited rate, and known ones stay (R6).
         guard
             peers[sender]?.agreementKey != nil || peers.isContact(sender)
-                || links[budget: link]?.admitNewPeer(ttl: ttl, now: now.monotonic) == true
+                || links.budgets.admitNewPeer(ttl: ttl, on: link, now: now.monotonic)
         else { return .rejected }
 
         let before = peers.peer(sender)
@@ -176,7 +176,7 @@ extension MeshRouter {
     /// session, in which it states its key (K2).
     private mutating func contest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let peer = frame.packet.sender
-        guard links[budget: link]?.consume(\.handshakes, now: now.monotonic) == true,
+        guard links.budgets.consume(.handshakes, on: link, now: now.monotonic),
             ensureRecord(peer, from: link, now: now.monotonic)
         else { return }
         peers.contest(peer, by: frame)
@@ -250,9 +250,8 @@ extension MeshRouter {
         // A text of few bytes may hold many (R2). What a link brings is shared by all senders behind it.
         guard check == .valid, peers.admitPublicMessage(from: packet.sender, now: now.monotonic),
             peers.isContact(packet.sender)
-                || links[budget: link]?.consume(
-                    \.publicTexts, Double(packet.payload.count + Self.textOverhead), now: now.monotonic)
-                    == true
+                || links.budgets.consume(
+                    .publicTexts, Double(packet.payload.count + Self.textOverhead), on: link, now: now.monotonic)
         else { return .rejected }
         storeForSync(frame, from: link)
         emit(
@@ -276,7 +275,7 @@ extension MeshRouter {
     private mutating func answerSyncRequest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let sender = frame.packet.sender
         guard frame.packet.ttl == 0, let record = peers[sender], record.links.contains(link), let key = record.signingKey,
-            isSigned(frame, by: key, from: link, at: \.directedSignatures, now: now),
+            isSigned(frame, by: key, from: link, at: .directedSignatures, now: now),
             let request = try? MeshSyncRequest(decoding: frame.packet.payload)
         else { return }
         for missing in sync.answer(request, on: link, now: now.monotonic) {
@@ -292,7 +291,7 @@ extension MeshRouter {
     private mutating func answerPing(_ packet: MeshPacket, from link: MeshLinkID, now: Moment) -> Handling {
         // An answer costs a signature.
         guard let ping = try? MeshPing(decoding: packet.payload),
-            links[budget: link]?.consume(\.pings, now: now.monotonic) == true
+            links.budgets.consume(.pings, on: link, now: now.monotonic)
         else { return .rejected }
         // A neighbour asks who is at this end of the link.
         let isFromNeighbour = ping.originTTL == 1
@@ -307,11 +306,11 @@ extension MeshRouter {
         let peer = frame.packet.sender
         guard let ping = try? MeshPing(decoding: frame.packet.payload) else { return .rejected }
         guard challenges.isExpected(ping.nonce, from: peer, on: link) else {
-            guard links[budget: link]?.consume(\.pings, now: now.monotonic) == true else { return .rejected }
+            guard links.budgets.consume(.pings, on: link, now: now.monotonic) else { return .rejected }
             emit(.pong(from: peer, nonce: ping.nonce))
             return .handled
         }
-        guard checkSignature(of: frame, from: link, at: \.directedSignatures, now: now) == .valid else { return .rejected }
+        guard checkSignature(of: frame, from: link, at: .directedSignatures, now: now) == .valid else { return .rejected }
         recordProof(of: peer, on: link)
         return .handled
     }
@@ -322,10 +321,9 @@ extension MeshRouter {
     private mutating func handleBundlePacket(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let packet = frame.packet
         guard node.capabilities.contains(.bundles), packet.payload.count <= Self.maximumBundlePacketByteCount,
-            links[budget: link]?.consume(
-                \.bundles, Double(packet.payload.count + Self.bundleOverhead), now: now.monotonic) == true
+            links.budgets.consume(.bundles, Double(packet.payload.count + Self.bundleOverhead), on: link, now: now.monotonic)
         else { return .rejected }
-        switch checkSignature(of: frame, from: link, at: \.directedSignatures, now: now) {
+        switch checkSignature(of: frame, from: link, at: .directedSignatures, now: now) {
         case .unknownSender: return .notForThisNode
         case .invalid: return .rejected
         case .valid: break
@@ -400,10 +398,10 @@ extension MeshRouter {
         // Most junk is unsigned, and any number of packets with made-up senders can be signed: both have a share of their own.
         let isAuthentic =
             isAuthentic
-            || (packet.type != .fragment && checkSignature(of: frame, from: link, at: \.relayedSignatures, now: now) == .valid)
+            || (packet.type != .fragment && checkSignature(of: frame, from: link, at: .relayedSignatures, now: now) == .valid)
         guard
             isAuthentic && packet.isPublic
-                || links[budget: link]?.admitRelay(byteCount: frame.bytes.count, now: now.monotonic) == true
+                || links.budgets.admitRelay(byteCount: frame.bytes.count, on: link, now: now.monotonic)
         else { return }
         var bytes = frame.bytes(withTTL: decision.ttl)
         if packet.isPaddedOnAir { bytes = MeshPadding.padded(bytes) }

@@ -71,9 +71,9 @@ extension MeshRouter {
         let peer = frame.packet.sender
         let isSignedByPeer =
             peers[peer]?.signingKey.map {
-                isSigned(frame, by: $0, from: link, at: \.directedSignatures, now: now)
+                isSigned(frame, by: $0, from: link, at: .directedSignatures, now: now)
             } ?? false
-        guard isSignedByPeer || links[budget: link]?.consume(\.handshakes, now: now.monotonic) == true,
+        guard isSignedByPeer || links.budgets.consume(.handshakes, on: link, now: now.monotonic),
             ensureRecord(peer, from: link, now: now.monotonic)
         else { return }
         let reaction = sessions.receive(
@@ -194,12 +194,12 @@ extension MeshRouter {
         }
         // Nearshare signs what it seals, so an unsigned message of such a peer is forged (M3).
         if let record = peers[peer], record.supports(.fileOffers), let key = record.signingKey,
-            !isSigned(frame, by: key, from: link, at: \.directedSignatures, now: now)
+            !isSigned(frame, by: key, from: link, at: .directedSignatures, now: now)
         {
             return
         }
         guard sessions.recordFailure(of: peer, now: now.monotonic),
-            links[budget: link]?.consume(\.handshakes, now: now.monotonic) == true
+            links.budgets.consume(.handshakes, on: link, now: now.monotonic)
         else { return }
         sessions.recordRestart(with: peer, now: now.monotonic)
         startHandshake(with: peer, now: now)

@@ -8,7 +8,7 @@ package import NearshareCrypto
 /// each call it asks for the consequences: ``nextFrame(for:)`` for each link that can accept one, ``drainEvents()``, and
 /// ``deadline`` for the next call of ``advance(to:)``.
 ///
-///     frame ─► LinkBudget ─► PacketHistory ─► for this node: PeerTable, SessionTable, files, FragmentAssembler ─► events
+///     frame ─► LinkBudgets ─► PacketHistory ─► for this node: PeerTable, SessionTable, files, FragmentAssembler ─► events
 ///                                  │                          └► answers ─┐
 ///                                  └► for others ─► RelayDecision ─► RelayQueue ─► outboxes in LinkTable ─► nextFrame(for:)
 package struct MeshRouter: Sendable {

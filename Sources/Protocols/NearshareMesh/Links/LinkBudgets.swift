@@ -1,0 +1,214 @@
+internal import NearshareBase
+
+/// The rate limits of all links. Each link has a share of its source's rates to itself, and all links of the source have the
+/// rest in common: a link whose neighbour sends little lives on its own share, whatever other links of the same source send.
+/// Behind one address there may be several nodes.
+struct LinkBudgets: Sendable {
+    /// A part of a source's rates that one link at a time has to itself. It survives the link, so that a link that is closed and
+    /// opened again brings no other burst.
+    private struct Share: Sendable {
+        var rates: LinkRates
+        /// When its last link was closed; nil while it has one.
+        var freed: MonotonicInstant?
+    }
+
+    /// The rates of the links from one source.
+    private struct Account: Sendable {
+        var common: LinkRates
+        var shares: [Share] = []
+        var linkCount = 0
+        /// When the last link was closed; nil while there are links.
+        var closed: MonotonicInstant?
+    }
+
+    private struct Member: Sendable {
+        let source: MeshLinkSource
+        /// The index of its share; nil when other links have all of them.
+        let share: Int?
+        /// Whether no neighbour was found on it yet.
+        var isNew = true
+    }
+
+    private var accounts: [MeshLinkSource: Account] = [:]
+    private var members: [MeshLinkID: Member] = [:]
+
+    func source(of link: MeshLinkID) -> MeshLinkSource? { members[link]?.source }
+
+    /// - Parameters:
+    ///   - source: links from one source share their rates, also one after the other, so that a new link gives no new ones.
+    ///   - settings: the rates.
+    mutating func open(
+        _ link: MeshLinkID, from source: MeshLinkSource, _ settings: MeshRouter.Settings, now: MonotonicInstant
+    ) {
+        accounts = accounts.filter { $0.value.closed.map { now - $0 < Self.accountLifetime } ?? true }
+        var account = accounts[source] ?? Account(common: LinkRates(settings, now: now))
+        account.linkCount += 1
+        account.closed = nil
+        let free = account.shares.indices.compactMap { index in account.shares[index].freed.map { (index, $0) } }
+        var share = free.min { $0.1 < $1.1 }?.0
+        if share == nil, account.shares.count < Self.shareCount {
+            share = account.shares.count
+            account.shares.append(Share(rates: LinkRates(settings, share: 1 / Double(Self.shareCount), now: now)))
+        }
+        if let share { account.shares[share].freed = nil }
+        accounts[source] = account
+        members[link] = Member(source: source, share: share)
+    }
+
+    mutating func close(_ link: MeshLinkID, now: MonotonicInstant) {
+        guard let member = members.removeValue(forKey: link), var account = accounts[member.source] else { return }
+        account.linkCount -= 1
+        if let share = member.share { account.shares[share].freed = now }
+        if account.linkCount == 0 { account.closed = now }
+        accounts[member.source] = account
+        // A link without an address never returns.
+        if case .link = member.source { accounts[member.source] = nil }
+        guard accounts.count > Self.maximumAccountCount else { return }
+        let closed = accounts.compactMap { source, account in account.closed.map { (source, $0) } }
+        if let oldest = closed.min(by: { $0.1 < $1.1 }) { accounts[oldest.0] = nil }
+    }
+
+    /// Accounts for work before it is done.
+    /// - Returns: false when it is not to be done.
+    mutating func consume(_ work: LinkWork, _ cost: Double = 1, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        guard let member = members[link] else { return false }
+        if let share = member.share, accounts[member.source]?.shares[share].rates.consume(work, cost, now: now) == true {
+            return true
+        }
+        return accounts[member.source]?.common.consume(work, cost, now: now) == true
+    }
+
+    /// Accounts for work that was done. What exceeds the link's share is a debt of the source, and of the link once the source has
+    /// debts.
+    mutating func charge(_ work: LinkWork, _ cost: Double, on link: MeshLinkID, now: MonotonicInstant) {
+        guard let member = members[link] else { return }
+        if let share = member.share, accounts[member.source]?.shares[share].rates.consume(work, cost, now: now) == true {
+            return
+        }
+        if accounts[member.source]?.common.consume(work, now: now) == false, let share = member.share {
+            accounts[member.source]?.shares[share].rates.charge(work, cost)
+        }
+        accounts[member.source]?.common.charge(work, cost)
+    }
+
+    /// Accounts for the start of a frame.
+    /// - Returns: false when the frame is to be dropped unread.
+    mutating func admitFrame(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
+    }
+
+    /// Accounts for a signature over a payload of `byteCount` bytes: longer ones cost more.
+    /// - Returns: false when it is not to be checked.
+    mutating func admitSignature(
+        _ work: LinkWork = .signatures, byteCount: Int, on link: MeshLinkID, now: MonotonicInstant
+    ) -> Bool {
+        guard consume(work, on: link, now: now) else { return false }
+        charge(work, Double(byteCount / Self.bytesPerSignature), on: link, now: now)
+        return true
+    }
+
+    /// Accounts for a packet that this node relays without knowing whether it is genuine.
+    /// - Returns: false when it is not to be relayed.
+    mutating func admitRelay(byteCount: Int, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        consume(.relayedFrames, on: link, now: now) && consume(.relayedBytes, Double(byteCount), on: link, now: now)
+    }
+
+    /// Accounts for a peer that was not known before. The first neighbour of a link is always admitted: each link has one. A relay
+    /// can lower a ttl but never raise it, so peers that are nearer have rates of their own: an attacker further away cannot use
+    /// up what a newcomer nearby needs.
+    /// - Parameter ttl: of its announcement.
+    mutating func admitNewPeer(ttl: UInt8, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        switch ttl {
+        case MeshPacket.maximumTTL...:
+            if members[link]?.isNew == true {
+                members[link]?.isNew = false
+                return true
+            }
+            return consume(.newNeighbours, on: link, now: now)
+        case MeshPacket.maximumTTL - 1: return consume(.newNearPeers, on: link, now: now)
+        default: return consume(.newFarPeers, on: link, now: now)
+        }
+    }
+
+    /// The parts of its source's rates that links have for themselves: as many links as a neighbour may open.
+    private static let shareCount = 12
+    /// Time for which the rates of an address are kept after its last link.
+    private static let accountLifetime = Duration.seconds(120)
+    private static let maximumAccountCount = 256
+    /// A payload of this size costs as much as one signature.
+    private static let bytesPerSignature = 16_384
+}
+
+/// The kinds of work that a neighbour causes. Each has a rate of its own, so that what comes from afar over an honest neighbour,
+/// and costs its sender nothing, cannot use up what that neighbour's public messages need.
+enum LinkWork: Int, CaseIterable, Sendable {
+    /// Processing frames.
+    case frames
+    /// Bytes of frames, counted after decompression (R2).
+    case bytes
+    /// Checking signatures of public packets, which costs more than forging one (M2, R9).
+    case signatures
+    /// Checking signatures of packets for this node.
+    case directedSignatures
+    /// Checking signatures of packets for other nodes, which decide how they are relayed.
+    case relayedSignatures
+    /// Answering unsigned handshake messages (R9).
+    case handshakes
+    /// Answering pings.
+    case pings
+    /// Adding peers that were not known before (R6): those at the other end of the link, of which there is one.
+    case newNeighbours
+    /// Adding peers next to that one.
+    case newNearPeers
+    /// Adding peers further away.
+    case newFarPeers
+    /// Relaying packets whose signature this node cannot check.
+    case relayedFrames
+    /// The bytes of these.
+    case relayedBytes
+    /// Bytes of public texts, after decompression.
+    case publicTexts
+    /// Bytes of bundle packets.
+    case bundles
+}
+
+/// A rate limiter for each kind of work.
+private struct LinkRates: Sendable {
+    private var buckets: [TokenBucket]
+
+    /// - Parameter share: the part of the rates and bursts in the settings.
+    init(_ settings: MeshRouter.Settings, share: Double = 1, now: MonotonicInstant) {
+        buckets = LinkWork.allCases.map { work in
+            let (burst, perSecond) = settings.rate(of: work)
+            // A bucket that never holds a whole token would admit nothing.
+            return TokenBucket(capacity: max(min(1, burst), burst * share), perSecond: perSecond * share, now: now)
+        }
+    }
+
+    mutating func consume(_ work: LinkWork, _ cost: Double = 1, now: MonotonicInstant) -> Bool {
+        buckets[work.rawValue].consume(cost, now: now)
+    }
+
+    mutating func charge(_ work: LinkWork, _ cost: Double) { buckets[work.rawValue].charge(cost) }
+}
+
+extension MeshRouter.Settings {
+    /// The limit on one kind of work for all links from one source.
+    fileprivate func rate(of work: LinkWork) -> (burst: Double, perSecond: Double) {
+        switch work {
+        case .frames: (frameBurst, framesPerSecond)
+        case .bytes: (byteBurst, bytesPerSecond)
+        case .signatures, .directedSignatures: (signatureBurst, signaturesPerSecond)
+        case .relayedSignatures: (signatureBurst / 2, signaturesPerSecond / 2)
+        case .handshakes: (handshakeBurst, handshakesPerSecond)
+        case .pings: (20, 5)
+        case .newNeighbours: (min(32, newPeerBurst), min(0.5, newPeersPerSecond))
+        case .newNearPeers: (newPeerBurst / 2, newPeersPerSecond)
+        case .newFarPeers: (newPeerBurst, newPeersPerSecond)
+        case .relayedFrames: (relayedFrameBurst, relayedFramesPerSecond)
+        case .relayedBytes: (relayedByteBurst, relayedBytesPerSecond)
+        case .publicTexts: (publicTextBurst, publicTextBytesPerSecond)
+        case .bundles: (bundleByteBurst, bundleBytesPerSecond)
+        }
+    }
+}
