@@ -150,6 +150,13 @@ final class NamespaceLab: Lab {
         return shell.end() == 0 ? nil : "needs ip(8) and the right to make network namespaces"
     }()
 
+    static let firewallObstacle: String? = {
+        if let obstacle { return obstacle }
+        let shell = try? ChildProcess(
+            "sh", ["-c", "command -v python3 iptables ip6tables >/dev/null && unshare -n nft add table inet probe"])
+        return shell?.end() == 0 ? nil : "needs python3, nft, iptables and a kernel with nftables"
+    }()
+
     static let daemonObstacle: String? = {
         if let obstacle { return obstacle }
         let shell = try? ChildProcess("sh", ["-c", "command -v dbus-daemon avahi-daemon >/dev/null && unshare -m true"])
@@ -207,11 +214,27 @@ final class NamespaceLab: Lab {
         guard child.end() == 0 else { throw LabError("failed: \(command)") }
     }
 
+    /// Starts a program on that machine.
+    func start(_ program: String, _ arguments: [String], on number: Int) throws -> ChildProcess {
+        try ChildProcess("ip", ["netns", "exec", names[number], program] + arguments)
+    }
+
+    /// Ends that machine's avahi-daemon.
+    func stopDaemon(_ number: Int) async throws { try await tellKeeper("stop \(number)") }
+
+    /// Starts that machine's avahi-daemon after it was stopped.
+    func startDaemon(_ number: Int) async throws { try await tellKeeper("start \(number)") }
+
     /// Ends that machine's avahi-daemon and starts another.
     func restartDaemon(_ number: Int) async throws {
-        keeper.say("restart \(number)")
+        try await stopDaemon(number)
+        try await startDaemon(number)
+    }
+
+    private func tellKeeper(_ command: String) async throws {
+        keeper.say(command)
         guard let line = await keeper.lines.take(within: .seconds(30)), line == "ready" else {
-            throw LabError("the daemon could not be restarted")
+            throw LabError("no answer to \(command)")
         }
     }
 
@@ -282,8 +305,10 @@ final class NamespaceLab: Lab {
         done
         echo ready
         while read -r command number; do
-            kill "${avahi[$number]}"; wait "${avahi[$number]}"
-            start_daemon "$number"
+            case $command in
+            stop) kill "${avahi[$number]}"; wait "${avahi[$number]}" ;;
+            start) start_daemon "$number" ;;
+            esac
             echo ready
         done
         """
@@ -347,6 +372,20 @@ final class ProbeHost: LabHost {
         var findings: [[String]] = []
         while let fields = await answers.take(within: .seconds(20)), fields[0] == "finding" { findings.append(fields) }
         return findings
+    }
+
+    /// The verdicts of that machine's firewall: service, family, outcome and rule of each verdict.
+    func filter(port: UInt16) async throws -> [[String]] {
+        child.say("filter \(port)")
+        var verdicts: [[String]] = []
+        while let fields = await answers.take(within: .seconds(20)) {
+            switch fields[0] {
+            case "verdict": verdicts.append(Array(fields[1...4]))
+            case "filtered": return verdicts
+            default: throw LabError("unexpected answer: \(fields)")
+            }
+        }
+        throw LabError("the probe did not answer")
     }
 
     fileprivate func say(_ line: String, answer expected: String) async throws {

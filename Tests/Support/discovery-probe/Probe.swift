@@ -78,6 +78,16 @@ private struct ProbeSession {
                 Probe.say("finding", finding.severity.rawValue, finding.subject.rawValue, finding.text, finding.advice ?? "")
             }
             Probe.say("diagnosed")
+        case "filter":
+            guard let verdicts = NetworkDiagnosis.firewallVerdicts(port: UInt16(words[1]) ?? 0) else {
+                return Probe.say("error", "the rules could not be read")
+            }
+            for verdict in verdicts {
+                let (outcome, rule) = verdict.description
+                let service = verdict.service == .multicastDNS ? "udp" : "tcp"
+                Probe.say("verdict", service, verdict.isIPv6 ? "6" : "4", outcome, rule)
+            }
+            Probe.say("filtered")
         default: Probe.say("error", "no such command")
         }
     }

@@ -4,6 +4,6 @@
 //     discovery-probe automatic|embedded|daemon
 //
 //     advertise ID INTERFACE|- PORT .INSTANCE-HEX [TXT-HEX…]      update ID [TXT-HEX…]      stop ID
-//     browse ID INTERFACE|-      unbrowse ID      diagnose      quit
+//     browse ID INTERFACE|-      unbrowse ID      diagnose PORT      filter PORT      quit
 
 await Probe.main()

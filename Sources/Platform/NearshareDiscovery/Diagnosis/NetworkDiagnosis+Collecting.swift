@@ -14,10 +14,27 @@ extension NetworkDiagnosis {
         func isOnBus(_ name: String) -> Bool { (try? bus?.hasOwner(name, timeout: .milliseconds(500))) ?? false }
         let firewall = FirewallFacts(
             rules: readRules(), isUFWEnabled: isUFWEnabled, isFirewalldOnBus: isOnBus("org.fedoraproject.FirewallD1"))
+        let interfaces = NetworkInterface.all()
         return NetworkDiagnosis(
             of: Facts(
-                interfaces: NetworkInterface.all(), engine: engine, responders: otherProcesses(onUDPPort: 5353),
-                isDaemonOnBus: isOnBus(AvahiDaemonConnection.busName), firewall: firewall, port: port))
+                interfaces: interfaces, engine: engine, responders: otherProcesses(onUDPPort: 5353),
+                isDaemonOnBus: isOnBus(AvahiDaemonConnection.busName), firewall: firewall, bridges: bridges(among: interfaces),
+                port: port))
+    }
+
+    private static func bridges(among interfaces: [NetworkInterface]) -> Set<String> {
+        Set(interfaces.map(\.name).filter { access("/sys/class/net/\($0)/bridge", F_OK) == 0 })
+    }
+
+    /// Returns what the firewall does with packets of peers; empty where there are no rules, nil where they cannot be read.
+    package static func firewallVerdicts(port: UInt16) -> [FirewallVerdict]? {
+        let interfaces = NetworkInterface.all()
+        return switch readRules() {
+        case .none: []
+        case .notPermitted, .unreadable: nil
+        case .filter(let filter):
+            FirewallVerdict.all(filter, interfaces: interfaces, bridges: bridges(among: interfaces), port: port)
+        }
     }
 
     // MARK: Other processes on the port
@@ -93,21 +110,54 @@ extension NetworkDiagnosis {
         text(of: "/etc/ufw/ufw.conf")?.split(separator: "\n").contains { $0 == "ENABLED=yes" } ?? false
     }
 
+    /// Reads the rules of nftables, and those of iptables where nft does not show them.
     private static func readRules() -> FirewallFacts.Rules {
-        guard let nft = nftPaths.first(where: { access($0, X_OK) == 0 }) else { return .none }
-        guard geteuid() == 0 else { return .unreadable }
-        return rules(printedBy: "timeout -s KILL 2 \(nft) list ruleset")
+        let nft = path(of: ["nft"])
+        guard nft != nil || path(of: ["iptables-save"]) != nil else { return .none }
+        guard geteuid() == 0 else { return .notPermitted }
+        var filter = PacketFilter()
+        var foreign: Set<String>?
+        if let nft {
+            guard let json = output(of: "\(nft) -j list ruleset"), let listing = output(of: "\(nft) -a list ruleset"),
+                let rules = PacketFilter(nftables: json, listing: listing)
+            else { return .unreadable }
+            filter = rules
+            foreign = PacketFilter.tablesOfIPTables(in: json)
+        }
+        for (tool, family) in [("iptables", PacketFilter.Family.ip), ("ip6tables", .ip6)] {
+            let isIPv6 = family == .ip6
+            // Matches of iptables' extensions are not shown by nft.
+            if let save = path(of: ["\(tool)-nft-save", "\(tool)-save"]), let text = output(of: save), isNFTables(text) {
+                let isShown: (String) -> Bool = { foreign?.contains("\(family.rawValue) \($0)") ?? true }
+                filter.chains.removeAll { $0.id.family == family && isShown($0.id.table) }
+                filter.add(iptables: text, isIPv6: isIPv6, where: isShown)
+            }
+            // The kernel's older interface has rules of its own.
+            guard let names = text(of: "/proc/net/\(family.rawValue)_tables_names"), !names.isEmpty else { continue }
+            guard let save = path(of: ["\(tool)-legacy-save", "\(tool)-save"]), let text = output(of: save), !isNFTables(text)
+            else { return .unreadable }
+            filter.add(iptables: text, isIPv6: isIPv6)
+        }
+        return filter.isEmpty ? .none : .filter(filter)
     }
 
+    /// Whether iptables-save has printed rules that it keeps in nftables.
+    private static func isNFTables(_ text: String) -> Bool { text.contains("nft-save") || text.contains("xtables-save") }
+
+    /// Returns nil when the command fails, and when its output was cut off, which says nothing about what is missing.
     /// - Parameter command: constant, so that the shell parses no outside text.
-    static func rules(printedBy command: String) -> FirewallFacts.Rules {
-        guard let pipe = popen("exec \(command) 2>/dev/null", "re") else { return .unreadable }
-        let rules = text(of: pipe)
-        // Output that was cut off says nothing about what is missing from it.
-        guard pclose(pipe) == 0, rules.utf8.count < maximumTextByteCount else { return .unreadable }
-        return rules.isEmpty ? .none : .text(rules)
+    static func output(of command: String) -> String? {
+        guard let pipe = popen("exec timeout -s KILL 2 \(command) 2>/dev/null", "re") else { return nil }
+        let text = text(of: pipe)
+        guard pclose(pipe) == 0, text.utf8.count < maximumTextByteCount else { return nil }
+        return text
     }
 
-    private static let nftPaths = ["/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"]
-    private static let maximumTextByteCount = 1 << 20
+    private static func path(of tools: [String]) -> String? {
+        let paths = tools.flatMap { tool in ["/usr/sbin", "/sbin", "/usr/bin"].map { "\($0)/\(tool)" } }
+        return paths.first { access($0, X_OK) == 0 }
+    }
+
+    /// Sets with the networks of whole countries are large.
+    private static let maximumTextByteCount = 16 << 20
 }

@@ -37,18 +37,21 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         /// Whether org.freedesktop.Avahi has an owner on the system bus.
         package var isDaemonOnBus: Bool
         package var firewall: FirewallFacts
+        /// The names of the interfaces that are bridges.
+        package var bridges: Set<String>
         /// The TCP port that peers connect to; nil when it is not known.
         package var port: UInt16?
 
         package init(
             interfaces: [NetworkInterface], engine: String, responders: [String], isDaemonOnBus: Bool, firewall: FirewallFacts,
-            port: UInt16?
+            bridges: Set<String> = [], port: UInt16?
         ) {
             self.interfaces = interfaces
             self.engine = engine
             self.responders = responders
             self.isDaemonOnBus = isDaemonOnBus
             self.firewall = firewall
+            self.bridges = bridges
             self.port = port
         }
     }
@@ -138,90 +141,40 @@ package struct NetworkDiagnosis: Sendable, Hashable {
     }
 
     private static func firewallFindings(_ facts: Facts) -> [Finding] {
-        let wanted = ["5353/udp"] + (facts.port.map { ["\($0)/tcp"] } ?? [])
-        var findings: [Finding] = []
-        if facts.firewall.isUFWEnabled {
-            findings.append(
-                Finding(
-                    .warning, .firewall, "ufw is enabled and may block peers",
-                    advice: "allow them: " + wanted.map { "`ufw allow \($0)`" }.joined(separator: ", ")))
-        }
-        if facts.firewall.isFirewalldOnBus {
-            findings.append(
-                Finding(
-                    .warning, .firewall, "firewalld is running and may block peers",
-                    advice: "allow them: `firewall-cmd --add-service=mdns`"
-                        + (facts.port.map { ", `firewall-cmd --add-port=\($0)/tcp`" } ?? "")))
-        }
+        let services = [FirewallVerdict.Service.multicastDNS] + (facts.port.map { [.connections(port: $0)] } ?? [])
         switch facts.firewall.rules {
-        case .unreadable:
-            findings.append(
-                Finding(
-                    .note, .firewall, "the firewall's rules could not be read",
-                    advice: "if peers are not found, look for \(wanted.joined(separator: " and ")) in `sudo nft list ruleset`"))
-        case .text(let text):
-            let closed = FirewallFacts.closedPorts(in: text, tcp: facts.port)
-            if !closed.isEmpty {
+        case .none: return [Finding(.fine, .firewall, "no firewall was found")]
+        case .filter(let filter):
+            let verdicts = FirewallVerdict.all(
+                filter, interfaces: facts.interfaces, bridges: facts.bridges, port: facts.port)
+            let findings = FirewallVerdict.findings(verdicts, isUFWEnabled: facts.firewall.isUFWEnabled)
+            guard findings.isEmpty else { return findings }
+            let names = services.map(\.name).joined(separator: " and ")
+            return [Finding(.fine, .firewall, filter.isEmpty ? "no firewall was found" : "the firewall accepts \(names)")]
+        case .notPermitted, .unreadable:
+            var findings: [Finding] = []
+            if facts.firewall.isUFWEnabled {
                 findings.append(
                     Finding(
-                        .warning, .firewall, "the firewall drops packets by default, and no rule names \(closed[0])",
-                        advice: closed.map { port in
-                            "`nft insert rule <family> <table> <input chain> \(port.replacingSlash) accept`"
-                        }.joined(separator: ", ")))
+                        .warning, .firewall, "ufw is enabled and may block peers",
+                        advice: "allow them: " + services.map { "`ufw allow \($0.name)`" }.joined(separator: ", ")))
             }
-        case .none: break
-        }
-        if findings.isEmpty { findings.append(Finding(.fine, .firewall, "no firewall was found")) }
-        return findings
-    }
-}
-
-extension String {
-    /// "5353/udp" in nft's syntax: "udp dport 5353".
-    fileprivate var replacingSlash: String {
-        let parts = split(separator: "/")
-        return "\(parts[1]) dport \(parts[0])"
-    }
-}
-
-/// The facts about firewalls that an unprivileged process can observe.
-package struct FirewallFacts: Sendable, Hashable {
-    package enum Rules: Sendable, Hashable {
-        /// nft is not installed, or there are no rules.
-        case none
-        /// There may be rules: this process may not read them, or nft has failed.
-        case unreadable
-        /// The output of `nft list ruleset`.
-        case text(String)
-    }
-
-    package var rules: Rules
-    package var isUFWEnabled: Bool
-    package var isFirewalldOnBus: Bool
-
-    package init(rules: Rules, isUFWEnabled: Bool = false, isFirewalldOnBus: Bool = false) {
-        self.rules = rules
-        self.isUFWEnabled = isUFWEnabled
-        self.isFirewalldOnBus = isFirewalldOnBus
-    }
-
-    /// Returns the ports that peers use and that no rule of a default-drop firewall names, as "5353/udp". Rules may accept them
-    /// in other ways: this is a suspicion.
-    static func closedPorts(in ruleset: String, tcp port: UInt16?) -> [String] {
-        let lines = ruleset.split(separator: "\n")
-        let isClosed = lines.contains { line in
-            line.contains("hook input") && (line.contains("policy drop") || line.contains("policy reject"))
-        }
-        guard isClosed else { return [] }
-        func isNamed(_ transport: String, _ names: [String]) -> Bool {
-            lines.contains { line in
-                let words = line.split { !$0.isLetter && !$0.isNumber }
-                return words.contains { $0 == transport } && words.contains { word in names.contains { $0 == word } }
+            if facts.firewall.isFirewalldOnBus {
+                let commands = services.flatMap { FirewallVerdict.firewalldCommands($0).dropLast() } + ["firewall-cmd --reload"]
+                findings.append(
+                    Finding(
+                        .warning, .firewall, "firewalld is running and may block peers",
+                        advice: "allow them: " + commands.map { "`\($0)`" }.joined(separator: ", ")))
             }
+            let isPermitted = facts.firewall.rules == .unreadable
+            findings.append(
+                Finding(
+                    .note, .firewall,
+                    isPermitted ? "the firewall's rules could not be read" : "only root can read the firewall's rules",
+                    advice: isPermitted
+                        ? "see what is wrong with `nft list ruleset` and `iptables-save`"
+                        : "`sudo nearshare doctor` says whether they drop what peers send"))
+            return findings
         }
-        var closed: [String] = []
-        if !isNamed("udp", ["5353", "mdns"]) { closed.append("5353/udp") }
-        if let port, !isNamed("tcp", ["\(port)"]) { closed.append("\(port)/tcp") }
-        return closed
     }
 }
