@@ -140,6 +140,9 @@ install:
 	install -D -m 644 completions/nearshare.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/user
 	sed 's|@PREFIX@|$(PREFIX)|' docs/nearshare.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
+# Read from these folders only, whatever the prefix is.
+	install -D -m 644 packaging/ufw/nearshare $(DESTDIR)/etc/ufw/applications.d/nearshare
+	install -D -m 644 packaging/firewalld/nearshare.xml $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml
 
 uninstall:
 	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
@@ -147,3 +150,4 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
+	rm -f $(DESTDIR)/etc/ufw/applications.d/nearshare $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml

@@ -54,7 +54,7 @@ struct ReceiveCommand: ConfinedCommand {
         let role = try PrimaryRole.claimIfFree(on: machine)
         try await withNode(settings) { [options = receiving, json, engine = settings.discovery?.engine] node in
             let listener = try node.listen(
-                port: options.port ?? machine.configuration.port ?? 0, usesRadio: role != nil, joinsMesh: role != nil)
+                onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
             let facts = NodeService.Facts(
                 isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)

@@ -33,7 +33,7 @@ struct ReceivingOptions: ParsableArguments {
     var keepExecutable = false
 
     @Option(
-        help: ArgumentHelp("Listen on this TCP port instead of a free one.", valueName: "port"),
+        help: ArgumentHelp("Listen on this TCP port instead of 29742, or of a free one when that is taken.", valueName: "port"),
         transform: UInt16.expecting("a port from 1 to 65535"))
     var port: UInt16?
 

@@ -82,7 +82,7 @@ package struct MachineDiagnosis: Sendable {
         } catch {
             report(Finding(.problem, NetworkDiagnosis.Subject.engine.rawValue, "discovery is not available: \(error)"))
         }
-        let findings = collect(discovery?.engine ?? "embedded responder", machine?.configuration.port)
+        let findings = collect(discovery?.engine ?? "embedded responder", machine?.configuration.port ?? Node.defaultPort)
         for finding in findings where discovery != nil || finding.subject != .engine {
             report(Finding(finding.severity, finding.subject.rawValue, finding.text, advice: finding.advice))
         }

@@ -95,7 +95,7 @@ package func runNode(
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
-        let listener = try node.listen(port: options.port ?? configuration.port ?? 0)
+        let listener = try node.listen(onPort: options.port ?? configuration.port)
         let facts = NodeService.Facts(
             isStanding: isStanding, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)

@@ -175,8 +175,26 @@ package final class SendOperation: Sendable {
                 return await self.attempt(source, over: connection)
             }
         } catch {
-            return Attempt(addresses: destination.addresses, failure: CommandFailure(error), isBroken: Self.isBroken(error))
+            return Attempt(
+                addresses: destination.addresses, failure: Self.failure(error, to: destination), isBroken: Self.isBroken(error))
         }
+    }
+
+    /// The failure of a connection; with advice for the other machine, where discovery has found the peer and its port does not
+    /// answer.
+    static func failure(_ error: any Error, to destination: PeerDestination) -> CommandFailure {
+        var failure = CommandFailure(error)
+        guard let name = destination.name, let address = destination.addresses.last, address.medium == .network else {
+            return failure
+        }
+        switch error as? NodeError {
+        case .unreachable, .timedOut:
+            failure.message =
+                "found \(name.quoted), but \(failure.message); a firewall there may drop it: `sudo nearshare doctor` on that "
+                + "machine says so, and `sudo ufw allow \(address.port)/tcp` or its like opens the port"
+        default: break
+        }
+        return failure
     }
 
     private func attempt(_ content: any ResourceSource, over connection: Connection) async -> Attempt {

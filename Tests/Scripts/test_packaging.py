@@ -1,0 +1,38 @@
+"""The files for firewalls: well-formed, and with the port of the tool."""
+
+import configparser
+import pathlib
+import re
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGING = ROOT / "packaging"
+
+
+class Packaging(unittest.TestCase):
+    def setUp(self):
+        source = (ROOT / "Sources/App/NearshareService/Node/Node+DefaultPort.swift").read_text()
+        self.port = re.search(r"defaultPort: UInt16 = (\d+)", source)[1]
+
+    def test_the_profile_of_ufw(self):
+        profile = configparser.ConfigParser()
+        profile.read_string((PACKAGING / "ufw/nearshare").read_text())
+        self.assertEqual(["nearshare"], profile.sections())
+        self.assertEqual({"title", "description", "ports"}, set(profile["nearshare"]))
+        self.assertEqual({f"{self.port}/tcp", "5353/udp"}, set(profile["nearshare"]["ports"].split("|")))
+
+    def test_the_service_of_firewalld(self):
+        service = ElementTree.parse(PACKAGING / "firewalld/nearshare.xml").getroot()
+        self.assertEqual("service", service.tag)
+        self.assertEqual([("tcp", self.port)], [(one.get("protocol"), one.get("port")) for one in service.findall("port")])
+        self.assertEqual(["mdns"], [one.get("service") for one in service.findall("include")])
+
+    def test_both_are_installed_and_removed(self):
+        makefile = (ROOT / "Makefile").read_text()
+        for path in ("/etc/ufw/applications.d/nearshare", "/usr/lib/firewalld/services/nearshare.xml"):
+            self.assertEqual(2, makefile.count(f"$(DESTDIR){path}"))
+
+
+if __name__ == "__main__":
+    unittest.main()
