@@ -156,6 +156,43 @@ struct DaemonNetworkTests {
         }
     }
 
+    @Test("while avahi-daemon is away, a responder of the process advertises and browses")
+    func fallback() async throws {
+        try await withLab(NamespaceLab([.daemon, .embedded])) { lab in
+            let host = try await lab.probe(0, .automatic)
+            #expect(host.engine == "avahi-daemon")
+            let other = try await lab.host(1)
+            let far = try await other.browse(interface: nil)
+            let advertisement = try await host.advertise(service("early"))
+            let near = try await host.browse(interface: nil)
+            _ = try await near.untilSettled()
+            try await far.seen("early")
+            for round in 1...3 {
+                try await lab.stopDaemon(0)
+                // The daemon's goodbye may be followed by the responder's announcement before anybody has noticed.
+                let absence = [Array("absent=\(round)".utf8)]
+                try await advertisement.update(txt: absence)
+                try await far.seen("early", "the text told to the responder") { $0.txt == absence }
+                // Without the daemon, new requests are served as well.
+                let late = try await host.advertise(service("late \(round)"))
+                try await far.seen("late \(round)")
+                let later = try await host.browse(interface: nil)
+                let newcomer = try await other.advertise(service("newcomer \(round)"))
+                let seen = try await near.seen("newcomer \(round)")
+                try await later.seen("newcomer \(round)")
+                try await lab.startDaemon(0)
+                // A browser that begins at once.
+                try await host.browse(interface: nil).seen("newcomer \(round)")
+                let text = [Array("round=\(round)".utf8)]
+                try await advertisement.update(txt: text)
+                try await far.seen("early", "the text told to the daemon") { $0.txt == text }
+                try await newcomer.stop()
+                try await near.gone(seen.key)
+                try await late.stop()
+            }
+        }
+    }
+
     @Test("a process that is killed is gone for others: the daemon says goodbye for it")
     func killed() async throws {
         try await withLab(NamespaceLab([.daemon, .embedded])) { lab in

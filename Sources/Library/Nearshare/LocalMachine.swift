@@ -78,8 +78,11 @@ public final class LocalMachine: Sendable {
         var name: DisplayName
     }
 
-    /// How this machine finds others: through avahi-daemon where it answers, else with a responder of its own.
-    package func discovery() throws(DiscoveryError) -> any Discovery { try LinuxDiscovery.make() }
+    /// How this machine finds others: through avahi-daemon where and while it answers, else with a responder of its own.
+    /// - Parameter log: is told when avahi-daemon stops, and when it is back.
+    package func discovery(log: Logger? = nil) throws(DiscoveryError) -> any Discovery {
+        try LinuxDiscovery.make { log?.warning("\($0)") }
+    }
 
     /// Opens a Bluetooth adapter of this machine; nil in a build without Bluetooth.
     /// - Parameter adapter: such as "hci0"; nil for the first that is powered on.

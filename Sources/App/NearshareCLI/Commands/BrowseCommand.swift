@@ -41,7 +41,7 @@ struct BrowseCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let book = try machine.trust.read()
             let settings = try machine.nodeSettings(
-                interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(),
+                interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(log: global.logger),
                 radio: via == .lan ? nil : bluetooth.makeOpener(log: global.logger),
                 log: global.logger)
             let media: Set<LinkAddress.Medium> =

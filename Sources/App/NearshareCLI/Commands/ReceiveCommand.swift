@@ -40,7 +40,7 @@ struct ReceiveCommand: ConfinedCommand {
         let destination = try makeDestination(machine)
         let display: TerminalPromptDisplay? = .terminal
         var settings = try machine.nodeSettings(
-            name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(),
+            name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
             radio: receiving.bluetooth.makeOpener(log: log), log: log)
         // No command reads invitations into sessions.
         settings.acceptsSessions = false

@@ -34,7 +34,7 @@ struct TransportOptions: ParsableArguments {
     func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
         let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
-            interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery() : nil,
+            interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,
             radio: via == .lan ? nil : bluetooth.makeOpener(log: log), log: log)
     }
 }

@@ -86,7 +86,7 @@ package func runNode(
         isStanding
         ? try configuration.acceptance(given: options.accept, canAsk: display != nil) : configuration.unattendedAcceptance
     var settings = try machine.nodeSettings(
-        name: options.name, interface: options.interface, discovery: machine.discovery(),
+        name: options.name, interface: options.interface, discovery: machine.discovery(log: options.log),
         radio: options.radio, log: options.log)
     // No command reads invitations into sessions.
     settings.acceptsSessions = false

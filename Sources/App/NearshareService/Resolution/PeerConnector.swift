@@ -29,7 +29,8 @@ package struct PeerConnector: Sendable {
     ) async throws -> Result {
         let needsDiscovery = LinkAddress(parsing: peer) == nil
         let settings = try machine.nodeSettings(
-            interface: interface, discovery: needsDiscovery ? machine.discovery() : nil, radio: needsDiscovery ? radio : nil,
+            interface: interface, discovery: needsDiscovery ? machine.discovery(log: log) : nil,
+            radio: needsDiscovery ? radio : nil,
             log: log)
         let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: nil)
         return try await withNode(settings) { node in

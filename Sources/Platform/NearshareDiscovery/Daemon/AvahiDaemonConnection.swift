@@ -20,6 +20,15 @@ final class AvahiDaemonConnection: EventLoop {
     private var renewalDue: MonotonicInstant?
     /// The connection to the bus has ended.
     private var isDisconnected = false
+    private var presence = DaemonPresence()
+    private let onFallback: (@Sendable (FallbackUse) -> Void)?
+
+    /// The use of another engine while the daemon is away.
+    enum FallbackUse: Sendable {
+        case publishAndBrowse
+        case browse
+        case none
+    }
 
     private struct Service {
         var advertisement: Advertisement
@@ -30,10 +39,15 @@ final class AvahiDaemonConnection: EventLoop {
     }
 
     private static let retryDelay = Duration.seconds(2)
-    private static let ownerTimeout = Duration.seconds(1)
+    private static let stateTimeout = Duration.seconds(2)
 
-    /// - Parameter timeout: for the first reply of the bus.
-    init(timeout: Duration, wakeup: EventFD, environment: DiscoveryEnvironment) throws(DiscoveryError) {
+    /// - Parameters:
+    ///   - timeout: for the first reply of the bus.
+    ///   - onFallback: called on the connection's thread when another engine is needed, and when it is not needed any more.
+    init(
+        timeout: Duration, wakeup: EventFD, environment: DiscoveryEnvironment, onFallback: (@Sendable (FallbackUse) -> Void)?
+    ) throws(DiscoveryError) {
+        self.onFallback = onFallback
         self.wakeup = wakeup
         self.environment = environment
         do throws(DBusError) {
@@ -42,6 +56,10 @@ final class AvahiDaemonConnection: EventLoop {
                 throw DBusError("it is not running")
             }
             try subscribeToSignals()
+            let state = try bus.call(Self.call("/", "Server", "GetState"), timeout: timeout).int32()
+            if state != DaemonPresence.serverRunning {
+                _ = presence.ownerChanged(hasOwner: true, at: environment.now())
+            }
         } catch {
             throw DiscoveryError("avahi-daemon is not available: \(error.text); start it, or use the embedded responder")
         }
@@ -77,13 +95,13 @@ final class AvahiDaemonConnection: EventLoop {
             connection.renewalDue = connection.environment.now() + Self.retryDelay
         }
         try onSignal("StateChanged", "org.freedesktop.Avahi.Server") { connection, message in
-            // The server runs again after a collision of the host name, and has dropped all entry groups.
-            if message.int32() == Self.serverRunning { connection.renewalDue = connection.environment.now() }
+            guard let code = message.int32() else { return }
+            connection.perform(connection.presence.serverState(code, at: connection.environment.now()))
         }
         try bus.onSignal("NameOwnerChanged", of: "org.freedesktop.DBus", from: "org.freedesktop.DBus") {
             [unowned self] message in
-            guard message.string() == Self.busName else { return }
-            daemonChanged()
+            guard message.string() == Self.busName, message.string() != nil, let owner = message.string() else { return }
+            perform(presence.ownerChanged(hasOwner: !owner.isEmpty, at: environment.now()))
         }
     }
 
@@ -93,12 +111,36 @@ final class AvahiDaemonConnection: EventLoop {
         try bus.onSignal(member, of: interface, from: Self.busName) { [unowned self] message in handler(self, message) }
     }
 
+    // MARK: Presence
+
+    private func perform(_ reactions: [DaemonPresence.Reaction]) {
+        for reaction in reactions {
+            switch reaction {
+            case .release: release()
+            case .queryState: queryState()
+            case .startFallback: onFallback?(.publishAndBrowse)
+            case .stopFallbackPublishing: onFallback?(.browse)
+            case .renew: renewalDue = environment.now()
+            case .stopFallback: onFallback?(.none)
+            }
+        }
+    }
+
     /// The objects of the old daemon have ended with it. Its view of the network is probably still right: the new daemon has
     /// ten seconds to confirm it.
-    private func daemonChanged() {
+    private func release() {
         for id in services.keys { services[id]?.group = nil }
         for browser in browsers.values { browser.daemonEnded() }
-        renewalDue = environment.now()
+        renewalDue = nil
+    }
+
+    private func queryState() {
+        try? bus.call(Self.call("/", "Server", "GetState"), timeout: Self.stateTimeout) { [weak self] result in
+            guard let self, let code = try? result.get().int32() else { return }
+            // The reply of a daemon that runs already says nothing new.
+            guard presence.state == .starting else { return }
+            perform(presence.serverState(code, at: environment.now()))
+        }
     }
 
     // MARK: Publishing
@@ -107,13 +149,19 @@ final class AvahiDaemonConnection: EventLoop {
         let interface = try advertisement.interface.map { name throws(DiscoveryError) in try NetworkInterface.index(of: name) }
         var service = Service(advertisement: advertisement, interface: interface ?? Self.unspecified)
         do throws(DBusError) {
-            service.group = try register(service)
+            // Without the daemon, the service is published when it returns.
+            if presence.state == .running { service.group = try register(service) }
         } catch {
-            throw Self.error(error, "advertise")
+            guard isGone(error) else { throw Self.error(error, "advertise") }
         }
         lastID += 1
         services[lastID] = service
         return lastID
+    }
+
+    /// Whether the daemon has ended, as far as a failed call tells: NameOwnerChanged is about to arrive.
+    private func isGone(_ error: DBusError) -> Bool {
+        onFallback != nil && error.name?.hasPrefix(Self.busName) != true
     }
 
     func update(_ id: UInt64, txt: [[UInt8]]) throws(DiscoveryError) {
@@ -131,7 +179,8 @@ final class AvahiDaemonConnection: EventLoop {
                         .string(service.advertisement.type.tcp), .string(""), .byteArrays(txt),
                     ]))
         } catch {
-            throw Self.error(error, "update the advertisement")
+            // The next entry group has the text.
+            guard isGone(error) else { throw Self.error(error, "update the advertisement") }
         }
     }
 
@@ -180,7 +229,11 @@ final class AvahiDaemonConnection: EventLoop {
                 type: type, interface: index, bus: bus,
                 sightings: SightingAggregator(
                     for: type, interface: interface, continuation: continuation, environment: environment))
-            try browser.start()
+            do throws(DBusError) {
+                if presence.state == .running { try browser.start() }
+            } catch {
+                guard isGone(error) else { throw error }
+            }
             lastID += 1
             browsers[lastID] = browser
             return lastID
@@ -228,11 +281,13 @@ final class AvahiDaemonConnection: EventLoop {
     // MARK: Event loop
 
     func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant? {
-        ([renewalDue, isDisconnected ? nil : bus.deadline] + browsers.values.map(\.sightings.nextDeadline))
+        ([renewalDue, presence.nextDeadline, isDisconnected ? nil : bus.deadline]
+            + browsers.values.map(\.sightings.nextDeadline))
             .compactMap(\.self).min()
     }
 
     func tick(at now: MonotonicInstant) {
+        perform(presence.tick(at: now))
         if let due = renewalDue, now >= due {
             renewalDue = nil
             renew(at: now)
@@ -242,7 +297,7 @@ final class AvahiDaemonConnection: EventLoop {
 
     /// Publishes and browses again. Errors have no caller: the daemon's next change, or the next try, follows.
     private func renew(at now: MonotonicInstant) {
-        guard let isRunning = try? bus.hasOwner(Self.busName, timeout: Self.ownerTimeout), isRunning else { return }
+        guard presence.state == .running else { return }
         for (id, service) in services where service.group == nil {
             services[id]?.group = try? register(service)
             // A daemon that has only just started refuses for a moment.
@@ -269,6 +324,8 @@ final class AvahiDaemonConnection: EventLoop {
 
     /// The system bus ends with the machine, or not at all.
     private func disconnected(_ error: DBusError) {
+        // Before the browsers end: a subscriber that has another engine is not told.
+        perform(presence.disconnect())
         let reason = DiscoveryError("the system bus is not available any more: \(error.text); try again")
         for id in Array(browsers.keys) { end(id, throwing: reason) }
         services = [:]
@@ -297,7 +354,6 @@ final class AvahiDaemonConnection: EventLoop {
     static let unspecified: Int32 = -1
     static let familyIPv4: Int32 = 0
     static let familyIPv6: Int32 = 1
-    private static let serverRunning: Int32 = 2
     private static let groupCollision: Int32 = 3
     private static let groupFailure: Int32 = 4
     private static let resultIsLocal: UInt32 = 8

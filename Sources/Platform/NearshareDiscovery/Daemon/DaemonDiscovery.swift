@@ -9,10 +9,19 @@ package final class DaemonDiscovery: Discovery {
     private let connection: Connection
 
     /// - Throws: without a system bus, or when the daemon does not answer within `timeout`.
-    package init(
+    package convenience init(
         timeout: Duration = .milliseconds(200), environment: DiscoveryEnvironment = .system
     ) throws(DiscoveryError) {
-        connection = try Connection(timeout: timeout, environment: environment)
+        try self.init(timeout: timeout, environment: environment, onFallback: nil)
+    }
+
+    /// - Parameter onFallback: called on the connection's thread when another engine is needed, and when it is not needed any
+    ///   more; nil to fail instead.
+    init(
+        timeout: Duration, environment: DiscoveryEnvironment,
+        onFallback: (@Sendable (AvahiDaemonConnection.FallbackUse) -> Void)?
+    ) throws(DiscoveryError) {
+        connection = try Connection(timeout: timeout, environment: environment, onFallback: onFallback)
     }
 
     package func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
@@ -37,10 +46,14 @@ package final class DaemonDiscovery: Discovery {
 private final class Connection: Sendable {
     let thread: EventLoopThread<AvahiDaemonConnection>
 
-    init(timeout: Duration, environment: DiscoveryEnvironment) throws(DiscoveryError) {
+    init(
+        timeout: Duration, environment: DiscoveryEnvironment,
+        onFallback: (@Sendable (AvahiDaemonConnection.FallbackUse) -> Void)?
+    ) throws(DiscoveryError) {
         do throws(EventLoopStartError<DiscoveryError>) {
             thread = try EventLoopThread(clock: environment.now) { handle throws(DiscoveryError) in
-                try AvahiDaemonConnection(timeout: timeout, wakeup: handle.wakeup, environment: environment)
+                try AvahiDaemonConnection(
+                    timeout: timeout, wakeup: handle.wakeup, environment: environment, onFallback: onFallback)
             }
         } catch {
             throw error.discoveryError
