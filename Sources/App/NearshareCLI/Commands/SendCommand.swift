@@ -61,6 +61,12 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(name: .customLong("no-resume"), help: "Start from the beginning, even if the receiver has a part already.")
     var noResume = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Send at most this many bytes a second, such as 500KB, to all receivers together; not over the mesh.",
+            valueName: "rate"), transform: SizeArgument.expected)
+    var limit: SizeArgument?
+
     @OptionGroup var transport: TransportOptions
 
     @Flag(help: "Write one JSON event per line to standard output.")
@@ -85,6 +91,8 @@ struct SendCommand: AsyncParsableCommand {
         if transport.via == .mesh, peers.isEmpty, !dryRun {
             throw ValidationError("--via mesh needs --to")
         }
+        if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
+        if limit != nil, transport.via == .mesh { throw ValidationError("--limit does not apply to --via mesh") }
         try transport.validate(for: peers)
         var exclusions = ExclusionPatterns()
         for pattern in exclude where !exclusions.add(pattern) {
@@ -102,9 +110,11 @@ struct SendCommand: AsyncParsableCommand {
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
-            let source = try makeSource(for: machine, receivers: max(1, peers.count))
+            var source = try makeSource(for: machine, receivers: max(1, peers.count))
+            if let limit { source = source.limited(to: limit.bytes) }
             for file in source.skipped { Console.warn("left out: \(file)") }
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+            let unreadableCount = source.unreadableCount
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
@@ -121,7 +131,7 @@ struct SendCommand: AsyncParsableCommand {
                     try await operation.run(to: wanted, on: node)
                 }
             }
-            try Self.failIfUnreadable(source.unreadableCount)
+            try Self.failIfUnreadable(unreadableCount)
         }
     }
 
