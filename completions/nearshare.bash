@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|voice|doctor|help)
+    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|voice|config|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox voice doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox voice config doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -229,7 +229,7 @@ _nearshare_send() {
     repeating_flags=(-v)
     non_repeating_flags=(--links --keep-modes --dry-run -n --no-resume --json --quiet --version -h --help)
     repeating_options=(--to --exclude --exclude-from)
-    non_repeating_options=(--text --as --timeout --retry --via --interface --adapter --log-level)
+    non_repeating_options=(--text --as --timeout --retry --limit --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1
 
     # Offer option value completions
@@ -255,6 +255,9 @@ _nearshare_send() {
         return
         ;;
     '--retry')
+        return
+        ;;
+    '--limit')
         return
         ;;
     '--via')
@@ -1115,6 +1118,47 @@ _nearshare_voice_list() {
 
     # Offer option value completions
     case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_config() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--keep-executable --json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--inbox')
+        return
+        ;;
+    '--name')
+        return
+        ;;
+    '--accept')
+        __nearshare_add_completions -W 'ask'$'\n''friends'$'\n''all'$'\n''none'
+        return
+        ;;
+    '--max-size')
+        return
+        ;;
+    '--max-per-peer')
+        return
+        ;;
+    '--port')
+        return
+        ;;
+    '--interface')
+        return
+        ;;
+    '--adapter')
+        return
+        ;;
     '--log-level')
         __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return

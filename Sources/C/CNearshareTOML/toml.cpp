@@ -24,6 +24,7 @@ void read_table(const toml::table &table, const std::string &prefix, void *conte
         entry.key = name.data();
         entry.key_length = name.length();
         entry.kind = NEARSHARE_TOML_OTHER;
+        entry.line = static_cast<uint32_t>(node.source().begin.line);
         if (const auto *text = node.as_string()) {
             entry.kind = NEARSHARE_TOML_TEXT;
             entry.text = text->get().data();

@@ -241,7 +241,7 @@ public final class LocalMachine: Sendable {
 
     private static var home: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_dir) } ?? "/" }
 
-    private static var hostName: DisplayName {
+    package static var hostName: DisplayName {
         var buffer = [CChar](repeating: 0, count: 256)
         gethostname(&buffer, buffer.count - 1)
         let text = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)

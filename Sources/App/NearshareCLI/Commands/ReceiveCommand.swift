@@ -117,7 +117,7 @@ struct ReceiveCommand: ConfinedCommand {
             if !isJSON { Console.notice("peers in range find it over Bluetooth, too") }
         case .unavailable(let reason)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
-            if isRequested, !isJSON { Console.warn("Bluetooth is not available:  \(reason)") }
+            if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }
         case nil: break
         }
     }

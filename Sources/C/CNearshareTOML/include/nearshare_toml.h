@@ -24,6 +24,8 @@ struct nearshare_toml_entry {
     const char *text;
     size_t text_length;
     int64_t integer;
+    /// The line of the value, from 1.
+    uint32_t line;
 };
 
 /// Calls `take` for each key, sorted, those in tables by their full names with dots, if the whole document is valid.

@@ -25,6 +25,8 @@ package struct Configuration: Sendable, Hashable {
     package var profiles: [String: Profile] = [:]
     /// The lifetime of a Noise session with a peer in the mesh.
     package var sessionLifetime: Duration?
+    /// The lines of the file on which settings stand, by their full names.
+    package private(set) var lines: [String: Int] = [:]
 
     /// The settings of a profile; nil for the standard profile's value.
     package struct Profile: Sendable, Hashable {
@@ -90,9 +92,10 @@ package struct Configuration: Sendable, Hashable {
         } catch {
             throw Invalid(description: "not valid TOML: \(TerminalText.escaped(error.reason, columns: 200))")
         }
-        for (key, value) in document.entries {
+        for (key, value, line) in document.entries {
             do {
                 try set(key, to: value)
+                lines[key] = line
             } catch {
                 throw Invalid(description: "\(TerminalText.escaped(key)): \(error)")
             }

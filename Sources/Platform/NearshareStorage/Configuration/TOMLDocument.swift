@@ -15,7 +15,7 @@ struct TOMLDocument {
         let reason: String
     }
 
-    private(set) var entries: [(key: String, value: Value)] = []
+    private(set) var entries: [(key: String, value: Value, line: Int)] = []
 
     private static let reasonByteCount = 512
 
@@ -48,6 +48,6 @@ private let appendEntry: @convention(c) (UnsafeMutableRawPointer?, UnsafePointer
         case NEARSHARE_TOML_FLAG: .flag(entry.integer != 0)
         default: .other
         }
-    context.assumingMemoryBound(to: [(key: String, value: TOMLDocument.Value)].self).pointee.append(
-        (string(entry.key, entry.key_length), value))
+    context.assumingMemoryBound(to: [(key: String, value: TOMLDocument.Value, line: Int)].self).pointee.append(
+        (string(entry.key, entry.key_length), value, Int(entry.line)))
 }

@@ -1,0 +1,70 @@
+internal import ArgumentParser
+internal import FoundationEssentials
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+struct ConfigCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config", abstract: "Show the settings in force, and where each comes from.",
+        discussion: "With options of `nearshare receive`, shows what would be in force there.")
+
+    @OptionGroup var receiving: ReceivingOptions
+
+    @Flag(help: "Write one JSON event per line to standard output.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let all = try SettingsInForce(
+                of: LocalMachine(), options: receiving.settings, environment: ProcessInfo.processInfo.environment)
+            if json {
+                for one in all.settings { JSONEvents.emit("setting", Self.fields(one)) }
+                return
+            }
+            let rows = all.settings.map { one in
+                [one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none", Self.text(one.origin)]
+            }
+            for line in Table.lines(rows) { Console.writeResult(line) }
+        }
+    }
+
+    private static func text(_ origin: SettingsInForce.Origin) -> String {
+        switch origin {
+        case .default: "default"
+        case .file(let path, let line): "\(TerminalText.escaped(path, columns: 4096)), line \(line)"
+        case .environment(let variable): "environment, \(variable)"
+        case .option: "option"
+        case .state: "chosen with `nearshare identity`"
+        }
+    }
+
+    private static func fields(_ setting: SettingsInForce.Setting) -> [String: JSONValue] {
+        var fields: [String: JSONValue] = ["name": .text(setting.name), "value": JSONValue(setting.value)]
+        switch setting.origin {
+        case .default: fields["origin"] = .text("default")
+        case .file(let path, let line):
+            fields["origin"] = .text("file")
+            fields["path"] = .text(path)
+            fields["line"] = .number(UInt64(clamping: line))
+        case .environment(let variable):
+            fields["origin"] = .text("environment")
+            fields["variable"] = .text(variable)
+        case .option: fields["origin"] = .text("option")
+        case .state: fields["origin"] = .text("state")
+        }
+        return fields
+    }
+}
+
+extension ReceivingOptions {
+    fileprivate var settings: SettingsInForce.Options {
+        var options = SettingsInForce.Options()
+        (options.name, options.inbox, options.accept, options.port) = (name?.name, inbox, accept, port)
+        (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
+        (options.keepsExecutable, options.interface) = (keepExecutable, interface)
+        return options
+    }
+}

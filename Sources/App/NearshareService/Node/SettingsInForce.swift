@@ -1,0 +1,99 @@
+package import Nearshare
+
+/// The settings in force, and where each comes from.
+package struct SettingsInForce: Sendable {
+    package enum Origin: Sendable, Hashable {
+        case `default`
+        /// - Parameter line: of the configuration file.
+        case file(path: String, line: Int)
+        case environment(variable: String)
+        case option
+        /// Chosen by a command, and kept in the state directory.
+        case state
+    }
+
+    package struct Setting: Sendable, Hashable {
+        package var name: String
+        /// In the form that the configuration file expects; nil for none.
+        package var value: String?
+        package var origin: Origin
+    }
+
+    /// The options of a command that precede the configuration.
+    package struct Options: Sendable {
+        package var name: DisplayName?
+        package var inbox: String?
+        package var accept: Configuration.Accept?
+        package var maximumSize: UInt64?
+        package var maximumPerPeer: UInt64?
+        package var keepsExecutable = false
+        package var port: UInt16?
+        package var interface: String?
+
+        package init() {}
+    }
+
+    package private(set) var settings: [Setting] = []
+
+    private let configuration: Configuration
+    private let path: String
+
+    package init(of machine: LocalMachine, options: Options, environment: [String: String]) throws {
+        configuration = machine.configuration
+        path = "\(machine.directories.configuration)/config.toml"
+        let own = try machine.name()
+        let isChosen = configuration.name == nil && own != LocalMachine.hostName
+        add("name", options.name?.claimed, default: own.claimed)
+        if isChosen, options.name == nil { settings[0].origin = .state }
+        add("inbox", options.inbox, configuration.inbox, default: machine.directories.defaultInbox)
+        add("accept", options.accept?.rawValue, configuration.accept?.rawValue, default: "ask")
+        add("max-size", options.maximumSize.map(String.init), configuration.maximumSize.map(String.init), default: nil)
+        add(
+            "max-per-peer", options.maximumPerPeer.map(String.init), configuration.maximumPerPeer.map(String.init), default: nil
+        )
+        add(
+            "keep-executable", options.keepsExecutable ? "true" : nil, "\(configuration.keepsExecutable)", default: "false")
+        add("port", options.port.map(String.init), configuration.port.map { "\($0)" }, default: "\(Node.defaultPort)")
+        add("interface", options.interface, configuration.interface, default: nil)
+        add("timeout", nil, "\(configuration.answerTimeout(nil).components.seconds)", default: "30")
+        add("profile", nil, configuration.profile, default: "standard")
+        let lifetime = configuration.sessionLifetime ?? .seconds(86_400)
+        add("session-lifetime", nil, "\(lifetime.components.seconds)", default: "86400")
+        addProfiles()
+        let directories = machine.directories
+        for (name, directory, variable) in [
+            ("configuration directory", directories.configuration, "XDG_CONFIG_HOME"),
+            ("state directory", directories.state, "XDG_STATE_HOME"), ("data directory", directories.data, "XDG_DATA_HOME"),
+            ("run-time directory", directories.runtime, "XDG_RUNTIME_DIR"),
+        ] {
+            // Relative paths are ignored.
+            let isSet = environment[variable]?.hasPrefix("/") == true
+            settings.append(
+                Setting(name: name, value: directory, origin: isSet ? .environment(variable: variable) : .default))
+        }
+    }
+
+    private mutating func add(_ name: String, _ option: String?, _ configured: String? = nil, default value: String?) {
+        if let option {
+            settings.append(Setting(name: name, value: option, origin: .option))
+        } else if let line = configuration.lines[name] {
+            settings.append(Setting(name: name, value: configured ?? value, origin: .file(path: path, line: line)))
+        } else {
+            settings.append(Setting(name: name, value: value, origin: .default))
+        }
+    }
+
+    private mutating func addProfiles() {
+        for (name, profile) in configuration.profiles.sorted(by: { $0.key < $1.key }) {
+            let values = [
+                ("hop-limit", profile.hopLimit), ("time-to-live", profile.timeToLive), ("sharing-time", profile.sharingTime),
+                ("maximum-propagation", profile.maximumPropagation), ("tracklist-limit", profile.tracklistLimit),
+            ]
+            for (key, value) in values {
+                guard let value, let line = configuration.lines["profiles.\(name).\(key)"] else { continue }
+                settings.append(
+                    Setting(name: "profiles.\(name).\(key)", value: "\(value)", origin: .file(path: path, line: line)))
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import FoundationEssentials
+import Nearshare
+import NearshareTesting
+import Testing
+
+@testable import NearshareService
+
+@Suite("settings in force") struct SettingsInForceTests {
+    private let scratch = ScratchFolder()
+
+    private func settings(
+        _ toml: String, _ options: SettingsInForce.Options = SettingsInForce.Options()
+    ) throws -> [String: SettingsInForce.Setting] {
+        try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
+        try Data(toml.utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
+        let environment = [
+            "HOME": scratch.path, "XDG_CONFIG_HOME": scratch("config"), "XDG_STATE_HOME": scratch("state"),
+            "XDG_DATA_HOME": "relative",
+        ]
+        let all = try SettingsInForce(of: LocalMachine(environment: environment), options: options, environment: environment)
+        return Dictionary(all.settings.map { ($0.name, $0) }) { first, _ in first }
+    }
+
+    @Test func `each setting has its value and where that comes from`() throws {
+        var options = SettingsInForce.Options()
+        options.maximumSize = 1000
+        let all = try settings(
+            "# mine\nport = 4711\n\nmax-size = \"2 GB\"\n[profiles.village]\nhop-limit = 3\n", options)
+        let file = scratch("config/nearshare/config.toml")
+        #expect(all["port"]?.value == "4711" && all["port"]?.origin == .file(path: file, line: 2))
+        #expect(all["max-size"]?.value == "1000" && all["max-size"]?.origin == .option)
+        #expect(all["profiles.village.hop-limit"]?.origin == .file(path: file, line: 6))
+        #expect(all["timeout"]?.value == "30" && all["timeout"]?.origin == .default)
+        #expect(all["interface"]?.value == nil)
+        #expect(all["state directory"]?.origin == .environment(variable: "XDG_STATE_HOME"))
+        // A relative path is ignored, as the specification requires.
+        #expect(all["data directory"]?.origin == .default)
+    }
+
+    @Test func `a limit of the file is in force without the option`() throws {
+        let all = try settings("max-size = \"2 GB\"\nkeep-executable = true\ntimeout = 5\n")
+        #expect(all["max-size"]?.value == "2000000000" && all["keep-executable"]?.value == "true")
+        #expect(all["timeout"]?.value == "5")
+    }
+
+    @Test func `a name that was chosen is told from the host's`() throws {
+        let before = try settings("")
+        #expect(before["name"]?.origin == .default)
+        let machine = try LocalMachine(environment: ["HOME": scratch.path, "XDG_STATE_HOME": scratch("state")])
+        try machine.rename(to: DisplayName("zoe"))
+        let after = try settings("")
+        #expect(after["name"]?.value == "zoe" && after["name"]?.origin == .state)
+    }
+}
