@@ -1,6 +1,8 @@
 """Two machines with a cable between them: discovery, consent, content, and loss of the cable."""
 
 import os
+import shutil
+import subprocess
 import unittest
 
 from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces
@@ -51,6 +53,32 @@ class TwoMachinesStory(Story):
         result = self.ben.run("browse", "--json")
         self.assertCode(0, result)
         self.assertIn(anna.ready["id"], result.stdout.decode())
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_firewall_on_the_other_side_is_named(self):
+        anna = self.anna.receive()
+        self.assertEqual(29742, anna.ready["port"])
+        chain = "add table inet t; add chain inet t c { type filter hook input priority 0; }; "
+        rules = chain + "add rule inet t c tcp dport 29742 drop"
+        subprocess.run(["ip", "netns", "exec", self.network.names[0], "nft", rules], check=True)
+        result = self.ben.run("send", self.file("photo.jpg", 1000), "--to", "anna", "--via", "lan")
+        self.assertCode(9, result)
+        for part in ('found "anna"', ":29742", "a firewall there may drop it", "sudo ufw allow 29742/tcp"):
+            self.assertIn(part, result.stderr.decode())
+        # The doctor on that machine, which runs as root here, names the rule and the command.
+        doctor = self.anna.run("doctor", "--adapter", "none").stdout.decode()
+        self.assertIn("inet t c: tcp dport 29742 drop", doctor)
+        self.assertIn("nft insert rule inet t c tcp dport 29742 accept", doctor)
+
+    def test_a_second_process_uses_another_port_and_both_are_reached(self):
+        first = self.anna.receive()
+        second = self.anna.receive()
+        self.assertEqual(29742, first.ready["port"])
+        self.assertNotEqual(29742, second.ready["port"])
+        for ending in (second, first):
+            self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", "anna"))
+            ending.signal(INTERRUPT)
+            ending.end()
 
     def test_declined(self):
         photo = self.file("photo.jpg", 1000)
