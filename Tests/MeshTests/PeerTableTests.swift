@@ -36,7 +36,7 @@ import Testing
             signingKey: identity.signingKey.publicKey.bytes, capabilities: [.privateMedia])
         return table.apply(
             announcement, name: try DisplayName(name), agreementKey: identity.agreementKey.publicKey, timestamp: timestamp,
-            from: identity.peerID)
+            from: identity.peerID, now: now)
     }
 
     @Test("M3: an announcement that is not newer changes nothing") func olderAnnouncement() throws {
@@ -46,6 +46,30 @@ import Testing
         #expect(table.peer(anna.peerID)?.name.claimed == "peer 0")
         #expect(try announce(anna, "new", timestamp: 11, in: &table))
         #expect(table.peer(anna.peerID)?.name.claimed == "new")
+    }
+
+    @Test("M16: an announcement repeated within a second is not checked again; a changed one, or one on a new link, is")
+    func repetition() throws {
+        let anna = identity(1)
+        var table = try table([anna])
+        _ = table.addLink(link, to: anna.peerID)
+        func isRepetition(
+            _ name: String = "peer 0", on link: UInt64 = 1, isUnrelayed: Bool = true, signingKey: [UInt8]? = nil,
+            after time: Duration = .milliseconds(900)
+        ) throws -> Bool {
+            let announcement = MeshAnnouncement(
+                nickname: name, noiseKey: anna.agreementKey.publicKey.bytes,
+                signingKey: signingKey ?? anna.signingKey.publicKey.bytes, capabilities: [.privateMedia])
+            return table.isRepetition(
+                announcement, name: try DisplayName(name), of: anna.peerID, on: MeshLinkID(rawValue: link),
+                isUnrelayed: isUnrelayed, now: now + time)
+        }
+        #expect(try isRepetition())
+        #expect(try isRepetition(on: 2, isUnrelayed: false))
+        #expect(try !isRepetition(on: 2))
+        #expect(try !isRepetition("anna"))
+        #expect(try !isRepetition(signingKey: identity(2).signingKey.publicKey.bytes))
+        #expect(try !isRepetition(after: .milliseconds(1_100)))
     }
 
     @Test("K2: a pinned key outlives its peer, until the peer states another in a session") func pins() throws {

@@ -148,6 +148,8 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case bytes
     /// Checking signatures of public packets, which costs more than forging one (M2, R9).
     case signatures
+    /// Checking signatures of public packets that this node has asked for to complete its store.
+    case syncedSignatures
     /// Checking signatures of packets for this node.
     case directedSignatures
     /// Checking signatures of packets for other nodes, which decide how they are relayed.
@@ -199,7 +201,7 @@ extension MeshRouter.Settings {
         case .frames: (frameBurst, framesPerSecond)
         case .bytes: (byteBurst, bytesPerSecond)
         case .signatures, .directedSignatures: (signatureBurst, signaturesPerSecond)
-        case .relayedSignatures: (signatureBurst / 2, signaturesPerSecond / 2)
+        case .syncedSignatures, .relayedSignatures: (signatureBurst / 2, signaturesPerSecond / 2)
         case .handshakes: (handshakeBurst, handshakesPerSecond)
         case .pings: (20, 5)
         case .newNeighbours: (min(32, newPeerBurst), min(0.5, newPeersPerSecond))

@@ -12,6 +12,8 @@ struct PeerRecord: Sendable {
     var announcedCapabilities: MeshCapabilities?
     /// Timestamp of the newest announcement, in milliseconds since 1970.
     var announcementTimestamp: UInt64 = 0
+    /// When that announcement was received.
+    var lastAnnounced: MonotonicInstant?
     var lastHeard: MonotonicInstant
     /// The link over which the peer became known; after that is closed, nil until the peer announces itself over another.
     var source: MeshLinkID?

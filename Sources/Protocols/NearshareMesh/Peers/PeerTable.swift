@@ -180,15 +180,28 @@ struct PeerTable: Sendable {
     /// - Returns: false for one that is not newer than the last, which changes nothing (D5).
     mutating func apply(
         _ announcement: MeshAnnouncement, name: DisplayName, agreementKey: AgreementPublicKey, timestamp: UInt64,
-        from id: PeerID
+        from id: PeerID, now: MonotonicInstant
     ) -> Bool {
         guard var record = records[id], timestamp > record.announcementTimestamp else { return false }
         record.announcementTimestamp = timestamp
+        record.lastAnnounced = now
         record.name = name
         record.agreementKey = agreementKey
         record.announcedCapabilities = announcement.capabilities
         records[id] = record
         return true
+    }
+
+    /// Whether an announcement says what the peer has announced less than a second ago. Some apps answer each peer that they
+    /// discover with one: their signatures would use up the rate of what the peer has to say.
+    func isRepetition(
+        _ announcement: MeshAnnouncement, name: DisplayName, of id: PeerID, on link: MeshLinkID, isUnrelayed: Bool,
+        now: MonotonicInstant
+    ) -> Bool {
+        guard let record = records[id], let last = record.lastAnnounced else { return false }
+        return now - last < Self.announcementInterval && (!isUnrelayed || record.links.contains(link))
+            && record.contender == nil && record.name == name && record.announcedCapabilities == announcement.capabilities
+            && record.agreementKey?.bytes == announcement.noiseKey && record.signingKey?.bytes == announcement.signingKey
     }
 
     // MARK: Sessions
@@ -226,6 +239,7 @@ struct PeerTable: Sendable {
     }
 
     static let capacity = 1024
+    private static let announcementInterval = Duration.seconds(1)
     /// Longer than the interval between two announcements of most phones whose screen is off.
     private static let lifetime = Duration.seconds(180)
     /// Peers that may claim to be at the other end of one link. More than one can be right where a node was replaced.

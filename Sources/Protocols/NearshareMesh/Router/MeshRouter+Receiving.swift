@@ -127,6 +127,8 @@ extension MeshRouter {
         _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
         at cost: LinkWork = .signatures, now: Moment
     ) -> Bool {
+        // What this node asks a neighbour for must not use up what the neighbour itself has to say.
+        let cost = cost == .signatures && frame.packet.isSyncResponse ? .syncedSignatures : cost
         guard frame.packet.signature != nil,
             links.budgets.admitSignature(cost, byteCount: frame.packet.payload.count, on: link, now: now.monotonic)
         else { return false }
@@ -147,6 +149,11 @@ extension MeshRouter {
             let signingKey = try? SigningPublicKey(announcement.signingKey),
             let name = DisplayName(truncating: announcement.nickname)
         else { return .rejected }
+        let isUnrelayed = ttl == MeshPacket.maximumTTL
+        guard
+            !peers.isRepetition(
+                announcement, name: name, of: sender, on: link, isUnrelayed: isUnrelayed, now: now.monotonic)
+        else { return .rejected }
         let verdict = peers.verdict(on: signingKey, for: sender)
         guard verdict != .forged, isSigned(frame, by: signingKey, from: link, now: now) else { return .rejected }
         if verdict == .contested {
@@ -164,7 +171,8 @@ extension MeshRouter {
         if peers[sender]?.source == nil { peers.setSource(link, of: sender) }
         peers.pin(signingKey, for: sender, now: now.monotonic)
         let isNewer = peers.apply(
-            announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender)
+            announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender,
+            now: now.monotonic)
         recordNeighbour(packet, ttl: ttl, on: link, now: now)
         guard isNewer else { return .handled }
         storeForSync(frame, from: link)
