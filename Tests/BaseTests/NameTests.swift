@@ -53,6 +53,54 @@ struct SafeFileNameTests {
         #expect(safe(claimed) == stored)
     }
 
+    private func inside(_ text: String) -> String {
+        SafeFileName(ClaimedFileName(text)!, mayBeHidden: true, rules: .linux).text
+    }
+
+    @Test(
+        "inside a folder, a file system of Linux keeps what it can hold",
+        arguments: [
+            "a:b", "a?b", "a*b", "\"a\" <b>|c", "CON", "aux.c", "nul.txt", "Acme Inc.", "etc...", ".bashrc", "_", "__", "..x",
+            String(repeating: "x", count: 255), String(repeating: "ü", count: 127),
+        ])
+    func kept(name: String) {
+        #expect(inside(name) == name)
+    }
+
+    @Test(
+        "P2, P8, P11: what protects people is changed inside a folder, too",
+        arguments: [
+            ("../x", ".._x"), ("..\\x", ".._x"), ("C:\\x", "C:_x"), ("\\\\h\\s", "__h_s"), ("", "unnamed"), (".", "unnamed"),
+            ("..", "unnamed"), ("...", "unnamed"), (". .", "unnamed"), ("a\0b", "a_b"), ("-rf", "_rf"), ("~root", "_root"),
+            (" lead", "_lead"), ("space ", "space"), ("two\nlines", "two_lines"), ("photo\u{202e}gpj.exe", "photo_gpj.exe"),
+            ("a\u{200b}b", "a_b"), ("\u{301}x", "_\u{301}x"), ("\u{fffd}", "_"),
+        ])
+    func changedInside(claimed: String, stored: String) {
+        #expect(inside(claimed) == stored)
+    }
+
+    @Test("P9: a number fits behind the longest name")
+    func longNumbered() throws {
+        for text in [String(repeating: "x", count: 251) + ".jpg", "a." + String(repeating: "y", count: 253)] {
+            let name = SafeFileName(try #require(ClaimedFileName(text)), mayBeHidden: true, rules: .linux)
+            #expect(name.text == text)
+            let numbered = name.numbered(999).text
+            #expect(numbered.utf8.count <= 255 && numbered.contains(" (999)"))
+        }
+        let photo = try #require(ClaimedFileName(String(repeating: "x", count: 251) + ".jpg"))
+        #expect(SafeFileName(photo, mayBeHidden: true, rules: .linux).numbered(2).text.hasSuffix("x (2).jpg"))
+    }
+
+    @Test("the rules follow the type of the file system; an unknown one holds less")
+    func rules() {
+        // ext4, btrfs, XFS, tmpfs, overlayfs; FAT, exFAT, NTFS, FUSE, SMB.
+        let linux: [UInt32] = [0xef53, 0x9123_683e, 0x5846_5342, 0x0102_1994, 0x794c_7630]
+        let windows: [UInt32] = [0x4d44, 0x2011_bab0, 0x5346_544e, 0x7366_746e, 0x6573_5546, 0xfe53_4d42]
+        #expect(linux.allSatisfy { FileNameRules(filesystemType: $0) == .linux })
+        #expect(windows.allSatisfy { FileNameRules(filesystemType: $0) == .windows })
+        #expect(FileNameRules(filesystemType: nil) == .windows)
+    }
+
     @Test(
         "P8: too long a name is cut in front of its extension, between characters", arguments: ["a", "ü", "日", "👩‍👩‍👧", "e\u{301}"])
     func long(letter: String) throws {
@@ -134,6 +182,13 @@ struct SafeFileNameTests {
                 let again = SafeFileName(ClaimedFileName(text)!, mayBeHidden: mayBeHidden).text
                 #expect(again == text, "seed 20261, round \(round): \(bytes)")
             }
+            let text = SafeFileName(claimed, mayBeHidden: true, rules: .linux).text
+            let isSafe =
+                !text.isEmpty && text.utf8.count <= 255 && !text.allSatisfy { ". ".contains($0) }
+                && !text.unicodeScalars.contains { $0.value < 0x20 || "/\\\u{202e}\u{fffd}".unicodeScalars.contains($0) }
+                && !text.hasSuffix(" ") && !text.hasPrefix("-") && !text.hasPrefix("~")
+            #expect(isSafe, "seed 20261, round \(round): \(bytes) gave \(text)")
+            #expect(inside(text) == text, "seed 20261, round \(round): \(bytes)")
         }
     }
 

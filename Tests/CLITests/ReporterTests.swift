@@ -46,6 +46,12 @@ private func sent(
         resumedByteCount: resumed)
 }
 
+private func changed(_ names: [String]) -> ChangedNames {
+    names.reduce(into: ChangedNames()) { changed, name in
+        if let claimed = ClaimedFileName(name) { changed.record(claimed, storedAs: "a_b") }
+    }
+}
+
 private func received(
     _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil, of names: String = "a.jpg"
 ) -> ReceiveResult {
@@ -81,6 +87,22 @@ private final class MovableTime: Sendable {
         #expect(
             lines(.reconnecting(anna, name: "anna", timeLeft: .seconds(120)))
                 == ["the connection to anna was lost; trying again for 2 min…"])
+    }
+
+    @Test func `changed names are listed at both ends, a handful and the number of the others`() {
+        var result = sent(.completed)
+        result.receiver = "ben"
+        result.changedNames = changed(["a:b"])
+        #expect(lines(.sent(result)).last == "1 name was changed by ben's machine: \"a:b\" → a_b")
+        var incoming = received(.completed)
+        incoming.changedNames = changed((1...7).map { "a\($0)\u{1b}" })
+        let line = lines(.receiveEnded(incoming)).last
+        #expect(line?.hasPrefix("7 names were changed to be stored here: \"a1\\u{1b}\" → a_b, ") == true)
+        #expect(line?.hasSuffix("\"a5\\u{1b}\" → a_b, 2 more") == true)
+        #expect(lines(.sent(sent(.completed))).count == 1)
+        let json = JSONReporter.fields(of: .sent(result))?.fields["changed_names"]
+        guard case .object(let fields)? = json, case .number(1)? = fields["count"] else { return #expect(Bool(false)) }
+        #expect(JSONReporter.fields(of: .sent(sent(.completed)))?.fields["changed_names"] == nil)
     }
 
     @Test func `an invitation names the peer, the trust in it and the path`() {

@@ -21,8 +21,27 @@ import Testing
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame.encoded + [0]) }
     }
 
+    @Test("R1: a list of changed names is bounded, and no longer than its count")
+    func changedNames() throws {
+        #expect(Samples.changedNames.count == 7 && Samples.changedNames.listed.count == ChangedNames.maximumListedCount)
+        func frame(count: UInt64, listed: UInt8) -> [UInt8] {
+            var writer = ByteWriter()
+            writer.write(FrameType.changedNames)
+            writer.write(Samples.id.rawValue)
+            writer.write(count)
+            writer.write(listed)
+            return writer.bytes + (0..<listed).flatMap { _ in [1, 97, 1, 98] as [UInt8] }
+        }
+        let one = try #require(try ControlFrame.decode(frame(count: 9, listed: 1)))
+        guard case .changedNames(_, let names) = one else { throw MalformedInput("another frame") }
+        #expect(names.count == 9 && names.limited(to: 3).count == 3 && names.limited(to: 0).isEmpty)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame(count: 1, listed: 2)) }
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame(count: 200, listed: 6)) }
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame(count: 0, listed: 0) + [0]) }
+    }
+
     @Test func unknownTypesAreSkipped() throws {
-        let known: Set<UInt8> = [1, 2, 3, 4, 5, 6, 7, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17]
+        let known: Set<UInt8> = [1, 2, 3, 4, 5, 6, 7, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]
         for type in UInt8.min...UInt8.max where !known.contains(type) {
             #expect(try ControlFrame.decode([type, 1, 2, 3]) == nil, "type \(type)")
         }

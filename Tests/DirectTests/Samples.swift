@@ -3,6 +3,13 @@ import NearshareDirect
 
 /// One sample of each frame of a direct link.
 enum Samples {
+    static let changedNames: ChangedNames = {
+        var names = ChangedNames()
+        for name in ["a:b", "\u{1b}[2J", "", "é", "c", "d", "e"] {
+            if let claimed = ClaimedFileName(name) { names.record(claimed, storedAs: "_") }
+        }
+        return names
+    }()
     static let id = TransferID(rawValue: 0x0123_4567_89ab_cdef)
     static let digest = (0..<32).map { UInt8($0) }
 
@@ -35,7 +42,9 @@ enum Samples {
             .resume(id, .start),
             .resume(id, ResumePoint(completeEntries: 3, entriesDigest: digest, partialSize: 9, partialDigest: digest)),
             .resume(id, ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 9, partialDigest: digest)),
-            .grant(id, upTo: .max), .stored(id), .cancel(id, .goingAway), .cancelled(id),
+            .grant(id, upTo: .max), .stored(id),
+            .changedNames(id, changedNames), .changedNames(id, ChangedNames(count: .max, listed: [])), .cancel(id, .goingAway),
+            .cancelled(id),
         ]
         + offers.map { offer in
             .offer(TransferOffer(id: id, timeout: .seconds(120), resumeKey: digest, context: [1, 2, 3], offer: offer))

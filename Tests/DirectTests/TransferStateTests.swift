@@ -48,6 +48,14 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(transfers.isEmpty && transfers.hasEnded(id) && transfers.isUsed(id) && transfers.deadline == nil)
     }
 
+    @Test func `changed names are reported before the end`() throws {
+        var transfers = try transfers(in: .awaitingReceipt)
+        let names = try transfers.receiveChangedNames(id, Samples.changedNames)
+        #expect(names == [.namesChanged(id, Samples.changedNames)])
+        let stored = try transfers.receiveStored(id)
+        #expect(stored == [.outgoingEnded(id, .completed)])
+    }
+
     @Test("A9: an accept that comes after the expiry expires the offer on both sides")
     func lateAccept() throws {
         var transfers = try transfers(in: .offered)
@@ -90,12 +98,17 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(grant == [.offered, .locating].contains(phase))
         let stored = try isViolation { (one) throws(MalformedInput) in _ = try one.receiveStored(id) }
         #expect(stored == (phase != .awaitingReceipt))
+        let names = try isViolation { (one) throws(MalformedInput) in
+            _ = try one.receiveChangedNames(id, Samples.changedNames)
+        }
+        #expect(names == (phase != .awaitingReceipt))
 
         var ended = try transfers(in: phase)
         _ = ended.receiveCancel(id, reason: .cancelled)
         let races =
             try ended.receiveAccept(id, window: 1, now: at(2)) + ended.receiveDecline(id, reason: .busy)
             + ended.receiveResume(id, at: .start) + ended.receiveGrant(id, upTo: 9) + ended.receiveStored(id)
+            + ended.receiveChangedNames(id, Samples.changedNames)
         #expect(races.isEmpty)
     }
 

@@ -332,18 +332,66 @@ struct InboxAttackTests {
         #expect(folded.count == names.count)
     }
 
-    @Test("P9: entries of one folder that become alike get numbers")
+    @Test("P9: entries of one folder that become alike get numbers, and each changed name is counted")
     func twinsInside() throws {
         let rig = try InboxRig()
         let entries: [InMemorySource.Entry] = [
-            .folder(["t"]), .file(in: ["t", "a?b"], [1]), .file(in: ["t", "a*b"], [2]), .file(in: ["t", "a*b"], [3]),
-            .folder(["t", "a|b"]), .file(in: ["t", "a|b", "x"], [4]),
+            .folder(["t"]), .file(in: ["t", "a\\b"], [1]), .file(in: ["t", "a\nb"], [2]), .file(in: ["t", "a\nb"], [3]),
+            .folder(["t", "a\u{202e}b"]), .file(in: ["t", "a\u{202e}b", "x"], [4]),
         ]
-        _ = try drive(entries, into: try rig.sink(InMemorySource(entries).offer))
+        let sink = try rig.sink(InMemorySource(entries).offer)
+        _ = try drive(entries, into: sink)
         #expect(
             rig.scratch.tree("inbox") == [
                 "d t", "f t/a_b", "f t/a_b (2)", "f t/a_b (3)", "d t/a_b (4)", "f t/a_b (4)/x",
             ])
+        #expect(sink.changedNames.count == 4)
+        #expect(sink.changedNames.listed.map(\.stored.shown).first == "a_b")
+    }
+
+    @Test("names that the file system can hold stay as they are inside a folder")
+    func keptInside() throws {
+        let rig = try InboxRig()
+        let names = ["a:b", "a?b", "a*b", "aux.c", "Acme Inc.", "<x>|\"y\"", String(repeating: "n", count: 255)]
+        let entries = [.folder(["t"])] + names.map { InMemorySource.Entry.file(in: ["t", $0], Array($0.utf8)) }
+        let sink = try rig.sink(InMemorySource(entries).offer)
+        _ = try drive(entries, into: sink)
+        for name in names { #expect(try rig.scratch.read("inbox/t/\(name)") == Array(name.utf8)) }
+        #expect(sink.changedNames.isEmpty)
+    }
+
+    @Test("an interrupted transfer counts each changed name once, and lists at most a handful")
+    func changedNamesAcrossAttempts() throws {
+        let entries =
+            [.folder(["t"])] + (0..<9).map { InMemorySource.Entry.file(in: ["t", "\($0)\n"], bytes(200, seed: UInt64($0))) }
+        let source = InMemorySource(entries)
+        let length = try TransferRig.streamByteCount(of: source)
+        for cut in stride(from: 0, to: length, by: 97) {
+            let rig = try InboxRig()
+            do {
+                let sink = try rig.sink(source.offer)
+                try TransferRig(recordSize: 50, cut: cut).move(source, to: sink)
+                sink.suspend()
+            }
+            let sink = try rig.sink(source.offer)
+            try TransferRig(recordSize: 50).move(source, to: sink)
+            #expect(sink.changedNames.count == 9, "cut at \(cut)")
+            #expect(sink.changedNames.listed.map(\.stored.shown) == (0..<5).map { "\($0)_" }, "cut at \(cut)")
+        }
+    }
+
+    @Test("a copy onto a file system that holds less changes names inside a folder, and loses none")
+    func copyForWindows() throws {
+        let scratch = ScratchFolder()
+        for name in ["a:b", "a?b", "a_b", "sub./CON", "plain"] { try scratch.write("from/t/\(name)", Array(name.utf8)) }
+        scratch.makeFolder("to")
+        let (from, to) = (
+            try FileDescriptor.openDirectory(path: scratch("from")), try FileDescriptor.openDirectory(path: scratch("to"))
+        )
+        try FileTree.copy("t", in: from, to: "t", in: to, rules: .windows)
+        #expect(
+            scratch.tree("to") == ["d t", "f t/a_b", "f t/a_b (2)", "f t/a_b (3)", "f t/plain", "d t/sub", "f t/sub/_CON"])
+        #expect(try scratch.read("to/t/a_b (3)") == Array("a_b".utf8))
     }
 
     @Test("P10: an inbox that is a link, relative, missing or has a slash at its end")

@@ -54,6 +54,11 @@ int nearshare_clock_is_synchronized(void) {
     struct timex state = {0};
     int code = adjtimex(&state);
     return code < 0 ? -1 : !(state.status & STA_UNSYNC);
+int64_t nearshare_filesystem_type(int descriptor) {
+    struct statfs status;
+    return fstatfs(descriptor, &status) == 0 ? (uint32_t)status.f_type : -1;
+}
+
 }
 
 int nearshare_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }

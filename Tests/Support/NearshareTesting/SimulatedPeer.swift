@@ -226,6 +226,7 @@ package struct SimulatedPeer: Sendable {
                 let before = outgoing[id]?.limit ?? 0
                 outgoing[id]?.limit = max(before, limit)
             case .stopSending(let id): outgoing[id]?.isStopped = true
+            case .namesChanged(let id, let names): notes.append("\(names.count) names of \(id) changed")
             case .outgoingEnded(let id, let outcome), .incomingEnded(let id, let outcome):
                 outgoing[id] = nil
                 incoming[id] = nil

@@ -59,10 +59,12 @@ struct JSONReporter: Reporter {
     }
 
     private static func fields(_ result: SendResult) -> [String: JSONValue] {
-        [
+        var fields: [String: JSONValue] = [
             "transfer": JSONValue(result.transfer?.hex), "outcome": .text(result.outcome.word),
             "detail": JSONValue(result.detail), "peer": .text(result.peer.hex),
         ]
+        if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
+        return fields
     }
 
     private static func fields(_ result: ReceiveResult) -> [String: JSONValue] {
@@ -70,6 +72,7 @@ struct JSONReporter: Reporter {
             "outcome": .text(result.outcome.word), "peer": .text(result.peer.hex), "detail": JSONValue(result.detail),
         ]
         if let id = result.transfer { fields["transfer"] = .text(id.hex) }
+        if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
         return fields
     }
 

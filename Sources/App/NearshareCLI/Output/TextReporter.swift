@@ -26,7 +26,9 @@ struct TextReporter: Reporter {
             notice("short code \(digits): \(name.shown(of: id)) should see the same")
         case .sent(let result):
             switch result.outcome {
-            case .completed: notice(Self.text(result))
+            case .completed:
+                notice(Self.text(result))
+                if let line = result.changedNames.sentence("by \(result.receiver)'s machine") { notice(line) }
             // The user has ended the command, so that no error says it.
             case .cancelled(by: .local): notice("\(result.label): \(result.outcome.sentence("", canResume: result.canResume))")
             default: break
@@ -137,7 +139,9 @@ struct TextReporter: Reporter {
     private func reportEnd(_ result: ReceiveResult) {
         let subject = "\(OfferText.summary(result.offer)) from \(result.name)"
         switch result.outcome {
-        case .completed: notice("\(subject): complete")
+        case .completed:
+            notice("\(subject): complete")
+            if let line = result.changedNames.sentence("to be stored here") { notice(line) }
         case .declined(.declined): notice("\(subject): declined\(result.detail.map { ": \($0)" } ?? "")")
         case .expired: notice("\(subject): expired: not answered in time")
         case .declined(let reason):

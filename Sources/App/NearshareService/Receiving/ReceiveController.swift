@@ -198,7 +198,8 @@ package final class ReceiveController: Sendable {
             reporter.report(.delivered(item, DeliveredContent(of: item), from: shown, transfer.id))
         }
         if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
-        reportEnd(of: invitation, result.outcome, detail: result.detail, transfer: transfer.id)
+        reportEnd(
+            of: invitation, result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
         policy.release(invitation.offer, from: peer.proven.fingerprint)
@@ -246,14 +247,14 @@ package final class ReceiveController: Sendable {
 
     private func reportEnd(
         of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil,
-        isRepeated: Bool = false
+        changedNames: ChangedNames = ChangedNames(), isRepeated: Bool = false
     ) {
         reporter.report(
             .receiveEnded(
                 ReceiveResult(
                     offer: invitation.offer, peer: invitation.peer.id,
                     name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
-                    transfer: transfer, isRepeated: isRepeated)))
+                    transfer: transfer, changedNames: changedNames, isRepeated: isRepeated)))
     }
 
     private static func clashWarning(_ peer: Peer) -> String {

@@ -85,6 +85,9 @@ package struct SendResult: Sendable {
     package var resumedByteCount: UInt64 = 0
     /// Whether another try goes on where this one has ended.
     package var canResume = true
+    /// Names that the receiver stored differently, with the receiver's name, escaped.
+    package var changedNames = ChangedNames()
+    package var receiver = ""
 }
 
 /// The end of a transfer from a peer.
@@ -97,6 +100,8 @@ package struct ReceiveResult: Sendable {
     package var detail: String?
     /// nil for an invitation that was not accepted.
     package var transfer: TransferID?
+    /// Names that were stored differently.
+    package var changedNames = ChangedNames()
     /// A refusal by policy of which the user has read within the last minute.
     package var isRepeated = false
 }

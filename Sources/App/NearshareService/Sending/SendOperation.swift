@@ -242,7 +242,7 @@ package final class SendOperation: Sendable {
             return await transfer.result
         }
         attempt.byteCount = transfer.snapshot.done
-        report(result, of: transfer, to: peer.id, label: label)
+        report(result, of: transfer, to: peer.id, name: name, label: label)
         guard result.outcome == .completed else {
             let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
             // Another try would be refused as well.
@@ -303,7 +303,7 @@ package final class SendOperation: Sendable {
                 await follow(transfer)
                 return await transfer.result
             }
-            report(result, of: transfer, to: peer.id, label: label)
+            report(result, of: transfer, to: peer.id, name: name, label: label)
             guard result.outcome == .completed else {
                 throw CommandFailure(
                     ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name, canResume: canResume))
@@ -363,13 +363,14 @@ package final class SendOperation: Sendable {
         }
     }
 
-    private func report(_ result: TransferResult, of transfer: Transfer, to peer: PeerID, label: String) {
+    private func report(_ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, label: String) {
         let progress = transfer.snapshot
         reporter.report(
             .sent(
                 SendResult(
                     transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail, label: label,
-                    byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume)))
+                    byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
+                    changedNames: result.changedNames, receiver: name)))
     }
 
     /// The user's name for a peer, or else the one that it claims.

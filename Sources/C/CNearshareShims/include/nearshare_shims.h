@@ -37,6 +37,9 @@ int nearshare_is_in_memory(int descriptor);
 /// Whether a time service keeps the system clock: 1 or 0, -1 if unknown.
 int nearshare_clock_is_synchronized(void);
 
+/// The type of the file system that the descriptor is on, 32 bits as in statfs(2); -1 if unknown.
+int64_t nearshare_filesystem_type(int descriptor);
+
 /// eventfd(2), close-on-exec and non-blocking. Returns the descriptor, or -1 with errno set.
 int nearshare_eventfd(void);
 

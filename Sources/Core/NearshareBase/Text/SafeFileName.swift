@@ -1,31 +1,38 @@
 /// A file name under which received content may be created: one component, no separator, not hidden, not reserved, printable
-/// UTF-8 of at most ``maximumByteCount`` bytes. Only this type's initialisers create one.
+/// UTF-8. Only this type's initialisers create one.
 package struct SafeFileName: Sendable, Hashable {
-    /// 255 bytes less the room for " (9999)" and for the suffix of a partial file.
+    /// Limit on names under ``FileNameRules/windows``, with room for what other programs append.
     package static let maximumByteCount = 200
+    /// Limit on names under ``FileNameRules/linux``: that of the file systems.
+    package static let maximumComponentByteCount = 255
 
     /// The file name.
     package let text: String
 
     /// Sanitises a claimed name, keeping as much of it as is safe. A name without any safe character becomes "unnamed".
     ///
-    /// Separators, control and format characters, and characters that are special to Windows and shells (`:*?"<>|`) become
-    /// `_`, as do a leading dash, tilde, space or dot. Trailing dots and spaces are removed. Device names of Windows get a
-    /// leading `_`. A name that is too long is truncated before its extension.
-    /// - Parameter mayBeHidden: Keeps a leading dot. For entries inside a received folder, which must keep its dot files and
-    ///   is itself visible in the inbox.
-    package init(_ claimed: ClaimedFileName, mayBeHidden: Bool = false) {
+    /// Separators of Linux and Windows, control and format characters become `_`, as do a leading dash, tilde, space or dot.
+    /// Trailing spaces are removed. Under the rules of Windows also `:*?"<>|` become `_`, trailing dots are removed, and names of
+    /// devices get a leading `_`. A name that is too long is truncated before its extension.
+    /// - Parameters:
+    ///   - mayBeHidden: Keeps a leading dot. For entries inside a received folder, which must keep its dot files and is itself
+    ///     visible in the inbox.
+    ///   - rules: Those of the file system, for entries inside a received folder. Items of the inbox, where names of all
+    ///     senders meet those of the user, keep the rules of Windows everywhere.
+    package init(_ claimed: ClaimedFileName, mayBeHidden: Bool = false, rules: FileNameRules = .windows) {
         if Self.isPlain(claimed.bytes, mayBeHidden: mayBeHidden) {
             text = String(decoding: claimed.bytes, as: UTF8.self)
         } else {
-            text = Self.sanitised(String(decoding: claimed.bytes, as: UTF8.self), mayBeHidden: mayBeHidden)
+            text = Self.sanitised(String(decoding: claimed.bytes, as: UTF8.self), mayBeHidden: mayBeHidden, rules)
         }
     }
 
     /// Inserts a number before the extension: `photo (2).jpg`, `archive (2).tar.gz`.
     package func numbered(_ number: Int) -> SafeFileName {
-        let (stem, suffix) = Self.split(text)
-        return SafeFileName(trusted: "\(stem) (\(number))\(suffix)")
+        let mark = " (\(number))"
+        let room = Self.maximumComponentByteCount - mark.utf8.count
+        let (stem, suffix) = Self.split(text.utf8.count > room ? Self.shortened(text, to: room) : text)
+        return SafeFileName(trusted: "\(stem)\(mark)\(suffix)")
     }
 
     private init(trusted text: String) {
@@ -52,21 +59,24 @@ package struct SafeFileName: Sendable, Hashable {
         return stem.count > longestReservedName || !isReserved(String(decoding: stem, as: UTF8.self))
     }
 
-    private static func sanitised(_ raw: String, mayBeHidden: Bool) -> String {
+    private static func sanitised(_ raw: String, mayBeHidden: Bool, _ rules: FileNameRules) -> String {
         var scalars = String.UnicodeScalarView()
         for scalar in raw.unicodeScalars {
-            scalars.append(isAllowed(scalar) ? scalar : "_")
+            scalars.append(isAllowed(scalar, rules) ? scalar : "_")
         }
-        let name = withSafeEnds(scalars, mayBeHidden: mayBeHidden)
-        guard name.utf8.count > maximumByteCount else { return name }
+        let name = withSafeEnds(scalars, mayBeHidden: mayBeHidden, rules)
+        let limit = rules == .linux ? maximumComponentByteCount : maximumByteCount
+        guard name.utf8.count > limit else { return name }
         // The shorter name may be empty, or one that Windows reserves. It is then far below the limit.
-        return withSafeEnds(shortened(name).unicodeScalars, mayBeHidden: mayBeHidden)
+        return withSafeEnds(shortened(name, to: limit).unicodeScalars, mayBeHidden: mayBeHidden, rules)
     }
 
     /// Replaces what is unsafe at the beginning and the end, and names that are unsafe as a whole.
-    private static func withSafeEnds(_ allowed: String.UnicodeScalarView, mayBeHidden: Bool) -> String {
+    private static func withSafeEnds(
+        _ allowed: String.UnicodeScalarView, mayBeHidden: Bool, _ rules: FileNameRules
+    ) -> String {
         var scalars = allowed
-        trimEnd(&scalars)
+        trimEnd(&scalars, of: rules == .linux ? " " : ". ")
         if let first = scalars.first, "-~ ".unicodeScalars.contains(first) || (first == "." && !mayBeHidden) {
             scalars.replaceSubrange(scalars.startIndex...scalars.startIndex, with: ["_"])
         }
@@ -74,7 +84,9 @@ package struct SafeFileName: Sendable, Hashable {
             // A combining mark would be drawn over the text before the name.
             scalars.insert("_", at: scalars.startIndex)
         }
-        if scalars.allSatisfy({ $0 == "_" || $0 == "." || $0 == " " }) { return "unnamed" }
+        let blank = (rules == .linux ? ". " : "_. ").unicodeScalars
+        if scalars.allSatisfy({ blank.contains($0) }) { return "unnamed" }
+        guard rules == .windows else { return String(scalars) }
         // Windows reserves the part before the first dot, ignoring spaces before that dot.
         var stem = scalars.prefix { $0 != "." }
         while stem.last == " " { stem.removeLast() }
@@ -82,13 +94,14 @@ package struct SafeFileName: Sendable, Hashable {
         return String(scalars)
     }
 
-    private static func trimEnd(_ scalars: inout String.UnicodeScalarView) {
-        while let last = scalars.last, last == "." || last == " " { scalars.removeLast() }
+    private static func trimEnd(_ scalars: inout String.UnicodeScalarView, of removed: String = ". ") {
+        while let last = scalars.last, removed.unicodeScalars.contains(last) { scalars.removeLast() }
     }
 
-    private static func isAllowed(_ scalar: Unicode.Scalar) -> Bool {
+    private static func isAllowed(_ scalar: Unicode.Scalar, _ rules: FileNameRules) -> Bool {
         switch scalar {
-        case "/", "\\", ":", "*", "?", "\"", "<", ">", "|", "\u{fffd}": return false
+        case "/", "\\", "\u{fffd}": return false
+        case ":", "*", "?", "\"", "<", ">", "|": return rules == .linux
         default: break
         }
         if TerminalText.isInvisible(scalar) { return false }
@@ -99,7 +112,7 @@ package struct SafeFileName: Sendable, Hashable {
         }
     }
 
-    private static func shortened(_ name: String) -> String {
+    private static func shortened(_ name: String, to limit: Int) -> String {
         var (stem, suffix) = split(name)
         if suffix.utf8.count > longestKeptSuffix {
             (stem, suffix) = (name, "")
@@ -107,7 +120,7 @@ package struct SafeFileName: Sendable, Hashable {
         // Truncates scalars, not characters: one character may be longer than the limit.
         var scalars = stem.unicodeScalars
         var count = scalars.reduce(0) { $0 + UTF8.width($1) } + suffix.utf8.count
-        while count > maximumByteCount, let last = scalars.popLast() { count -= UTF8.width(last) }
+        while count > limit, let last = scalars.popLast() { count -= UTF8.width(last) }
         trimEnd(&scalars)
         return String(scalars) + suffix
     }

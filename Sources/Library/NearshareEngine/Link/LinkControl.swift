@@ -51,6 +51,7 @@ struct LinkControl: Sendable {
                     if let pump = transfers.source(id) { jobContinuation.yield(.feed(pump, from: point)) }
                 case .windowRaised(let id, let limit): transfers.source(id)?.allow(upTo: limit)
                 case .stopSending(let id): transfers.source(id)?.stop()
+                case .namesChanged(let id, let names): transfers.source(id)?.recordChangedNames(names)
                 case .outgoingEnded(let id, let outcome): transfers.removeSource(id)?.end(outcome)
                 case .incomingEnded(let id, let outcome):
                     if let pump = transfers.removeSink(id) {

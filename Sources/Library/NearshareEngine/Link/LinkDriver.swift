@@ -230,7 +230,7 @@ final class LinkDriver: Sendable {
                 }
                 return may
             },
-            finished: { [control] in control.decide { connection, _ in connection.finish(id) } },
+            finished: { [control] names in control.decide { connection, _ in connection.finish(id, names) } },
             failed: { [control] reason in control.decide { connection, now in connection.cancel(id, reason: reason, now: now) }
             },
             violated: { [control] what in control.decide { connection, _ in connection.violation(what) } })

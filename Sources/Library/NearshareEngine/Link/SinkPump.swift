@@ -21,7 +21,7 @@ final class SinkPump: Sendable {
         var stored: @Sendable (UInt64) -> Void
         /// Whether the received content may be stored. The transfer cannot be cancelled afterwards.
         var mayFinish: @Sendable () -> Bool
-        var finished: @Sendable () -> Void
+        var finished: @Sendable (ChangedNames) -> Void
         var failed: @Sendable (CancelReason) -> Void
         var violated: @Sendable (MalformedInput) -> Void
     }
@@ -89,7 +89,8 @@ final class SinkPump: Sendable {
                 sink.sink.discard()
             }
         }
-        transfer.end(TransferResult(outcome: outcome, detail: detail, delivered: delivered))
+        let names = outcome == .completed ? sink.sink.changedNames : ChangedNames()
+        transfer.end(TransferResult(outcome: outcome, detail: detail, delivered: delivered, changedNames: names))
     }
 
     private func store(_ link: Link) throws(IncomingContentError<StorageError>) -> [DeliveredItem] {
@@ -128,7 +129,7 @@ final class SinkPump: Sendable {
             }
             // The transfer is complete from here on, whatever happens to the link.
             state.update { $0.ending = .completed }
-            link.finished()
+            link.finished(sink.sink.changedNames)
             return delivered
         }
         return []

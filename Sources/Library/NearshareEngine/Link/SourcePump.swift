@@ -20,6 +20,7 @@ final class SourcePump: Sendable {
         var isStopped = false
         var reader: Reader?
         var failure: StorageError?
+        var changedNames = ChangedNames()
     }
 
     /// Used by the pump's thread alone, but may be cancelled from any thread.
@@ -58,11 +59,16 @@ final class SourcePump: Sendable {
 
     var isStopped: Bool { state.withLock { $0.isStopped } }
 
+    /// Records the receiver's report; it cannot have changed more names than there are.
+    func recordChangedNames(_ names: ChangedNames) {
+        state.update { $0.changedNames = names.limited(to: source.offer.entryCount) }
+    }
+
     /// Ends the transfer, and reports the outcome to its handle, with the failure of the source if there was one.
     func end(_ outcome: TransferOutcome) {
         stop()
-        let failure = state.withLock { $0.failure }
-        transfer.end(TransferResult(outcome: outcome, detail: failure?.description))
+        let (failure, names) = state.withLock { ($0.failure, outcome == .completed ? $0.changedNames : ChangedNames()) }
+        transfer.end(TransferResult(outcome: outcome, detail: failure?.description, changedNames: names))
     }
 
     // MARK: The pump's thread

@@ -229,7 +229,8 @@ extension MeshDriver {
             try sink.begin(header, at: 0, entriesDigest: digest.bytes)
             try write(file.content, to: sink)
             try sink.endEntry()
-            return TransferResult(outcome: .completed, delivered: try sink.finish())
+            let delivered = try sink.finish()
+            return TransferResult(outcome: .completed, delivered: delivered, changedNames: sink.changedNames)
         } catch {
             sink.discard()
             return TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description)

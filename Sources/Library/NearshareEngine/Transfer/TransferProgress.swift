@@ -86,11 +86,17 @@ public struct TransferResult: Sendable, Hashable {
     public var detail: String?
     /// The delivered items of a completed incoming transfer.
     public var delivered: [DeliveredItem]
+    /// The names that the receiver of a completed transfer could not store as they are.
+    package var changedNames: ChangedNames
 
     /// Creates a result.
-    package init(outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = []) {
+    package init(
+        outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = [],
+        changedNames: ChangedNames = ChangedNames()
+    ) {
         self.outcome = outcome
         self.detail = detail
         self.delivered = delivered
+        self.changedNames = changedNames
     }
 }

@@ -84,7 +84,7 @@ package final class InMemoryInbox: Sendable {
                 name = safe.numbered(number).text
             }
             for (header, content) in entries {
-                let path = ([name] + header.path.dropFirst().map { SafeFileName($0, mayBeHidden: true).text })
+                let path = ([name] + header.path.dropFirst().map { SafeFileName($0, mayBeHidden: true, rules: .linux).text })
                     .joined(separator: "/")
                 let stored: Stored =
                     switch header.kind {
@@ -156,6 +156,15 @@ private final class InMemoryInboxSink: ResourceSink {
         transfer.point.completeByteCount += UInt64(present.content.count)
         transfer.point.lastItem = present.header.item
         transfer.point.entriesDigest = presentDigest
+    }
+
+    var changedNames: ChangedNames {
+        transfer.entries.reduce(into: ChangedNames()) { names, entry in
+            guard let claimed = entry.header.path.last else { return }
+            let isInside = entry.header.path.count > 1
+            let stored = SafeFileName(claimed, mayBeHidden: isInside, rules: isInside ? .linux : .windows)
+            names.record(claimed, storedAs: stored.text)
+        }
     }
 
     func finish() throws(StorageError) -> [DeliveredItem] {

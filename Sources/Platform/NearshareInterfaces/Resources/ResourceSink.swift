@@ -56,6 +56,9 @@ package protocol ResourceSink: AnyObject {
     /// Completes the present entry.
     func endEntry() throws(StorageError)
 
+    /// The names of complete entries that were stored under other ones.
+    var changedNames: ChangedNames { get }
+
     /// Completes the transfer: makes its entries durable and gives them their final names.
     func finish() throws(StorageError) -> [DeliveredItem]
 
@@ -64,4 +67,9 @@ package protocol ResourceSink: AnyObject {
 
     /// Removes the received content of this transfer.
     func discard()
+}
+
+extension ResourceSink {
+    /// None: a destination without names.
+    package var changedNames: ChangedNames { ChangedNames() }
 }

@@ -163,6 +163,11 @@ final class FileDescriptor: Sendable {
     func setModified(_ nanoseconds: Int64) {
         var (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
         if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
+    /// The names that this descriptor's file system can hold.
+    var nameRules: FileNameRules {
+        FileNameRules(filesystemType: UInt32(exactly: nearshare_filesystem_type(rawValue)))
+    }
+
         let time = timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
         // A time that the file system can't represent is no reason to refuse the content.
         _ = withUnsafePointer(to: (time, time)) {

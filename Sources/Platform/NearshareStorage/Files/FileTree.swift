@@ -5,15 +5,17 @@ internal import NearshareInterfaces
 /// Operations on whole directories.
 enum FileTree {
     /// Copies a file, a link or a directory with its content, and the times and permissions of files and directories.
+    /// - Parameter rules: of the target's file system; names inside of the directory follow them.
     static func copy(
-        _ name: String, in source: FileDescriptor, to copyName: String, in target: FileDescriptor
+        _ name: String, in source: FileDescriptor, to copyName: String, in target: FileDescriptor, rules: FileNameRules
     ) throws(StorageError) {
         var (source, target) = (DirectoryCursor(source), DirectoryCursor(target))
-        try copy(name, at: &source, to: copyName, at: &target)
+        try copy(name, at: &source, to: copyName, at: &target, rules)
     }
 
     private static func copy(
-        _ name: String, at sourceCursor: inout DirectoryCursor, to copyName: String, at targetCursor: inout DirectoryCursor
+        _ name: String, at sourceCursor: inout DirectoryCursor, to copyName: String, at targetCursor: inout DirectoryCursor,
+        _ rules: FileNameRules
     ) throws(StorageError) {
         let (source, target) = (sourceCursor.directory, targetCursor.directory)
         guard let status = try source.status(of: name) else {
@@ -25,7 +27,8 @@ enum FileTree {
             _ = try target.createDirectory(copyName)
             try targetCursor.descend(into: copyName)
             for child in try sourceCursor.directory.names() {
-                try copy(child, at: &sourceCursor, to: child, at: &targetCursor)
+                let childCopy = try nameOfCopy(child, in: targetCursor.directory, rules)
+                try copy(child, at: &sourceCursor, to: childCopy, at: &targetCursor, rules)
             }
             setAttributes(of: targetCursor.directory, from: status)
             try sourceCursor.ascend()
@@ -55,6 +58,16 @@ enum FileTree {
 
     private static func setAttributes(of copy: FileDescriptor, from status: stat) {
         fchmod(copy.rawValue, status.st_mode & 0o777)
+    /// A free name for the copy of a file that was received onto a file system which holds more names than the target.
+    private static func nameOfCopy(
+        _ name: String, in target: FileDescriptor, _ rules: FileNameRules
+    ) throws(StorageError) -> String {
+        guard rules == .windows, let claimed = ClaimedFileName(name) else { return name }
+        return try StagedTree.create(SafeFileName(claimed, mayBeHidden: true, rules: rules)) { candidate in
+            target.exists(candidate) ? nil : candidate
+        }
+    }
+
         copy.setModified(status.modifiedNanoseconds)
     }
 

@@ -35,7 +35,7 @@ struct InboxDirectory {
         else { return nil }
         defer { copy.remove() }
         do {
-            try FileTree.copy(name, in: itemDirectory, to: name, in: copy.items)
+            try FileTree.copy(name, in: itemDirectory, to: name, in: copy.items, rules: copy.items.nameRules)
             try copy.items.synchronizeFileSystem()
             guard let finalName = try rename(name, from: copy.items) else { return nil }
             itemDirectory.removeTree(name)

@@ -29,8 +29,10 @@ final class IncomingTransferSink: ResourceSink {
     private var completed: CompletedEntries?
     private var tree: StagedTree
     private var file: OpenFile?
-    /// The stored name and depth of the present entry, unless it is a file.
-    private var presentName: (stored: String, depth: Int)?
+    /// The names and depth of the present entry, unless it is a file.
+    private var presentName: (claimed: ClaimedFileName, stored: String, depth: Int)?
+    /// Those of complete entries.
+    private(set) var changedNames = ChangedNames()
 
     /// A checkpoint for a smaller file would cost more than sending the file again.
     private static let checkpointedFileSize: UInt64 = 1 << 20
@@ -68,6 +70,7 @@ final class IncomingTransferSink: ResourceSink {
         }
         try tree.resume(from: partial)
         completed = CompletedEntries(resuming: partial)
+        changedNames = partial.checkpoint.names
         try partial.removeUnfinished(from: staged, keepsFile: point.partialSize > 0)
     }
 
@@ -82,15 +85,15 @@ final class IncomingTransferSink: ResourceSink {
         completed?.beginEntry(digest: entriesDigest)
         let directory = try tree.enterParent(of: entry.path)
         let depth = entry.path.count - 1
-        let name = SafeFileName(claimed, mayBeHidden: depth > 0)
+        let name = SafeFileName(claimed, mayBeHidden: depth > 0, rules: depth > 0 ? staged.nameRules : .windows)
         switch entry.kind {
-        case .folder: presentName = (try tree.createFolder(entry, named: name, in: directory), depth)
+        case .folder: presentName = (claimed, try tree.createFolder(entry, named: name, in: directory), depth)
         case .link(let target):
             guard inbox.limits.allowsLinks else { throw StorageError(.refused, "symbolic links are not accepted here") }
             guard LinkTarget.staysInside(target, depth: entry.path.count) else {
                 throw StorageError(.refused, "the link \(claimed) leads out of what was offered")
             }
-            presentName = (try tree.createLink(to: target, named: name, in: directory), depth)
+            presentName = (claimed, try tree.createLink(to: target, named: name, in: directory), depth)
         case .file where offset > 0: file = try resumeFile(entry, claimed, at: offset, named: name, in: directory)
         case .file: try createFile(entry, claimed, named: name, in: directory)
         }
@@ -174,8 +177,10 @@ final class IncomingTransferSink: ResourceSink {
             try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
         } else if let presentName {
             try completed?.completeEntry(name: presentName.stored, depth: presentName.depth, byteCount: 0)
+            changedNames.record(file.claimed, storedAs: file.stored)
         }
         file = nil
+            changedNames.record(presentName.claimed, storedAs: presentName.stored)
         presentName = nil
         if schedule.isCheckpointDue { try writeCheckpoint() }
     }
@@ -246,7 +251,8 @@ final class IncomingTransferSink: ResourceSink {
             file: file.map {
                 TransferCheckpoint.OpenFile(claimed: $0.claimed.bytes, stored: $0.stored, size: $0.header.size)
             },
-            namesByteCount: completed?.names.byteCount ?? 0, bootID: bootID)
+            namesByteCount: completed?.names.byteCount ?? 0, changedNames: TransferCheckpoint.ChangedNameList(changedNames),
+            bootID: bootID)
     }
 
     /// Without a folder whose own entry has not ended yet.

@@ -9,6 +9,8 @@ final class StagedTransfer: Sendable {
     let name: String
     let directory: FileDescriptor
     let items: FileDescriptor
+    /// The names that the file system of the items can hold.
+    let nameRules: FileNameRules
     /// Whether the process's umask removes the owner's permissions, so that modes have to be set explicitly (P12).
     let needsModes: Bool
     private let lock: FileDescriptor
@@ -42,6 +44,7 @@ final class StagedTransfer: Sendable {
                 needsModes = true
             }
             items = try directory.openDirectory("items")
+            nameRules = items.nameRules
             return
         }
         throw StorageError(.failed, "can't lock \(shown(area.path))/\(name)")

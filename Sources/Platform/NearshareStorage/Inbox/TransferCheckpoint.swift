@@ -23,6 +23,21 @@ struct TransferCheckpoint: Codable, Sendable {
         var size: UInt64?
     }
 
+    /// The changed names of complete entries.
+    struct ChangedNameList: Codable, Sendable, Hashable {
+        var count: UInt64
+        var claimed: [[UInt8]]
+        var stored: [[UInt8]]
+
+        /// - Returns: nil where no name was changed.
+        init?(_ names: ChangedNames) {
+            guard !names.isEmpty else { return nil }
+            count = names.count
+            claimed = names.listed.map(\.claimed.bytes)
+            stored = names.listed.map(\.stored.bytes)
+        }
+    }
+
     /// ``OfferDigest`` of the accepted offer: what was kept for one offer is never used for another one.
     var offerDigest: [UInt8]?
     var completeEntries: UInt64 = 0
@@ -35,6 +50,8 @@ struct TransferCheckpoint: Codable, Sendable {
     var file: OpenFile?
     /// The part of ``CompletedNames`` that is covered by this checkpoint.
     var namesByteCount: UInt64 = 0
+    /// nil where no name was changed.
+    var changedNames: ChangedNameList?
     /// The boot during which it was written; nil for a durable checkpoint.
     var bootID: String?
 
@@ -74,6 +91,18 @@ struct TransferCheckpoint: Codable, Sendable {
 
     static func isComponent(_ name: String) -> Bool {
         !name.isEmpty && name != "." && name != ".." && !name.utf8.contains { $0 == UInt8(ascii: "/") || $0 == 0 }
+    }
+
+    var names: ChangedNames {
+        guard let changedNames else { return ChangedNames() }
+        return ChangedNames(
+            count: changedNames.count,
+            listed: zip(changedNames.claimed, changedNames.stored).lazy.compactMap { claimed, stored in
+                guard let claimed = ClaimedFileName(bytes: claimed), let stored = ClaimedFileName(bytes: stored) else {
+                    return nil
+                }
+                return ChangedNames.Change(claimed, storedAs: stored)
+            })
     }
 
     var encoded: [UInt8] {

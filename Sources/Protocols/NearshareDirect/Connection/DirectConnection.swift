@@ -138,6 +138,7 @@ package struct DirectConnection: Sendable {
         case .decline(let id, let reason): return try outgoing.receiveDecline(id, reason: reason)
         case .resume(let id, let point): return try outgoing.receiveResume(id, at: point)
         case .grant(let id, let limit): return try outgoing.receiveGrant(id, upTo: limit)
+        case .changedNames(let id, let names): return try outgoing.receiveChangedNames(id, names)
         case .stored(let id): return try outgoing.receiveStored(id)
         case .cancel(let id, let reason):
             if let reactions = outgoing.receiveCancel(id, reason: reason) ?? incoming.receiveCancel(id, reason: reason) {
@@ -217,7 +218,9 @@ package struct DirectConnection: Sendable {
     package mutating func beginFinishing(_ id: TransferID) -> Bool { incoming.beginFinishing(id) }
 
     /// Confirms to the sender that all content is stored.
-    package mutating func finish(_ id: TransferID) -> [DirectReaction] { incoming.finish(id) }
+    package mutating func finish(_ id: TransferID, _ changedNames: ChangedNames = ChangedNames()) -> [DirectReaction] {
+        incoming.finish(id, changedNames)
+    }
 
     // MARK: Ending
 

@@ -23,6 +23,8 @@ package enum DirectReaction: Sendable, Hashable {
     case windowRaised(TransferID, upTo: UInt64)
     /// Send no further content of this transfer.
     case stopSending(TransferID)
+    /// The receiver of an outgoing transfer had to change names. It is about to end.
+    case namesChanged(TransferID, ChangedNames)
     /// An outgoing transfer has ended.
     case outgoingEnded(TransferID, TransferOutcome)
     /// An incoming transfer has ended.

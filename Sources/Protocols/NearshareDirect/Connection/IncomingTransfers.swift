@@ -88,9 +88,10 @@ struct IncomingTransfers: Sendable {
     }
 
     /// Confirms to the sender that all content is stored.
-    mutating func finish(_ id: TransferID) -> [DirectReaction] {
+    mutating func finish(_ id: TransferID, _ changedNames: ChangedNames = ChangedNames()) -> [DirectReaction] {
         guard case .finishing = states[id] else { return [] }
-        return [.send(.stored(id))] + end(id, .completed)
+        let names: [DirectReaction] = changedNames.isEmpty ? [] : [.send(.changedNames(id, changedNames))]
+        return names + [.send(.stored(id))] + end(id, .completed)
     }
 
     /// Cancels a transfer.

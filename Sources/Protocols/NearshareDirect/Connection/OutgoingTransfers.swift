@@ -107,6 +107,14 @@ struct OutgoingTransfers: Sendable {
         }
     }
 
+    func receiveChangedNames(_ id: TransferID, _ names: ChangedNames) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .awaitingReceipt, .cancelling(_, wasComplete: true, _): return [.namesChanged(id, names)]
+        case .cancelling, .sending, .offered, .locating: throw MalformedInput("changed names before all content was sent")
+        case nil: return try ignoreRace(id, "changed names of an unknown transfer")
+        }
+    }
+
     mutating func receiveStored(_ id: TransferID) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         // Cancelling is a race: the receiver stored the content before our cancel arrived.

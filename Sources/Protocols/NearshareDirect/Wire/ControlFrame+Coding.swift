@@ -52,6 +52,15 @@ extension ControlFrame {
             writer.write(FrameType.grant)
             writer.write(id.rawValue)
             writer.write(limit)
+        case .changedNames(let id, let names):
+            writer.write(FrameType.changedNames)
+            writer.write(id.rawValue)
+            writer.write(names.count)
+            writer.write(UInt8(clamping: names.listed.count))
+            for change in names.listed {
+                writer.writeCounted(change.claimed.bytes, by: UInt8.self)
+                writer.writeCounted(change.stored.bytes, by: UInt8.self)
+            }
         case .stored(let id):
             writer.write(FrameType.stored)
             writer.write(id.rawValue)
@@ -121,6 +130,8 @@ extension ControlFrame {
                     completeEntries: complete, entriesDigest: entriesDigest, partialSize: partial,
                     partialDigest: partialDigest))
         case FrameType.grant: frame = .grant(try reader.readTransferID(), upTo: try reader.readInteger())
+        case FrameType.changedNames:
+            frame = .changedNames(try reader.readTransferID(), try reader.readChangedNames())
         case FrameType.stored: frame = .stored(try reader.readTransferID())
         case FrameType.cancel:
             frame = .cancel(
@@ -136,6 +147,25 @@ extension ControlFrame {
 extension ByteReader {
     fileprivate mutating func readTransferID() throws(MalformedInput) -> TransferID {
         TransferID(rawValue: try readInteger())
+    }
+
+    fileprivate mutating func readChangedNames() throws(MalformedInput) -> ChangedNames {
+        let count: UInt64 = try readInteger()
+        let listedCount: UInt8 = try readInteger()
+        guard listedCount <= ChangedNames.maximumListedCount, listedCount <= count else {
+            throw MalformedInput("changed names: \(listedCount) of \(count) names")
+        }
+        var listed: [ChangedNames.Change] = []
+        for _ in 0..<listedCount {
+            listed.append(ChangedNames.Change(try readFileName(), storedAs: try readFileName()))
+        }
+        return ChangedNames(count: count, listed: listed)
+    }
+
+    private mutating func readFileName() throws(MalformedInput) -> ClaimedFileName {
+        let bytes = try readCounted(by: UInt8.self, upTo: ClaimedFileName.maximumByteCount, field: "name")
+        guard let name = ClaimedFileName(bytes: bytes) else { throw MalformedInput("changed names: a long name") }
+        return name
     }
 
     /// Reads a SHA-256 digest, or an empty field.

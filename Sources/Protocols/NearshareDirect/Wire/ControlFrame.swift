@@ -28,6 +28,8 @@ package enum ControlFrame: Sendable, Hashable {
     case resume(TransferID, ResumePoint)
     /// Raises the limit on bytes of the content stream, counted from its start.
     case grant(TransferID, upTo: UInt64)
+    /// The names that the receiver could not store as they are. Precedes ``stored(_:)``.
+    case changedNames(TransferID, ChangedNames)
     /// The receiver has stored all content.
     case stored(TransferID)
     /// Ends a transfer, from either side.

@@ -16,6 +16,7 @@ package enum FrameType {
     package static let stored: UInt8 = 0x15
     package static let cancel: UInt8 = 0x16
     package static let cancelled: UInt8 = 0x17
+    package static let changedNames: UInt8 = 0x18
 
     /// The transfer's id, then bytes of its content stream. Not a control frame: the driver handles content.
     package static let content: UInt8 = 0x20
