@@ -45,20 +45,24 @@ int nearshare_reserve(int descriptor, off_t offset, off_t length) {
     return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, offset, length);
 }
 
+int nearshare_release(int descriptor, off_t offset, off_t length) {
+    return fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+}
+
 int nearshare_is_in_memory(int descriptor) {
     struct statfs status;
     return fstatfs(descriptor, &status) == 0 && (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC);
+}
+
+int64_t nearshare_filesystem_type(int descriptor) {
+    struct statfs status;
+    return fstatfs(descriptor, &status) == 0 ? (uint32_t)status.f_type : -1;
 }
 
 int nearshare_clock_is_synchronized(void) {
     struct timex state = {0};
     int code = adjtimex(&state);
     return code < 0 ? -1 : !(state.status & STA_UNSYNC);
-int64_t nearshare_filesystem_type(int descriptor) {
-    struct statfs status;
-    return fstatfs(descriptor, &status) == 0 ? (uint32_t)status.f_type : -1;
-}
-
 }
 
 int nearshare_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }

@@ -31,14 +31,17 @@ int nearshare_sync_filesystem(int descriptor);
 /// fallocate(2) with FALLOC_FL_KEEP_SIZE: reserves space without changing the size.
 int nearshare_reserve(int descriptor, off_t offset, off_t length);
 
+/// fallocate(2) with FALLOC_FL_PUNCH_HOLE: releases space, which then reads as zeros.
+int nearshare_release(int descriptor, off_t offset, off_t length);
+
 /// Whether the descriptor is on a file system in memory.
 int nearshare_is_in_memory(int descriptor);
 
-/// Whether a time service keeps the system clock: 1 or 0, -1 if unknown.
-int nearshare_clock_is_synchronized(void);
-
 /// The type of the file system that the descriptor is on, 32 bits as in statfs(2); -1 if unknown.
 int64_t nearshare_filesystem_type(int descriptor);
+
+/// Whether a time service keeps the system clock: 1 or 0, -1 if unknown.
+int nearshare_clock_is_synchronized(void);
 
 /// eventfd(2), close-on-exec and non-blocking. Returns the descriptor, or -1 with errno set.
 int nearshare_eventfd(void);

@@ -45,19 +45,19 @@ enum FileTree {
             guard let to = try target.createFile(copyName) else {
                 throw StorageError(.failed, "\(shown(copyName)) exists already")
             }
+            var writer = SparseWriter(to)
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
             defer { buffer.deallocate() }
             while true {
                 let count = try from.read(into: buffer)
                 if count == 0 { break }
-                try to.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                try writer.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             }
+            try writer.finish()
             setAttributes(of: to, from: status)
         }
     }
 
-    private static func setAttributes(of copy: FileDescriptor, from status: stat) {
-        fchmod(copy.rawValue, status.st_mode & 0o777)
     /// A free name for the copy of a file that was received onto a file system which holds more names than the target.
     private static func nameOfCopy(
         _ name: String, in target: FileDescriptor, _ rules: FileNameRules
@@ -68,6 +68,8 @@ enum FileTree {
         }
     }
 
+    private static func setAttributes(of copy: FileDescriptor, from status: stat) {
+        fchmod(copy.rawValue, status.st_mode & 0o777)
         copy.setModified(status.modifiedNanoseconds)
     }
 

@@ -7,14 +7,14 @@ internal import NearshareInterfaces
 /// a time.
 final class IncomingTransferSink: ResourceSink {
     private struct OpenFile {
-        let descriptor: FileDescriptor
         let header: EntryHeader
         let claimed: ClaimedFileName
         let stored: String
+        var writer: SparseWriter
+
+        var descriptor: FileDescriptor { writer.file }
         /// Received bytes, including those of earlier attempts.
-        var size: UInt64
-        /// The end of the space that is reserved on the disk; the largest number where none is to be reserved.
-        var reserved: UInt64
+        var size: UInt64 { writer.size }
     }
 
     private let offer: Offer
@@ -104,8 +104,8 @@ final class IncomingTransferSink: ResourceSink {
     ) throws(StorageError) {
         let (descriptor, stored) = try tree.createFile(named: name, in: directory)
         file = OpenFile(
-            descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: 0,
-            reserved: Self.mayReserve(descriptor, entry) ? 0 : .max)
+            header: entry, claimed: claimed, stored: stored,
+            writer: SparseWriter(descriptor, reserved: Self.mayReserve(descriptor, entry) ? 0 : .max))
         if entry.size ?? .max >= Self.checkpointedFileSize { try writeCheckpoint() }
     }
 
@@ -116,14 +116,15 @@ final class IncomingTransferSink: ResourceSink {
 
     /// Reserves space for the next bytes of a file, a step ahead of those that were received (Q7).
     private func reserve(upTo written: UInt64) {
-        guard let present = file, written > present.reserved, let size = present.header.size else { return }
-        guard let end = quota.reservation(after: written, of: size, free: staged.items.freeBytes), end > present.reserved else {
+        guard let present = file, written > present.writer.reserved, let size = present.header.size else { return }
+        let reserved = present.writer.reserved
+        guard let end = quota.reservation(after: written, of: size, free: staged.items.freeBytes), end > reserved else {
             return
         }
         // File systems that can't reserve space do without.
-        let length = off_t(clamping: end.subtractingClamped(present.reserved))
-        let isReserved = nearshare_reserve(present.descriptor.rawValue, off_t(clamping: present.reserved), length) == 0
-        file?.reserved = isReserved ? end : .max
+        let length = off_t(clamping: end.subtractingClamped(reserved))
+        let isReserved = nearshare_reserve(present.descriptor.rawValue, off_t(clamping: reserved), length) == 0
+        file?.writer.reserved = isReserved ? end : .max
     }
 
     /// Opens the partial file of an earlier attempt, moving it if the sender has renamed it since: names of unfinished files
@@ -149,38 +150,39 @@ final class IncomingTransferSink: ResourceSink {
         }
         try descriptor.truncate(to: offset)
         try descriptor.seek(to: offset)
+        let reserved = Self.mayReserve(descriptor, entry) ? offset : .max
         return OpenFile(
-            descriptor: descriptor, header: entry, claimed: claimed, stored: stored, size: offset,
-            reserved: Self.mayReserve(descriptor, entry) ? offset : .max)
+            header: entry, claimed: claimed, stored: stored,
+            writer: SparseWriter(descriptor, size: offset, reserved: reserved))
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
-        guard let descriptor = file?.descriptor else { throw StorageError(.failed, "content outside a file") }
+        guard file != nil else { throw StorageError(.failed, "content outside a file") }
         let received = receivedByteCount
         try quota.checkWrite(of: UInt64(bytes.count), received: received) { staged.items.freeBytes }
         reserve(upTo: (file?.size ?? 0).addingClamped(UInt64(bytes.count)))
         do throws(StorageError) {
-            try descriptor.write(bytes)
+            try file?.writer.write(bytes)
         } catch {
             throw error.code == .noSpace ? quota.diskFullError(received: received) : error
         }
-        file?.size += UInt64(bytes.count)
     }
 
     private var receivedByteCount: UInt64 { (completed?.byteCount ?? 0).addingClamped(file?.size ?? 0) }
 
     func endEntry() throws(StorageError) {
         guard completed != nil else { throw StorageError(.failed, "an entry before the resume point is settled") }
-        if let file {
+        if var file {
+            try file.writer.finish()
             tree.setAttributes(of: file.descriptor, from: file.header)
             if synchronizesEachFile { try file.descriptor.synchronizeContent() }
             try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
+            changedNames.record(file.claimed, storedAs: file.stored)
         } else if let presentName {
             try completed?.completeEntry(name: presentName.stored, depth: presentName.depth, byteCount: 0)
-            changedNames.record(file.claimed, storedAs: file.stored)
+            changedNames.record(presentName.claimed, storedAs: presentName.stored)
         }
         file = nil
-            changedNames.record(presentName.claimed, storedAs: presentName.stored)
         presentName = nil
         if schedule.isCheckpointDue { try writeCheckpoint() }
     }
