@@ -124,7 +124,7 @@ class Peer:
         if self.hidden:
             covers = "".join(f"mount --bind /dev/null {path} && " for path in self.hidden)
             within += ["unshare", "--mount", "sh", "-c", covers + 'exec "$@"', "sh"]
-        return [*within, str(BINARY), *map(str, arguments)]
+        return [*within, str(BINARY), *(word if isinstance(word, bytes) else str(word) for word in arguments)]
 
     def start(self, *arguments, stdin=subprocess.DEVNULL):
         process = subprocess.Popen(

@@ -31,7 +31,8 @@ class TwoMachinesStory(Story):
         self.file("trip/day one/b.bin", 300_000)
         self.file("trip/empty", 0)
         source = self.place / "source/trip"
-        os.utime(source / "empty", (1_000_000_000, 1_000_000_000))
+        for name in ["empty", "day one", "."]:
+            os.utime(source / name, (1_000_000_000, 1_000_000_000))
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", source, "--to", "ann"))
         anna.wait_for("finished")
@@ -39,7 +40,42 @@ class TwoMachinesStory(Story):
         self.assertEqual({"trip/day one/a.txt", "trip/day one/b.bin", "trip/empty"}, set(received))
         for name, content in received.items():
             self.assertEqual((self.place / "source" / name).read_bytes(), content)
-        self.assertEqual(1_000_000_000, int((self.anna.inbox / "trip/empty").stat().st_mtime))
+        for name in ["trip/empty", "trip/day one", "trip"]:
+            self.assertEqual(1_000_000_000, int((self.anna.inbox / name).stat().st_mtime), name)
+
+    def test_names_that_the_receiver_keeps_or_changes(self):
+        for name in ["trip/a:b", "trip/a?b", "trip/a*b", "trip/nice.txt", "trip/-rf", "trip/back\\slash"]:
+            self.file(name, 10)
+        anna = self.anna.receive()
+        ben = self.ben.run("send", self.place / "source/trip", "--to", "anna")
+        self.assertCode(0, ben)
+        names = anna.wait_for("finished")["changed_names"]
+        self.assertEqual(
+            {"trip/a:b", "trip/a?b", "trip/a*b", "trip/nice.txt", "trip/_rf", "trip/back_slash"}, set(self.anna.received())
+        )
+        listed = [{"name": "-rf", "stored": "_rf"}, {"name": "back\\slash", "stored": "back_slash"}]
+        self.assertEqual({"count": 2, "listed": listed}, names)
+        self.assertIn("2 names were changed by anna's machine: -rf → _rf", ben.stderr.decode())
+        again = self.ben.start("send", self.place / "source/trip", "--to", "anna", "--json")
+        self.assertEqual(names, again.wait_for("finished")["changed_names"])
+        self.assertEqual(0, again.end())
+
+    def test_names_that_are_not_utf8(self):
+        folder = os.fsencode(self.place) + b"/source/photos \xe9t\xe9"
+        os.makedirs(folder)
+        for name in [folder + b"/caf\xe9", folder + b"/th\xe9", os.fsencode(self.place) + b"/source/caf\xe9.txt"]:
+            with open(name, "wb") as file:
+                file.write(name)
+        single = os.fsencode(self.place) + b"/source/caf\xe9.txt"
+        anna = self.anna.receive()
+        result = self.ben.run("send", single, folder, self.place / "no\ufffdfile", "--to", "anna")
+        # The file that does not exist is named, and the others are sent.
+        self.assertCode(6, result)
+        self.assertEqual(4, anna.wait_for("finished")["changed_names"]["count"])
+        self.assertEqual(
+            {"caf_.txt": single, "photos _t_/caf_": folder + b"/caf\xe9", "photos _t_/th_": folder + b"/th\xe9"},
+            self.anna.received(),
+        )
 
     def test_standard_input(self):
         content = self.random.randbytes(700_001)

@@ -319,7 +319,13 @@ package final class SendOperation: Sendable {
             switch source.content {
             case .files(let paths):
                 for path in paths {
-                    try await sender.sendFile(path, to: contact)
+                    guard path.isText else {
+                        throw CommandFailure(
+                            .failure,
+                            "the node of this machine sends only files whose path is UTF-8; rename \(TerminalText.escaped(path.text))"
+                        )
+                    }
+                    try await sender.sendFile(path.text, to: contact)
                     progress.fileCount += 1
                 }
             case .text(let text): try await sender.sendText(text, to: contact)

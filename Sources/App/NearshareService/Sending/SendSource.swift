@@ -5,7 +5,7 @@ package import Nearshare
 package struct SendSource: Sendable {
     /// The content in a form that can be passed to another process.
     package enum Content: Sendable {
-        case files([String])
+        case files([LocalPath])
         case text(String)
         case stream
     }
@@ -49,11 +49,11 @@ package struct SendSource: Sendable {
     }
 
     package static func files(_ source: FileSource, receivers: Int) throws -> SendSource {
-        let paths = source.paths
+        let paths = source.localPaths
         var result = SendSource(
             sources: Array(repeating: source, count: receivers), content: .files(paths),
             label: OfferText.summary(source.offer), canResume: true, skipped: source.skipped,
-            parts: { try paths.map { try FileSource(paths: [$0], options: source.options) } })
+            parts: { try paths.map { try FileSource(localPaths: [$0], options: source.options) } })
         result.unreadableCount = source.unreadableCount
         return result
     }

@@ -22,8 +22,13 @@ final class FileDescriptor: Sendable {
     }
 
     static func openForReading(path: String) throws(StorageError) -> FileDescriptor {
+        try openForReading(LocalPath(path))
+    }
+
+    static func openForReading(_ path: LocalPath) throws(StorageError) -> FileDescriptor {
         // Opening a FIFO must not wait for a writer, and a terminal must not become the controlling one.
-        try FileDescriptor(nearshare_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0), opening: path)
+        let raw = path.withCString { nearshare_open($0, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0) }
+        return try FileDescriptor(raw, opening: path.text)
     }
 
     /// Opens one component below this directory; a symbolic link is not followed.
@@ -158,16 +163,16 @@ final class FileDescriptor: Sendable {
         return overflow ? nil : bytes
     }
 
-    /// Sets the modification time.
-    /// - Parameter nanoseconds: since 1970.
-    func setModified(_ nanoseconds: Int64) {
-        var (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
-        if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
     /// The names that this descriptor's file system can hold.
     var nameRules: FileNameRules {
         FileNameRules(filesystemType: UInt32(exactly: nearshare_filesystem_type(rawValue)))
     }
 
+    /// Sets the modification time.
+    /// - Parameter nanoseconds: since 1970.
+    func setModified(_ nanoseconds: Int64) {
+        var (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+        if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
         let time = timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
         // A time that the file system can't represent is no reason to refuse the content.
         _ = withUnsafePointer(to: (time, time)) {

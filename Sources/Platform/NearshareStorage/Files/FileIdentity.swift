@@ -16,4 +16,10 @@ package struct FileIdentity: Sendable, Hashable {
         guard stat(path, &status) == 0 else { return nil }
         self.init(status)
     }
+
+    init?(_ path: LocalPath) {
+        var status = stat()
+        guard path.withCString({ stat($0, &status) }) == 0 else { return nil }
+        self.init(status)
+    }
 }

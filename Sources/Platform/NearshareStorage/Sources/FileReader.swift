@@ -36,11 +36,11 @@ final class FileReader: ResourceReader {
             let item = source.items[nextItem]
             let number = UInt32(nextItem)
             nextItem += 1
-            let opened = try FileDescriptor.openForReading(path: item.path)
+            let opened = try FileDescriptor.openForReading(item.path)
             let status = try opened.status()
             if status.isFolder {
                 let enumerator = FolderEnumerator(
-                    opened, name: item.name, item: number, options: source.options, shownPath: item.path)
+                    opened, name: item.name, item: number, options: source.options, shownPath: item.path.text)
                 folder = (item, enumerator)
                 (folderSize, folderEntryCount) = (0, 0)
                 continue
@@ -94,6 +94,6 @@ final class FileReader: ResourceReader {
     }
 
     private func changed(_ item: FileSource.Item) -> StorageError {
-        StorageError(.changed, "\(shown(item.path)) was changed after it was offered; send it again")
+        StorageError(.changed, "\(item.path.shown) was changed after it was offered; send it again")
     }
 }

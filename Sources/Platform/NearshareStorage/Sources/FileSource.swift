@@ -22,7 +22,7 @@ package struct FileSource: ResourceSource {
     }
 
     struct Item: Sendable {
-        let path: String
+        let path: LocalPath
         let name: ClaimedFileName
         /// The size that is offered.
         let size: UInt64
@@ -40,15 +40,26 @@ package struct FileSource: ResourceSource {
     package let options: Options
 
     /// The paths that are sent.
-    package var paths: [String] { items.map(\.path) }
+    package var paths: [String] { items.map(\.path.text) }
+
+    /// The same in bytes.
+    package var localPaths: [LocalPath] { items.map(\.path) }
 
     /// libmagic takes time: of more items than this, only the receiver detects the media types.
     private static let maximumDetectedItems = 32
 
+    /// The same for paths that are text.
+    package init(
+        paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
+        detector: MediaTypeDetector = MediaTypeDetector()
+    ) throws(StorageError) {
+        try self.init(localPaths: paths.map { LocalPath($0) }, named: givenName, options: options, detector: detector)
+    }
+
     /// Enumerates everything once, so that unreadable files are reported before a receiver is asked.
     /// - Parameter givenName: the offered name of a single path; nil for the paths' own names.
     package init(
-        paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
+        localPaths paths: [LocalPath], named givenName: ClaimedFileName? = nil, options: Options = Options(),
         detector: MediaTypeDetector = MediaTypeDetector()
     ) throws(StorageError) {
         precondition(givenName == nil || paths.count == 1, "a name needs a single path")
@@ -89,14 +100,14 @@ package struct FileSource: ResourceSource {
     /// Enumerates all entries, in the order in which they are sent.
     package func forEachEntry(_ body: (EntryHeader) throws -> Void) throws {
         for (number, item) in items.enumerated() {
-            let file = try FileDescriptor.openForReading(path: item.path)
+            let file = try FileDescriptor.openForReading(item.path)
             let status = try file.status()
             guard status.isFolder else {
                 try body(EntryHeader(item: UInt32(clamping: number), file: status, path: [item.name], options))
                 continue
             }
             let enumerator = FolderEnumerator(
-                file, name: item.name, item: UInt32(clamping: number), options: options, shownPath: item.path)
+                file, name: item.name, item: UInt32(clamping: number), options: options, shownPath: item.path.text)
             while let (header, _) = try enumerator.next(opening: false) { try body(header) }
         }
     }
@@ -107,13 +118,13 @@ package struct FileSource: ResourceSource {
 
     /// - Returns: nil when the path is excluded.
     private static func describe(
-        _ path: String, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
+        _ path: LocalPath, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
         _ skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem? {
-        let file = try FileDescriptor.openForReading(path: path)
+        let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
         if let excluded = options.excludedDirectory, isInside(path, excluded) {
-            throw StorageError(.refused, "\(shown(path)) belongs to nearshare's own keys, which are never sent")
+            throw StorageError(.refused, "\(path.shown) belongs to nearshare's own keys, which are never sent")
         }
         let name: ClaimedFileName
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
@@ -122,7 +133,7 @@ package struct FileSource: ResourceSource {
         guard status.isFile else {
             throw StorageError(
                 .refused,
-                "\(shown(path)) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
+                "\(path.shown) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
         }
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
@@ -130,23 +141,20 @@ package struct FileSource: ResourceSource {
     }
 
     /// Whether a path leads to a directory or to something below it.
-    private static func isInside(_ path: String, _ directory: FileIdentity) -> Bool {
-        guard let resolved = realpath(path, nil) else { return false }
-        defer { free(resolved) }
-        var ancestor = String(cString: resolved)[...]
-        while true {
-            var status = stat()
-            if stat(ancestor.isEmpty ? "/" : String(ancestor), &status) == 0, FileIdentity(status) == directory { return true }
-            guard let slash = ancestor.lastIndex(of: "/") else { return false }
-            ancestor = ancestor[..<slash]
+    private static func isInside(_ path: LocalPath, _ directory: FileIdentity) -> Bool {
+        guard var ancestor = path.resolved else { return false }
+        while FileIdentity(ancestor) != directory {
+            guard ancestor.bytes.count > 1 else { return false }
+            ancestor = ancestor.parent
         }
+        return true
     }
 
     /// Counts and sums up the content of a folder.
     private static func measure(
-        _ folder: FileDescriptor, name: ClaimedFileName, path: String, _ options: Options, _ skipped: inout SkippedEntries
+        _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, _ skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem {
-        let enumerator = FolderEnumerator(folder, name: name, item: 0, options: options, shownPath: path)
+        let enumerator = FolderEnumerator(folder, name: name, item: 0, options: options, shownPath: path.text)
         var size: UInt64 = 0
         var count: UInt64 = 0
         while let (header, _) = try enumerator.next(opening: false) {
@@ -158,16 +166,14 @@ package struct FileSource: ResourceSource {
     }
 
     /// The last component of the path, after resolving `.`, `..` and `/`.
-    private static func name(of path: String) throws(StorageError) -> ClaimedFileName {
-        var whole = path
-        let last = path.split(separator: "/").last
-        if last == nil || last == "." || last == ".." {
-            guard let resolved = realpath(path, nil) else { throw StorageError(errno, "can't find \(shown(path))") }
-            defer { free(resolved) }
-            whole = String(cString: resolved)
+    private static func name(of path: LocalPath) throws(StorageError) -> ClaimedFileName {
+        var components = path.components
+        if components.last.map({ $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }) ?? true {
+            guard let resolved = path.resolved else { throw StorageError(errno, "can't find \(path.shown)") }
+            components = resolved.components
         }
-        guard let name = whole.split(separator: "/").last.flatMap({ ClaimedFileName(String($0)) }) else {
-            throw StorageError(.refused, "\(shown(path)) has no name of its own; name what is in it")
+        guard let name = components.last.flatMap({ ClaimedFileName(bytes: $0) }) else {
+            throw StorageError(.refused, "\(path.shown) has no name of its own; name what is in it")
         }
         return name
     }

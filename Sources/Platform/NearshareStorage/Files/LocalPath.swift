@@ -1,0 +1,49 @@
+internal import Glibc
+internal import NearshareBase
+
+/// A path that the local user has given: bytes without NUL, which need not be UTF-8.
+package struct LocalPath: Sendable, Hashable {
+    package let bytes: [UInt8]
+
+    package init(_ text: String) {
+        self.init(bytes: text.utf8)
+    }
+
+    /// - Parameter bytes: end at the first NUL.
+    package init(bytes: some Sequence<UInt8>) {
+        self.bytes = Array(bytes.prefix { $0 != 0 })
+    }
+
+    package init(cString: UnsafePointer<CChar>) {
+        self.init(bytes: UnsafeBufferPointer(start: cString, count: strlen(cString)).map { UInt8(bitPattern: $0) })
+    }
+
+    /// The path as text; what is not UTF-8 is U+FFFD in it.
+    package var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// Whether ``text`` denotes the same file.
+    package var isText: Bool { bytes.elementsEqual(text.utf8) }
+
+    /// The path, escaped for a terminal.
+    var shown: String { NearshareStorage.shown(text) }
+
+    /// The components, without empty ones.
+    var components: [ArraySlice<UInt8>] { bytes.split(separator: UInt8(ascii: "/")) }
+
+    /// The path without its last component, which is `/` at the top.
+    var parent: LocalPath {
+        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")), slash > 0 else { return LocalPath("/") }
+        return LocalPath(bytes: bytes[..<slash])
+    }
+
+    /// The absolute path without links, `.` and `..`; nil when nothing is there.
+    var resolved: LocalPath? {
+        guard let resolved = withCString({ realpath($0, nil) }) else { return nil }
+        defer { free(resolved) }
+        return LocalPath(cString: resolved)
+    }
+
+    func withCString<Result>(_ body: (UnsafePointer<CChar>) -> Result) -> Result {
+        body(bytes.map { CChar(bitPattern: $0) } + [0])
+    }
+}
