@@ -127,7 +127,7 @@ extension MeshRouter {
         _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
         at cost: LinkWork = .signatures, now: Moment
     ) -> Bool {
-        // What this node asks a neighbour for must not use up what the neighbour itself has to say.
+        // Answers to this node must not use up the rate of what the neighbour itself has to say.
         let cost = cost == .signatures && frame.packet.isSyncResponse ? .syncedSignatures : cost
         guard frame.packet.signature != nil,
             links.budgets.admitSignature(cost, byteCount: frame.packet.payload.count, on: link, now: now.monotonic)
