@@ -45,7 +45,7 @@ private struct Typing {
             hasKeys: true)
         handle(.event(.contacts([contact])))
         type("/chat \(name)")
-        handle(.answered(.find(name), .success(.contact(contact))))
+        handle(.replied(.find(name), .success(.contact(contact))))
     }
 
     var text: String { screen.render().lines.map(\.plainText).joined(separator: "\n") }
@@ -97,7 +97,7 @@ private struct Typing {
         var typing = Typing(.latest)
         typing.type("/public")
         let reactions = typing.type("hello")
-        #expect(reactions == [.ask(.say("hello", in: .publicRoom), .say(.publicRoom, "hello"))])
+        #expect(reactions == [.request(.say("hello", in: .publicRoom), .say(.publicRoom, "hello"))])
     }
 
     @Test func `the list of peers tells trust, software and distance`() {
@@ -146,10 +146,10 @@ private struct Typing {
     @Test func `a search reports its failure, escaped, and opens nothing`() {
         var typing = Typing()
         let reactions = typing.type("/chat zoe")
-        #expect(reactions == [.ask(.find(name: "zoe", timeout: .seconds(5)), .find("zoe"))])
+        #expect(reactions == [.request(.find(name: "zoe", timeout: .seconds(5)), .find("zoe"))])
         #expect(typing.text.contains("looking for zoe…"))
         let failure = ControlFailure(.peerNotFound, "zoe is not nearby\u{1b}")
-        let after = typing.handle(.answered(.find("zoe"), .failure(failure)))
+        let after = typing.handle(.replied(.find("zoe"), .failure(failure)))
         #expect(after.isEmpty && typing.text.contains("zoe is not nearby"))
         #expect(!typing.text.unicodeScalars.contains("\u{1b}"))
         #expect(typing.screen.visibleView.lookup?.isRunning == false)
@@ -210,7 +210,7 @@ private struct Typing {
         typing.press(.lineBreak)
         typing.press(.text("b"))
         let reactions = typing.press(.enter)
-        #expect(reactions == [.ask(.say("a\nb", in: .publicRoom), .say(.publicRoom, "a\nb"))])
+        #expect(reactions == [.request(.say("a\nb", in: .publicRoom), .say(.publicRoom, "a\nb"))])
     }
 
     @Test("T1: notices are escaped", arguments: ["\u{1b}[2J", "\u{202e}abc", "a\u{7}"])

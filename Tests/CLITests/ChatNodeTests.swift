@@ -44,10 +44,10 @@ import Testing
     @Test func `unread lines are counted from the node's summary, and cleared by opening the conversation`() {
         var screen = screen()
         let summary = ConversationSummary(conversation: .peer(Self.anna), last: line(9), unreadCount: 4)
-        let opened = screen.handle(.answered(.conversations, .success(.conversations([summary]))), at: Self.start)
+        let opened = screen.handle(.replied(.conversations, .success(.conversations([summary]))), at: Self.start)
         #expect(opened.isEmpty && screen.views.last?.unreadCount == 4)
         let reactions = screen.handle(.key(.control("n")), at: Self.start)
-        #expect(reactions.contains(.ask(.markRead(.peer(Self.anna)), .markRead)))
+        #expect(reactions.contains(.request(.markRead(.peer(Self.anna)), .markRead)))
         #expect(screen.views.last?.unreadCount == 0)
     }
 
@@ -58,7 +58,7 @@ import Testing
             ConversationSummary(conversation: .peer(Self.ben), last: line(8, from: Self.ben), unreadCount: 1),
             ConversationSummary(conversation: .peer(Self.anna), last: line(7), unreadCount: 1),
         ]
-        _ = screen.handle(.answered(.conversations, .success(.conversations(summaries))), at: Self.start)
+        _ = screen.handle(.replied(.conversations, .success(.conversations(summaries))), at: Self.start)
         #expect(screen.visibleView.conversation == .peer(Self.ben))
     }
 
@@ -67,22 +67,22 @@ import Testing
         let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
         #expect(screen.visibleView.isLoading)
         let failure = ControlFailure(.storage, "the disk is full")
-        _ = screen.handle(.answered(tag, .failure(failure)), at: Self.start)
+        _ = screen.handle(.replied(tag, .failure(failure)), at: Self.start)
         #expect(!screen.visibleView.isLoading && text(screen).contains("the disk is full"))
         let again = screen.handle(.nodeReplaced, at: Self.start)
-        #expect(again.contains(.ask(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)))
+        #expect(again.contains(.request(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)))
     }
 
     @Test func `history that could not be loaded is requested again when the conversation is shown again`() {
         var screen = screen()
         let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
-        _ = screen.handle(.answered(tag, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
+        _ = screen.handle(.replied(tag, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
         let again = screen.handle(.key(.alt("1")), at: Self.start)
-        #expect(again == [.ask(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)])
+        #expect(again == [.request(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)])
         // A failure to load older messages does not load the newest again.
-        _ = screen.handle(.answered(tag, .success(.chatMessages([line(1)]))), at: Self.start)
+        _ = screen.handle(.replied(tag, .success(.chatMessages([line(1)]))), at: Self.start)
         let older = ChatScreen.RequestTag.history(.publicRoom, isOlder: true)
-        _ = screen.handle(.answered(older, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
+        _ = screen.handle(.replied(older, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
         let shown = screen.handle(.key(.alt("1")), at: Self.start)
         #expect(shown.isEmpty)
     }
@@ -91,7 +91,7 @@ import Testing
         var screen = screen()
         let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
         let messages = (1...3).map { line($0) }
-        _ = screen.handle(.answered(tag, .success(.chatMessages(messages))), at: Self.start)
+        _ = screen.handle(.replied(tag, .success(.chatMessages(messages))), at: Self.start)
         #expect(screen.visibleView.isComplete && !screen.visibleView.isLoading)
         let older = screen.loadOlder()
         #expect(older.isEmpty)
@@ -102,7 +102,7 @@ import Testing
         var screen = screen()
         _ = screen.handle(.event(.chatMessage(line(1))), at: Self.start)
         let tag = ChatScreen.RequestTag.sendFile(.peer(Self.anna), "a\u{1b}.jpg")
-        _ = screen.handle(.answered(tag, .failure(ControlFailure(.tooLarge, "too large"))), at: Self.start)
+        _ = screen.handle(.replied(tag, .failure(ControlFailure(.tooLarge, "too large"))), at: Self.start)
         #expect(!text(screen).contains("too large"))
         _ = screen.handle(.key(.control("n")), at: Self.start)
         #expect(text(screen).contains("could not be sent: too large"))
@@ -125,8 +125,9 @@ import Testing
     @Test func `another node is asked for everything that was open`() {
         var screen = screen(.peer("anna"))
         let reactions = screen.handle(.nodeReplaced, at: Self.start)
-        #expect(reactions.contains(.ask(.contacts, .contacts)) && reactions.contains(.ask(.conversations, .conversations)))
-        #expect(reactions.contains(.ask(.find(name: "anna", timeout: .seconds(5)), .find("anna"))))
+        #expect(
+            reactions.contains(.request(.contacts, .contacts)) && reactions.contains(.request(.conversations, .conversations)))
+        #expect(reactions.contains(.request(.find(name: "anna", timeout: .seconds(5)), .find("anna"))))
         #expect(text(screen).contains("another one has taken over"))
     }
 

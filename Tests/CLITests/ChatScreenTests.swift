@@ -35,7 +35,7 @@ private final class ChatHarness {
         reactions += screen.start(at: now)
         if case .peer = opening {
             handle(.event(.contacts([Self.contact(Self.anna, "anna"), Self.contact(Self.ben, "ben", isNear: false)])))
-            handle(.answered(.find("anna"), .success(.contact(Self.contact(Self.anna, "anna")))))
+            handle(.replied(.find("anna"), .success(.contact(Self.contact(Self.anna, "anna")))))
         }
     }
 
@@ -93,9 +93,9 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(
             chat.reactions == [
-                .ask(.contacts, .contacts), .ask(.conversations, .conversations),
-                .ask(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
-                .ask(
+                .request(.contacts, .contacts), .request(.conversations, .conversations),
+                .request(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
+                .request(
                     .history(.peer(ChatHarness.anna), before: nil, limit: 50), .history(.peer(ChatHarness.anna), isOlder: false)
                 ),
             ])
@@ -107,28 +107,28 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(
             chat.write("hi there") == [
-                .ask(.say("hi there", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "hi there"))
+                .request(.say("hi there", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "hi there"))
             ])
         #expect(chat.lines.last == "> ")
         #expect(chat.write("   ").isEmpty)
         #expect(
-            chat.write("//etc") == [.ask(.say("/etc", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "/etc"))])
+            chat.write("//etc") == [.request(.say("/etc", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "/etc"))])
     }
 
     @Test("after another node takes over, everything is requested again, the input line stays, and no line is shown twice")
     func reopened() {
         let chat = ChatHarness()
         let history = ChatScreen.RequestTag.history(.peer(ChatHarness.anna), isOlder: false)
-        chat.handle(.answered(history, .success(.chatMessages([ChatHarness.message(1, "one")]))))
+        chat.handle(.replied(history, .success(.chatMessages([ChatHarness.message(1, "one")]))))
         chat.press(.text("half a li"))
         let asked = chat.handle(.nodeReplaced)
         #expect(
             asked == [
-                .ask(.contacts, .contacts), .ask(.conversations, .conversations),
-                .ask(.history(.peer(ChatHarness.anna), before: nil, limit: 50), history),
+                .request(.contacts, .contacts), .request(.conversations, .conversations),
+                .request(.history(.peer(ChatHarness.anna), before: nil, limit: 50), history),
             ])
         chat.handle(
-            .answered(history, .success(.chatMessages([ChatHarness.message(1, "one"), ChatHarness.message(2, "meanwhile")]))))
+            .replied(history, .success(.chatMessages([ChatHarness.message(1, "one"), ChatHarness.message(2, "meanwhile")]))))
         #expect(chat.lines.last == "> half a li")
         #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
         #expect(chat.text.contains("meanwhile"))
@@ -178,11 +178,11 @@ private final class ChatHarness {
         let chat = ChatHarness()
         chat.write("hi")
         let tag = ChatScreen.RequestTag.say(.peer(ChatHarness.anna), "hi")
-        chat.handle(.answered(tag, .failure(ControlFailure(.refused, "no keys of anna; meet first"))))
+        chat.handle(.replied(tag, .failure(ControlFailure(.refused, "no keys of anna; meet first"))))
         #expect(chat.text.contains("not sent: no keys of anna; meet first"))
         #expect(chat.lines.last == "> hi")
         chat.press(.control("u"), .text("other"))
-        chat.handle(.answered(tag, .failure(ControlFailure(.refused, "no"))))
+        chat.handle(.replied(tag, .failure(ControlFailure(.refused, "no"))))
         #expect(chat.lines.last == "> other")
     }
 
@@ -198,7 +198,7 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(
             chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi")))) == [
-                .ask(.markRead(.peer(ChatHarness.anna)), .markRead)
+                .request(.markRead(.peer(ChatHarness.anna)), .markRead)
             ]
         )
         let fromBen = { ChatHarness.message($0, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)) }
@@ -208,7 +208,7 @@ private final class ChatHarness {
         chat.now = WallTime(milliseconds: chat.now.milliseconds + 3000)
         #expect(chat.handle(.event(.chatMessage(fromBen(4)))) == [.bell])
         let wished = chat.press(.control("n"))
-        #expect(wished.contains(.ask(.markRead(.peer(ChatHarness.ben)), .markRead)))
+        #expect(wished.contains(.request(.markRead(.peer(ChatHarness.ben)), .markRead)))
         #expect(chat.lines[0].contains("[3 ben]"))
         #expect(chat.text.contains("ben: psst"))
     }
@@ -259,11 +259,11 @@ private final class ChatHarness {
             conversation: .peer(ChatHarness.anna), last: ChatHarness.message(7, "hi"), unreadCount: 3)
         let chat = ChatHarness(.latest)
         #expect(chat.lines[0].contains("[nearshare chat]"))
-        chat.handle(.answered(.conversations, .success(.conversations([summary]))))
+        chat.handle(.replied(.conversations, .success(.conversations([summary]))))
         #expect(chat.lines[0].contains("[2 "))
         let busy = ChatHarness(.latest)
         busy.press(.text("/wh"))
-        busy.handle(.answered(.conversations, .success(.conversations([summary]))))
+        busy.handle(.replied(.conversations, .success(.conversations([summary]))))
         #expect(busy.lines[0].contains("(3)"))
         #expect(busy.lines.last == "> /wh")
     }
@@ -289,7 +289,7 @@ private final class ChatHarness {
     func scrolling() {
         let chat = ChatHarness(rows: 14)
         let newer = (51...100).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(newer))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(newer))))
         var seen: Set<Int> = []
         func look() {
             for line in chat.lines {
@@ -306,11 +306,12 @@ private final class ChatHarness {
         #expect(seen.isSuperset(of: 51...100))
         #expect(
             wished == [
-                .ask(.history(.peer(ChatHarness.anna), before: 51, limit: 50), .history(.peer(ChatHarness.anna), isOlder: true))
+                .request(
+                    .history(.peer(ChatHarness.anna), before: 51, limit: 50), .history(.peer(ChatHarness.anna), isOlder: true))
             ])
         let top = chat.lines
         let older = (41...50).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: true), .success(.chatMessages(older))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: true), .success(.chatMessages(older))))
         // The visible lines do not move.
         #expect(chat.lines.dropFirst(3).dropLast(2) == top.dropFirst(3).dropLast(2))
         for _ in 0..<5 {
@@ -431,12 +432,12 @@ private final class ChatHarness {
                                 id: .transfer(TransferID(rawValue: UInt64(number))), isIncoming: true, peer: id, name: text,
                                 done: 1, total: 2, outcome: .interrupted,
                                 detail: text))))
-                chat.handle(.answered(.find(text), .failure(ControlFailure(.peerNotFound, text))))
+                chat.handle(.replied(.find(text), .failure(ControlFailure(.peerNotFound, text))))
                 chat.press(.control("n"))
                 chat.write("/who")
                 chat.write("/verify")
                 chat.write("/send \(text)")
-                chat.handle(.answered(.sendFile(.peer(id), text), .failure(ControlFailure(.refused, text))))
+                chat.handle(.replied(.sendFile(.peer(id), text), .failure(ControlFailure(.refused, text))))
                 chat.press(.paste(text))
                 for line in chat.screen.render().lines {
                     var code = line.encoded(hasColor: true, hasUTF8: hasUTF8)
@@ -532,9 +533,9 @@ private final class ChatHarness {
     @Test("a late search result does not switch the conversation")
     func lateFind() {
         let chat = ChatHarness()
-        #expect(chat.write("/chat ben") == [.ask(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
+        #expect(chat.write("/chat ben") == [.request(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
         chat.press(.alt("1"))
-        chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         #expect(chat.lines[0].contains("[1 everyone]"))
     }
 
@@ -549,20 +550,20 @@ private final class ChatHarness {
             #expect(chat.write("/voice").isEmpty && chat.write("/send x").isEmpty)
             chat.press(.text("a draft for ben"))
             guard isFound else {
-                chat.handle(.answered(.find("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
+                chat.handle(.replied(.find("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
                 for words in ["ben was not found", "not sent: one", "not sent: two"] { #expect(chat.text.contains(words)) }
                 #expect(chat.press(.enter).isEmpty && chat.lines.last == "> a draft for ben")
                 continue
             }
             let reactions = chat.handle(
-                .answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+                .replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
             let ben = Conversation.peer(ChatHarness.ben)
             #expect(
                 reactions.suffix(2) == [
-                    .ask(.say("one", in: ben), .say(ben, "one")), .ask(.say("two", in: ben), .say(ben, "two")),
+                    .request(.say("one", in: ben), .say(ben, "one")), .request(.say("two", in: ben), .say(ben, "two")),
                 ])
             #expect(chat.lines[0].contains("[3 ben]") && chat.lines.last == "> a draft for ben")
-            #expect(chat.press(.enter) == [.ask(.say("a draft for ben", in: ben), .say(ben, "a draft for ben"))])
+            #expect(chat.press(.enter) == [.request(.say("a draft for ben", in: ben), .say(ben, "a draft for ben"))])
         }
     }
 
@@ -573,7 +574,7 @@ private final class ChatHarness {
         chat.press(.alt("1"))
         chat.press(.text("/chat 1a2b"), .enter, .text("second"))
         #expect(chat.lines[0].contains("[3 1a2b?]"))
-        chat.handle(.answered(.find("1a2b"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
+        chat.handle(.replied(.find("1a2b"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
         #expect(chat.lines[0].contains("[2 anna]") && !chat.lines[0].contains("1a2b"))
         #expect(chat.lines.last == "> second")
         chat.press(.up)
@@ -592,7 +593,7 @@ private final class ChatHarness {
                     ChatHarness.message(2, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)))))
         chat.press(.alt(Character("\(visible + 1)")))
         let conversation = chat.screen.visibleView.conversation
-        chat.handle(.answered(.find("anna"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
+        chat.handle(.replied(.find("anna"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
         #expect(chat.screen.visibleView.conversation == conversation && conversation != nil)
         #expect(chat.lines[0].contains("[\(visible) \(visible == 2 ? "anna" : "ben")]"))
     }
@@ -604,16 +605,16 @@ private final class ChatHarness {
         #expect(chat.write("hello").isEmpty)
         #expect(chat.write("/chat ben").isEmpty)
         #expect(chat.lines[0].contains("[2 ben?]"))
-        let found = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        let found = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
-        #expect(found.last == .ask(.say("hello", in: ben), .say(ben, "hello")))
+        #expect(found.last == .request(.say("hello", in: ben), .say(ben, "hello")))
     }
 
     @Test("lines that arrive below what is shown are unread, also after another conversation was shown")
     func unreadBelow() {
         let chat = ChatHarness()
         let messages = (1...60).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
         chat.press(.pageUp)
         chat.handle(.event(.chatMessage(ChatHarness.message(61, "below"))))
         chat.press(.alt("1"))
@@ -626,12 +627,12 @@ private final class ChatHarness {
         chat.write("/chat ben")
         chat.write("hello")
         chat.press(.alt("2"))
-        let reactions = chat.handle(.answered(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        let reactions = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
-        #expect(reactions == [.ask(.say("hello", in: ben), .say(ben, "hello"))])
+        #expect(reactions == [.request(.say("hello", in: ben), .say(ben, "hello"))])
         #expect(chat.lines[0].contains("[2 anna]"))
         let anna = Conversation.peer(ChatHarness.anna)
-        #expect(chat.write("for anna") == [.ask(.say("for anna", in: anna), .say(anna, "for anna"))])
+        #expect(chat.write("for anna") == [.request(.say("for anna", in: anna), .say(anna, "for anna"))])
     }
 
     @Test("quitting tells of lines that would be lost, once")
@@ -653,7 +654,7 @@ private final class ChatHarness {
         #expect(reactions.isEmpty)
         #expect(chat.lines.last == "to everyone> secret")
         chat.screen.recordDrawn()
-        #expect(chat.press(.enter) == [.ask(.say("secret", in: .publicRoom), .say(.publicRoom, "secret"))])
+        #expect(chat.press(.enter) == [.request(.say("secret", in: .publicRoom), .say(.publicRoom, "secret"))])
         chat.press(.alt("2"))
         #expect(chat.lines.last?.hasPrefix("to everyone>") == true, "there is no second conversation")
     }
@@ -671,7 +672,7 @@ private final class ChatHarness {
         #expect(chat.press(.paste("one\ntwo")).isEmpty)
         #expect(chat.lines.suffix(2) == ["> one", "  two"])
         let tag = ChatScreen.RequestTag.say(.peer(ChatHarness.anna), "one\ntwo")
-        #expect(chat.press(.enter) == [.ask(.say("one\ntwo", in: .peer(ChatHarness.anna)), tag)])
+        #expect(chat.press(.enter) == [.request(.say("one\ntwo", in: .peer(ChatHarness.anna)), tag)])
     }
 
     @Test("the cursor is at the position of the next character")
@@ -714,7 +715,7 @@ private final class ChatHarness {
         let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
         #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
         chat.write("/chat ben")
-        chat.handle(.answered(.find("ben"), .success(.contact(ben))))
+        chat.handle(.replied(.find("ben"), .success(.contact(ben))))
         #expect(chat.screen.visibleView.conversation == .peer(ChatHarness.ben))
         #expect(chat.text.contains("ben: psst"))
     }
@@ -731,7 +732,7 @@ private final class ChatHarness {
         chat.handle(.event(.contacts(contacts)))
         for (name, contact) in zip(["ben", "cleo"], contacts.dropFirst()) {
             chat.write("/chat \(name)")
-            chat.handle(.answered(.find(name), .success(.contact(contact))))
+            chat.handle(.replied(.find(name), .success(.contact(contact))))
         }
         chat.press(.text("a draft"), .alt("2"))
         flood(chat)
@@ -753,7 +754,7 @@ private final class ChatHarness {
             chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, "x", from: friend.id, in: .peer(friend.id)))))
         }
         chat.write("/chat ben")
-        chat.handle(.answered(.find("ben"), .success(.contact(ben))))
+        chat.handle(.replied(.find("ben"), .success(.contact(ben))))
         #expect(chat.text.contains("too many conversations are open"))
     }
 
@@ -765,7 +766,7 @@ private final class ChatHarness {
             return ConversationSummary(
                 conversation: .peer(id), last: ChatHarness.message(2000 - number, "x", from: id, in: .peer(id)), unreadCount: 1)
         }
-        chat.handle(.answered(.conversations, .success(.conversations(summaries))))
+        chat.handle(.replied(.conversations, .success(.conversations(summaries))))
         #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
         let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
         #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
@@ -779,7 +780,7 @@ private final class ChatHarness {
     private func scrolled() -> ChatHarness {
         let chat = ChatHarness(rows: 14)
         let messages = (51...100).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.answered(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
         chat.press(.pageUp)
         return chat
     }
@@ -813,7 +814,7 @@ private final class ChatHarness {
     func escapedOnce() {
         let chat = ChatHarness()
         let tag = ChatScreen.RequestTag.sendFile(.peer(ChatHarness.anna), "a\\b\u{1b}")
-        chat.handle(.answered(tag, .failure(ControlFailure(.tooLarge, "a\\\\b.jpg is too large"))))
+        chat.handle(.replied(tag, .failure(ControlFailure(.tooLarge, "a\\\\b.jpg is too large"))))
         #expect(chat.text.contains("* a\\\\b\\u{1b} could not be sent: a\\\\b.jpg is too large"), "\(chat.text)")
         chat.handle(.event(.notice("x\\u{1b}y")))
         #expect(chat.text.contains("* x\\u{1b}y"), "\(chat.text)")

@@ -3,7 +3,7 @@ internal import NearshareService
 internal import NearshareTerminal
 
 extension ChatScreen {
-    mutating func press(_ key: TerminalKey, at now: WallTime) -> [Reaction] {
+    mutating func handle(_ key: TerminalKey, at now: WallTime) -> [Reaction] {
         switch key {
         case .control("c"): return quit(at: now)
         case .control("z"): return [.suspend]
@@ -46,7 +46,7 @@ extension ChatScreen {
             return command(text, at: now)
         }
         guard visibleView.lookup == nil else {
-            hold(text, at: now)
+            queue(text, at: now)
             return []
         }
         guard let conversation = visibleView.conversation else {
@@ -54,13 +54,13 @@ extension ChatScreen {
             addNotice("no conversation is open: /chat NAME opens one, /who lists peers", at: now)
             return []
         }
-        guard mayWrite else {
+        guard canSend else {
             visibleView.editor.replace(with: text)
             addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
         visibleView.position = .end
-        return [.ask(.say(text, in: conversation), .say(conversation, text))]
+        return [.request(.say(text, in: conversation), .say(conversation, text))]
     }
 
     // MARK: Commands

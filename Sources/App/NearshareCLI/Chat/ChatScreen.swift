@@ -36,7 +36,7 @@ struct ChatScreen: Sendable {
     }
 
     /// How the recording of a voice note has ended.
-    enum Recording: Sendable {
+    enum RecordingOutcome: Sendable {
         case saved(path: String)
         case discarded
         case failed(reason: String)
@@ -45,12 +45,12 @@ struct ChatScreen: Sendable {
     enum Input: Sendable {
         case key(TerminalKey)
         case event(ControlEvent)
-        case answered(RequestTag, Result<ControlReply, ControlFailure>)
+        case replied(RequestTag, Result<ControlReply, ControlFailure>)
         case resized(TerminalSize)
         /// Completions of a path.
         case paths(String, [String])
         /// The recording of a voice note for a peer has ended.
-        case recorded(PeerID, Recording)
+        case recorded(PeerID, RecordingOutcome)
         /// The node has stopped for good.
         case nodeEnded
         /// The node has stopped, and another one has taken over.
@@ -58,7 +58,7 @@ struct ChatScreen: Sendable {
     }
 
     enum Reaction: Sendable, Hashable {
-        case ask(ControlRequest, RequestTag)
+        case request(ControlRequest, RequestTag)
         /// Sends a file, by the path that the user typed.
         case sendFile(String, PeerID, RequestTag)
         case listPaths(String)
@@ -116,7 +116,7 @@ struct ChatScreen: Sendable {
         return reactions
     }
 
-    private static let initialRequests: [Reaction] = [.ask(.contacts, .contacts), .ask(.conversations, .conversations)]
+    private static let initialRequests: [Reaction] = [.request(.contacts, .contacts), .request(.conversations, .conversations)]
 
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {
@@ -132,9 +132,9 @@ struct ChatScreen: Sendable {
 
     private mutating func react(to input: Input, at now: WallTime) -> [Reaction] {
         switch input {
-        case .key(let key): return press(key, at: now)
+        case .key(let key): return handle(key, at: now)
         case .event(let event): return handle(event, at: now)
-        case .answered(let tag, let result): return handle(result, for: tag, at: now)
+        case .replied(let tag, let result): return handle(result, for: tag, at: now)
         case .resized(let size):
             columns = max(1, size.columns)
             rows = max(1, size.rows)
@@ -205,10 +205,10 @@ struct ChatScreen: Sendable {
         return [Self.search(name)]
     }
 
-    private static func search(_ name: String) -> Reaction { .ask(.find(name: name, timeout: findTimeout), .find(name)) }
+    private static func search(_ name: String) -> Reaction { .request(.find(name: name, timeout: findTimeout), .find(name)) }
 
-    /// Holds a line until its peer is found.
-    mutating func hold(_ text: String, at now: WallTime) {
+    /// Queues a line until its peer is found.
+    mutating func queue(_ text: String, at now: WallTime) {
         guard var lookup = visibleView.lookup else { return }
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isRunning else {
@@ -239,7 +239,7 @@ struct ChatScreen: Sendable {
             views[index].resolve(as: conversation)
         }
         return (isVisible ? showView(target) : [])
-            + lines.map { .ask(.say($0, in: conversation), .say(conversation, $0)) }
+            + lines.map { .request(.say($0, in: conversation), .say(conversation, $0)) }
     }
 
     /// Ends the command, unless lines would be lost of which the user has not been told.
@@ -258,7 +258,7 @@ struct ChatScreen: Sendable {
     }
 
     /// Whether a line may go to the visible conversation: the public room must have been on the screen when Enter was pressed.
-    var mayWrite: Bool { visibleView.conversation != .publicRoom || isPublicRoomShown }
+    var canSend: Bool { visibleView.conversation != .publicRoom || isPublicRoomShown }
 
     /// Makes a conversation visible.
     mutating func show(_ conversation: Conversation, at now: WallTime) -> [Reaction] {
@@ -335,7 +335,7 @@ struct ChatScreen: Sendable {
         views[index].isLoading = true
         views[index].hasLoadedNewest = true
         return [
-            .ask(.history(conversation, before: nil, limit: Self.historyPageCount), .history(conversation, isOlder: false))
+            .request(.history(conversation, before: nil, limit: Self.historyPageCount), .history(conversation, isOlder: false))
         ]
     }
 
@@ -345,7 +345,7 @@ struct ChatScreen: Sendable {
             return []
         }
         visibleView.markReceivedRead()
-        return [.ask(.markRead(conversation), .markRead)]
+        return [.request(.markRead(conversation), .markRead)]
     }
 
     /// Loads messages older than those of the visible view.
@@ -355,7 +355,8 @@ struct ChatScreen: Sendable {
         else { return [] }
         visibleView.isLoading = true
         return [
-            .ask(.history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation, isOlder: true))
+            .request(
+                .history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation, isOlder: true))
         ]
     }
 

@@ -118,7 +118,7 @@ final class ChatTerminal: Sendable {
         loop: for await input in inputs {
             switch input {
             case .screen(let event):
-                if case .answered(let tag, _) = event, tag.isOrdered { pendingCount -= 1 }
+                if case .replied(let tag, _) = event, tag.isOrdered { pendingCount -= 1 }
                 reactions += screen.handle(event, at: now)
             case .pressed(let bytes):
                 let keys = bytes.isEmpty ? decoder.flush() : decoder.receive(bytes)
@@ -145,7 +145,7 @@ final class ChatTerminal: Sendable {
             // Reactions cause new inputs, never further reactions, so this loop ends.
             for reaction in reactions {
                 switch reaction {
-                case .ask(let request, let tag):
+                case .request(let request, let tag):
                     if tag.isOrdered {
                         pendingCount += 1
                         submissions.yield((request, tag))
@@ -217,9 +217,9 @@ final class ChatTerminal: Sendable {
 
     private func ask(_ request: ControlRequest, _ tag: ChatScreen.RequestTag) async {
         do throws(ControlFailure) {
-            sink.yield(.screen(.answered(tag, .success(try await client.submit(request)))))
+            sink.yield(.screen(.replied(tag, .success(try await client.submit(request)))))
         } catch {
-            sink.yield(.screen(.answered(tag, .failure(error))))
+            sink.yield(.screen(.replied(tag, .failure(error))))
         }
     }
 
@@ -235,7 +235,7 @@ final class ChatTerminal: Sendable {
             submissions.yield((.sendFile(path: try result.get(), to: peer), tag))
         } catch {
             let failure = error as? ControlFailure ?? ControlFailure(.unavailable, "\(error)")
-            sink.yield(.screen(.answered(tag, .failure(failure))))
+            sink.yield(.screen(.replied(tag, .failure(failure))))
         }
     }
 

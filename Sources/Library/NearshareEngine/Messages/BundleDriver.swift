@@ -20,7 +20,7 @@ package final class BundleDriver: Sendable {
     private let observe: @Sendable (BundleDriverEvent) -> Void
     private let listeners = Broadcast<BundleDriverEvent>()
     private let driver: MachineDriver<BundleMachine>
-    private let contacts: BundleContacts
+    private let contacts: ContactEndpoints
     /// Limits of this node's own bundles, and of what it forwards for others.
     package let profile: PropagationProfile
 
@@ -35,7 +35,7 @@ package final class BundleDriver: Sendable {
         self.profile = profile
         var routerSettings = BundleRouterSettings()
         routerSettings.profile = profile
-        let contacts = BundleContacts(settings.contacts())
+        let contacts = ContactEndpoints(settings.contacts())
         self.contacts = contacts
         routerSettings.isContact = { contacts.contains($0) }
         let now = settings.moment()
@@ -191,7 +191,7 @@ package final class BundleDriver: Sendable {
 }
 
 /// The endpoints of the user's contacts.
-final class BundleContacts: Sendable {
+final class ContactEndpoints: Sendable {
     private let endpoints: Mutex<Set<EndpointID>>
 
     init(_ keys: [PeerID: SigningPublicKey]) {
