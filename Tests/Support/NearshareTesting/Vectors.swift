@@ -9,10 +9,13 @@ import NearshareCrypto
 package enum Vectors {
     private static let givenFolder = ProcessInfo.processInfo.environment["NEARSHARE_VECTORS"]
 
+    /// The folder of the package.
+    package static let checkout = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(4)
+        .joined(separator: "/")
+
     package static let folder: String = {
         if let givenFolder { return givenFolder }
-        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
-        return "\(root)/../shared/bitchat/vectors"
+        return "\(checkout)/../shared/bitchat/vectors"
     }()
 
     package static func isThere(_ name: String) -> Bool {
