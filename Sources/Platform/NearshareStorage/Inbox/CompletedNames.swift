@@ -55,10 +55,11 @@ struct CompletedNames {
     }
 
     /// The complete names in each folder that was open when the list ended, from the last item's directory down.
-    mutating func namesInOpenFolders() throws(StorageError) -> [Set<String>] {
+    mutating func namesInOpenFolders() throws(StorageError) -> [Set<[UInt8]>] {
         try flush()
         try file.seek(to: 0)
-        var levels: [Set<String>] = []
+        // As bytes: two names that strings compare as equal are two files.
+        var levels: [Set<[UInt8]>] = []
         var unparsed: [UInt8] = []
         while true {
             let block = try file.read(upTo: Self.flushByteCount)
@@ -75,7 +76,7 @@ struct CompletedNames {
                 guard Int(depth) <= levels.count else { throw StorageError(.failed, "the list of received names is damaged") }
                 if levels.count > Int(depth) + 1 { levels.removeLast(levels.count - Int(depth) - 1) }
                 if levels.count == Int(depth) { levels.append([]) }
-                levels[Int(depth)].insert(String(decoding: name, as: UTF8.self))
+                levels[Int(depth)].insert(Array(name))
             }
             unparsed = Array(rest)
         }

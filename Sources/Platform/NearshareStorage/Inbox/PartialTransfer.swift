@@ -11,7 +11,7 @@ struct PartialTransfer {
     /// The file that was being received.
     let file: FileDescriptor?
     /// The names of complete entries in the item's directory and in each of the open folders.
-    private let completeNames: [Set<String>]
+    private let completeNames: [Set<[UInt8]>]
 
     /// - Parameter offer: the offer that was accepted now, as ``OfferDigest``.
     /// - Returns: nil when there is nothing to resume, or only what was kept for another offer.
@@ -84,9 +84,9 @@ struct PartialTransfer {
         var cursor = cursor
         for depth in completeNames.indices.reversed() {
             var expected = completeNames[depth]
-            if depth == completeNames.count - 1, keepsFile, let file = checkpoint.file { expected.insert(file.stored) }
+            if depth == completeNames.count - 1, keepsFile, let file = checkpoint.file { expected.insert(Array(file.stored.utf8)) }
             let directory = cursor.directory
-            for name in try directory.names() where !expected.contains(name) { directory.removeTree(name) }
+            for name in try directory.names() where !expected.contains(Array(name.utf8)) { directory.removeTree(name) }
             if depth > 0 { try cursor.ascend() }
         }
     }
