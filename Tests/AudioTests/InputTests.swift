@@ -186,8 +186,23 @@ private struct Pipe {
             try? pipe.write(bytes)
             close(pipe.writeEnd)
         }
-        let file = try PipeSpooler.spool(pipe.readEnd)
+        let file = try #require(try PipeSpooler.spool(pipe.readEnd))
         #expect(try file.size == UInt64(count) && file.read(count, at: 0) == bytes)
+    }
+
+    @Test("a pipe that stays open and silent can be cancelled")
+    func cancelled() throws {
+        let pipe = try Pipe()
+        defer {
+            close(pipe.readEnd)
+            close(pipe.writeEnd)
+        }
+        var questions = 0
+        let file = try PipeSpooler.spool(pipe.readEnd) {
+            questions += 1
+            return questions > 2
+        }
+        #expect(file == nil)
     }
 
     @Test("a descriptor that can't be read is an error")

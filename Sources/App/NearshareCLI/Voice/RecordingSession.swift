@@ -96,6 +96,8 @@ final class RecordingSession: Sendable {
         state.withLock { state in
             if number != SIGINT { state.isTerminated = true }
             if let recording = state.recording {
+                // The note is complete, and the user has not been asked about it yet.
+                if recording.snapshot.isFinished { state.isLeft = true }
                 recording.stop(number == SIGINT ? .interrupted : .terminated)
             } else {
                 state.isLeft = true
@@ -125,8 +127,13 @@ final class RecordingSession: Sendable {
                 return try await BlockingThread.run { Result { try self.run(recording, into: file) } }.get()
             }
         } catch {
-            unlink(file.path)
-            throw error
+            guard file.size > 0 else {
+                unlink(file.path)
+                throw error
+            }
+            let failure = CommandFailure(error)
+            throw CommandFailure(
+                failure.status, "\(failure.message); the recording until then is kept in \(shown(file.path))")
         }
         return try conclude(result, file)
     }
@@ -145,7 +152,11 @@ final class RecordingSession: Sendable {
             system = audio.title
             if keyboard == nil { say("recording from \(TerminalText.escaped(system)); Ctrl-C ends the recording") }
         case .file(let path): input = try IsolatedSoundFileInput(NoteFile.open(path), by: decoders)
-        case .pipe(let descriptor): input = try IsolatedSoundFileInput(PipeSpooler.spool(descriptor), by: decoders)
+        case .pipe(let descriptor):
+            guard let spooled = try PipeSpooler.spool(descriptor, isCancelled: { recording.snapshot.isFinished }) else {
+                throw CommandFailure(.interrupted, "ended before all of standard input was read")
+            }
+            input = try IsolatedSoundFileInput(spooled, by: decoders)
         case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: parameters.rate)
         case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: parameters.rate)
         }
@@ -252,6 +263,7 @@ final class RecordingSession: Sendable {
     private var canAsk: Bool { parameters.needsReview && keyboard != nil }
 
     private func review(_ note: VoiceNote) async throws -> Decision {
+        if state.withLock({ $0.isLeft || $0.isTerminated }) { return .quit }
         guard canAsk, let keyboard else { return .accept }
         while true {
             let decision = await ask(about: note, keyboard)

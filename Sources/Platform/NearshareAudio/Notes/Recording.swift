@@ -8,6 +8,7 @@ package final class Recording: Sendable {
     /// The current state, for displays.
     package struct Snapshot: Sendable {
         package var phase = RecorderMachine.Phase.idle
+        package var isFinished: Bool { if case .finished = phase { true } else { false } }
         /// The recorded time, without pauses.
         package var elapsed = Duration.zero
         /// The current level, 0 to 1.
