@@ -66,7 +66,7 @@ final class ChatTerminal: Sendable {
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
         Console.fullScreenMessageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
-        let (ending, screen) = await withDiscardingTaskGroup { group in
+        let (ending, screen, unsent) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
                 for await event in events { sink.yield(.screen(.event(event))) }
                 if !Task.isCancelled { sink.yield(.nodeEnded) }
@@ -83,7 +83,8 @@ final class ChatTerminal: Sendable {
             return last
         }
         switch ending {
-        case .quit: return
+        case .quit:
+            guard unsent.isEmpty else { throw CommandFailure(.failure, unsent.joined(separator: "; ")) }
         case .interrupted: throw CommandFailure.silent(.interrupted)
         case .nodeEnded:
             savedScreen.withLock { $0 = screen }
@@ -93,7 +94,7 @@ final class ChatTerminal: Sendable {
 
     private func handleAll(
         _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
-    ) async -> (Ending, ChatScreen) {
+    ) async -> (Ending, ChatScreen, unsent: [String]) {
         var screen = savedScreen.withLock { $0 }
         let settings = screen.settings
         var decoder = TerminalInput(maximumPasteByteCount: ChatMessage.maximumTextByteCount + 1)
@@ -103,6 +104,8 @@ final class ChatTerminal: Sendable {
         /// Set when the command ends as soon as no request is pending.
         var ending: Ending?
         var pendingCount = 0
+        /// What failed after the user had quit, and is seen on no screen.
+        var unsent: [String] = []
         keyboard.start()
         keyboard.setHandler { [sink] event in
             switch event {
@@ -118,7 +121,12 @@ final class ChatTerminal: Sendable {
         loop: for await input in inputs {
             switch input {
             case .screen(let event):
-                if case .replied(let tag, _) = event, tag.isOrdered { pendingCount -= 1 }
+                if case .replied(let tag, let result) = event, tag.isOrdered {
+                    pendingCount -= 1
+                    if ending != nil, case .failure(let failure) = result {
+                        unsent.append("not sent: \(TerminalText.sanitized(failure.description))")
+                    }
+                }
                 reactions += screen.handle(event, at: now)
             case .pressed(let bytes):
                 let keys = bytes.isEmpty ? decoder.flush() : decoder.receive(bytes)
@@ -202,7 +210,8 @@ final class ChatTerminal: Sendable {
             // Restores the terminal before pending requests end.
             FullScreen.leave()
         }
-        return (ending ?? .quit, screen)
+        if pendingCount > 0 { unsent.append("the node has not confirmed what was sent last") }
+        return (ending ?? .quit, screen, unsent)
     }
 
     /// Limits the time for pending requests.

@@ -24,6 +24,7 @@ struct InboxCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let last, last < 1 { throw ValidationError("--last expects a number from 1") }
+        if paths, inbox != nil { throw ValidationError("--paths lists received items; omit --inbox") }
         if paths, json { throw ValidationError("give either --paths or --json, not both") }
     }
 

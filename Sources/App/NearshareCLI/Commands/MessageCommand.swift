@@ -74,6 +74,9 @@ struct MessageCommand: ConfinedCommand {
                 text == nil ? "nothing to send: give a text or --json" : "give either a text or --json, not both")
         }
         if text == "" { throw ValidationError(MessengerError.nothingToSay.description) }
+        if effectiveMode == .broadcast, wait == .delivered {
+            throw ValidationError("nobody acknowledges a broadcast; omit --wait delivered")
+        }
         if broadcast, let mode, mode != .broadcast {
             throw ValidationError("--broadcast is a mode; omit --mode \(mode.rawValue)")
         }

@@ -68,7 +68,15 @@ struct ReceiveCommand: ConfinedCommand {
                     group.addTask {
                         await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
                     }
-                    if let role, let service { group.addTask { try await role.run(service, on: node, listener) } }
+                    if let role, let service {
+                        group.addTask {
+                            do {
+                                try await role.run(service, on: node, listener)
+                            } catch {
+                                reporter.report(.warning("other commands can't use this node: \(error)"))
+                            }
+                        }
+                    }
                     try await controller.serve(listener, on: node)
                     group.cancelAll()
                 }

@@ -180,7 +180,7 @@ struct SendCommand: AsyncParsableCommand {
         options.excludedDirectory = FileIdentity(path: machine.state.path)
         for pattern in exclude { _ = options.exclusions.add(pattern) }
         for file in excludeFrom { try options.exclusions.add(linesOf: AbsolutePath.of(file)) }
-        return try FileSource(localPaths: CommandLineBytes.ofProcess.paths(of: files), options: options)
+        return try FileSource(localPaths: try CommandLineBytes.ofProcess.paths(of: files), options: options)
     }
 }
 

@@ -8,7 +8,7 @@ struct CommandLineBytes {
         self.words = words
     }
 
-    /// The words of this process. Called while it has one thread, or later: nothing changes them.
+    /// The words of this process, which do not change.
     static var ofProcess: CommandLineBytes {
         CommandLineBytes(
             UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).compactMap { word in
@@ -17,14 +17,27 @@ struct CommandLineBytes {
     }
 
     /// The paths that the parser has read as `operands`, in the same order. Equal repaired forms may stand for different paths.
-    func paths(of operands: [String]) -> [LocalPath] {
-        var rest = words.dropFirst()
-        return operands.map { operand in
-            guard operand.unicodeScalars.contains("\u{fffd}"),
-                let index = rest.firstIndex(where: { operand.utf8.elementsEqual(String(decoding: $0, as: UTF8.self).utf8) })
-            else { return LocalPath(operand) }
-            defer { rest.remove(at: index) }
-            return LocalPath(bytes: rest[index])
+    /// - Throws: a usage error where an option has a value of the same form: which word is the operand is not known then.
+    func paths(of operands: [String]) throws -> [LocalPath] {
+        var candidates: [[UInt8]: [[UInt8]]] = [:]
+        for word in words.dropFirst() {
+            candidates[Array(String(decoding: word, as: UTF8.self).utf8), default: []].append(word)
+        }
+        let counts = Dictionary(grouping: operands) { Array($0.utf8) }.mapValues(\.count)
+        var taken: [[UInt8]: Int] = [:]
+        return try operands.map { operand in
+            let form = Array(operand.utf8)
+            guard operand.unicodeScalars.contains("\u{fffd}"), let words = candidates[form] else { return LocalPath(operand) }
+            guard words.count <= counts[form, default: 0] || Set(words).count == 1 else {
+                throw CommandFailure(
+                    .usage,
+                    "\(TerminalText.escaped(operand)) is ambiguous: the value of an option differs from it only in bytes that are not UTF-8"
+                )
+            }
+            let number = taken[form, default: 0]
+            guard number < words.count else { return LocalPath(operand) }
+            taken[form] = number + 1
+            return LocalPath(bytes: words[number])
         }
     }
 }
