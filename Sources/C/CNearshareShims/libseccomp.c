@@ -2,6 +2,7 @@
 #include "nearshare_shims.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -35,7 +36,7 @@ static const char *const denied_calls[] = {
     "unshare", "setns",
     "bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "fanotify_init",
     "fanotify_mark", "keyctl", "add_key", "request_key",
-    "open_by_handle_at", "name_to_handle_at", "mknod", "mknodat",
+    "open_by_handle_at", "name_to_handle_at", "mknod", "mknodat", "truncate", "truncate64",
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "create_module", "query_module",
     "get_kernel_syms", "nfsservctl", "lookup_dcookie", "_sysctl", "sysfs", "ustat", "syslog",
     "swapon", "swapoff", "reboot", "quotactl", "quotactl_fd", "acct", "personality", "vhangup", "sethostname",
@@ -82,6 +83,10 @@ static int add_node_rules(scmp_filter_ctx context) {
         code = add(context, refused, "clone", 1, equal(0, namespace_flags[index], namespace_flags[index]));
     // The flags of clone3 are in memory, which a filter can't read. glibc uses clone instead.
     if (code == 0) code = add(context, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, (struct scmp_arg_cmp){0});
+    // Landlock before its version 3 lets a file be emptied that may only be read. The flags of openat2 are in memory.
+    if (code == 0) code = add(context, refused, "open", 1, equal(1, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY));
+    if (code == 0) code = add(context, refused, "openat", 1, equal(2, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY));
+    if (code == 0) code = add(context, SCMP_ACT_ERRNO(ENOSYS), "openat2", 0, (struct scmp_arg_cmp){0});
     // Input for the shell on the same terminal.
     if (code == 0) code = add(context, refused, "ioctl", 1, equal(1, INT_MASK, TIOCSTI));
     if (code == 0) code = add(context, refused, "ioctl", 1, equal(1, INT_MASK, TIOCLINUX));

@@ -30,6 +30,9 @@ private func files(in home: String) -> [Attempt] {
         Attempt("remove from inbox") { unlink("\(home)/Inbox/b") == 0 },
         Attempt("read home") { access { open(bashrc, O_RDONLY) } },
         Attempt("append to bashrc") { access { open(bashrc, O_WRONLY | O_APPEND) } },
+        Attempt("empty a file by reading it") {
+            write("\(home)/Inbox/c") && access { open("\(home)/Inbox/c", O_RDONLY | O_TRUNC) }
+        },
         Attempt("truncate bashrc") { truncate(bashrc, 0) == 0 },
         Attempt("remove bashrc") { unlink(bashrc) == 0 },
         Attempt("replace bashrc") { rename("\(home)/Inbox/a", bashrc) == 0 },
