@@ -145,9 +145,10 @@ extension NetworkDiagnosis {
     private static func isNFTables(_ text: String) -> Bool { text.contains("nft-save") || text.contains("xtables-save") }
 
     /// Returns nil when the command fails, and when its output was cut off, which says nothing about what is missing.
-    /// - Parameter command: constant, so that the shell parses no outside text.
+    /// - Parameter command: constant, so that the shell parses no outside text, and with its path: the user may be root.
     static func output(of command: String) -> String? {
-        guard let pipe = popen("exec timeout -s KILL 2 \(command) 2>/dev/null", "re") else { return nil }
+        let environment = "/usr/bin/env -i LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+        guard let pipe = popen("exec \(environment) timeout -s KILL 2 \(command) 2>/dev/null", "re") else { return nil }
         let text = text(of: pipe)
         guard pclose(pipe) == 0, text.utf8.count < maximumTextByteCount else { return nil }
         return text
