@@ -70,6 +70,10 @@ import Testing
         ] {
             #expect(failure.message.contains(part))
         }
+        let chosen = PeerDestination(
+            addresses: [LinkAddress(host: "10.0.0.9", port: 445)], id: peer.id, name: try DisplayName("anna"))
+        let other = SendOperation.failure(NodeError.timedOut("timed out"), to: chosen)
+        #expect(other.message.contains("sudo nearshare doctor") && !other.message.contains("445"))
         // A port that the user has typed was not found by discovery.
         let typed = SendOperation.failure(NodeError.timedOut("timed out"), to: PeerDestination(addresses: peer.addresses))
         #expect(typed.message == "timed out")

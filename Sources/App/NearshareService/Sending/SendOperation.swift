@@ -191,7 +191,11 @@ package final class SendOperation: Sendable {
         case .unreachable, .timedOut:
             failure.message =
                 "found \(name.quoted), but \(failure.message); a firewall there may drop it: `sudo nearshare doctor` on that "
-                + "machine says so, and `sudo ufw allow \(address.port)/tcp` or its like opens the port"
+                + "machine says so"
+            // Any peer can announce another port under that name, and have the user open it.
+            if address.port == Node.defaultPort {
+                failure.message += ", and `sudo ufw allow \(address.port)/tcp` or its like opens the port"
+            }
         default: break
         }
         return failure
