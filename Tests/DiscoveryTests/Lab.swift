@@ -214,6 +214,19 @@ final class NamespaceLab: Lab {
         guard child.end() == 0 else { throw LabError("failed: \(command)") }
     }
 
+    /// Sends a signal to each connection of that machine's bus, as any of its users can, from the path of the bus itself.
+    func forgeSignal(_ member: String, _ arguments: [String], on number: Int) throws {
+        let values = arguments.map { "string:'\($0)'" }.joined(separator: " ")
+        try run(
+            """
+            export DBUS_SYSTEM_BUS_ADDRESS=unix:path=\(folder)/bus\(number)
+            names=$(dbus-send --system --print-reply --dest=\(bus) / \(bus).ListNames | grep -o ':1[.][0-9]*')
+            for name in ${names:?}; do dbus-send --system --type=signal --dest=$name /org/freedesktop/DBus \(member) \(values); done
+            """, on: number)
+    }
+
+    private var bus: String { "org.freedesktop.DBus" }
+
     /// Starts a program on that machine.
     func start(_ program: String, _ arguments: [String], on number: Int) throws -> ChildProcess {
         try ChildProcess("ip", ["netns", "exec", names[number], program] + arguments)

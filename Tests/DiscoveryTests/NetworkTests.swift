@@ -156,6 +156,21 @@ struct DaemonNetworkTests {
         }
     }
 
+    @Test("D9: signals that another user sends in the name of the bus are dropped")
+    func forgedSignals() async throws {
+        try await withLab(NamespaceLab([.daemon, .embedded])) { lab in
+            let (host, other) = (try await lab.host(0), try await lab.host(1))
+            let near = try await host.browse(interface: nil)
+            _ = try await other.advertise(service("before"))
+            try await near.seen("before")
+            // The process would give up its requests, and wait for a daemon that never left.
+            try lab.forgeSignal(
+                "org.freedesktop.DBus.NameOwnerChanged", ["org.freedesktop.Avahi", ":1.0", ""], on: 0)
+            _ = try await other.advertise(service("after"))
+            try await near.seen("after")
+        }
+    }
+
     @Test("while avahi-daemon is away, a responder of the process advertises and browses")
     func fallback() async throws {
         try await withLab(NamespaceLab([.daemon, .embedded])) { lab in

@@ -8,8 +8,14 @@ package import NearshareInterfaces
 package final class SystemBus {
     private let raw: OpaquePointer
     private var handlers: [Handler] = []
+    /// The unique names of the connections that own the names in ``watchedNames``. Clients can't use the bus's own name.
+    private var owners = [SystemBus.name: SystemBus.name]
+    private var watchedNames: Set<String> = [SystemBus.name]
     private var servers: [Server] = []
     private var pending: Set<PendingReply> = []
+
+    /// The name of the bus itself.
+    package static let name = "org.freedesktop.DBus"
 
     /// Connects; fails at once where no bus runs.
     package init() throws(DBusError) {
@@ -61,22 +67,40 @@ package final class SystemBus {
     /// Writes all queued messages to the socket.
     package func flush() { sd_bus_flush(raw) }
 
-    /// Subscribes to a signal.
-    /// - Parameter sender: the well-known name of the sender; signals of others are ignored.
+    /// Subscribes to a signal of a service.
+    /// - Parameters:
+    ///   - sender: the service's well-known name. Signals of other connections are dropped: every user may send any signal to one
+    ///     connection, and sd-bus compares unique names only (D9).
+    ///   - conditions: more conditions of the match rule, such as `arg0='org.bluez'`.
     package func onSignal(
-        _ member: String, of interface: String, from sender: String, handler handle: @escaping (DBusMessage) -> Void
+        _ member: String, of interface: String, from sender: String, where conditions: String? = nil,
+        handler handle: @escaping (DBusMessage) -> Void
     ) throws(DBusError) {
-        let handler = Handler(handle)
-        try check(
-            sd_bus_match_signal(
-                raw, nil, sender, nil, interface, member, onMessage, Unmanaged.passUnretained(handler).toOpaque()))
-        handlers.append(handler)
+        try watchOwner(of: sender)
+        try subscribe("type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'", conditions) {
+            [unowned self] message in
+            if message.sender == owners[sender] { handle(message) }
+        }
     }
 
-    /// Subscribes to signals.
-    /// - Parameter rule: a match rule in the D-Bus specification's syntax.
-    package func onSignal(matching rule: String, handler handle: @escaping (DBusMessage) -> Void) throws(DBusError) {
+    private func watchOwner(of name: String) throws(DBusError) {
+        guard watchedNames.insert(name).inserted else { return }
+        try subscribe(
+            "type='signal',sender='\(Self.name)',interface='\(Self.name)',member='NameOwnerChanged'", "arg0='\(name)'"
+        ) { [unowned self] message in
+            guard message.sender == Self.name, message.string() == name, message.string() != nil, let new = message.string()
+            else { return }
+            owners[name] = new.isEmpty ? nil : new
+        }
+        // Asked after the subscription, so that no change is missed; the service may not run.
+        owners[name] = try? owner(of: name)
+    }
+
+    private func subscribe(
+        _ rule: String, _ conditions: String?, handler handle: @escaping (DBusMessage) -> Void
+    ) throws(DBusError) {
         let handler = Handler(handle)
+        let rule = conditions.map { "\(rule),\($0)" } ?? rule
         try check(sd_bus_add_match(raw, nil, rule, onMessage, Unmanaged.passUnretained(handler).toOpaque()))
         handlers.append(handler)
     }
@@ -105,7 +129,7 @@ package final class SystemBus {
     /// Returns whether a connection owns the well-known name.
     package func hasOwner(_ name: String, timeout: Duration) throws(DBusError) -> Bool {
         let call = DBusMethodCall(
-            destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
+            destination: Self.name, path: "/org/freedesktop/DBus", interface: Self.name,
             member: "NameHasOwner", arguments: [.string(name)])
         return try self.call(call, timeout: timeout).boolean() ?? false
     }
@@ -113,7 +137,7 @@ package final class SystemBus {
     /// Returns the unique name of the connection that owns a well-known name.
     package func owner(of name: String) throws(DBusError) -> String {
         let call = DBusMethodCall(
-            destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
+            destination: Self.name, path: "/org/freedesktop/DBus", interface: Self.name,
             member: "GetNameOwner", arguments: [.string(name)])
         guard let owner = try self.call(call).string() else { throw DBusError("unexpected reply from the bus") }
         return owner

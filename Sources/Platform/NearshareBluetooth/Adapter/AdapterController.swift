@@ -66,25 +66,22 @@ final class AdapterController: EventLoop {
     // MARK: Signals of BlueZ
 
     private func subscribeToSignals() throws(DBusError) {
-        let sender = "type='signal',sender='\(BlueZ.name)'"
         try bus.onSignal(
-            matching: "\(sender),interface='\(BlueZ.properties)',member='PropertiesChanged',path_namespace='/org/bluez'"
+            "PropertiesChanged", of: BlueZ.properties, from: BlueZ.name, where: "path_namespace='/org/bluez'"
         ) { [unowned self] message in
             guard let interface = message.string(), let changed = message.dictionary() else { return }
             propertiesChanged(message.path, interface, changed, invalidated: message.value()?.strings ?? [])
         }
-        try bus.onSignal(matching: "\(sender),interface='\(BlueZ.objectManager)',member='InterfacesAdded'") {
-            [unowned self] message in
+        try bus.onSignal("InterfacesAdded", of: BlueZ.objectManager, from: BlueZ.name) { [unowned self] message in
             guard let path = message.objectPath(), let interfaces = message.interfaces() else { return }
             add([path: interfaces], areNew: true)
         }
-        try bus.onSignal(matching: "\(sender),interface='\(BlueZ.objectManager)',member='InterfacesRemoved'") {
-            [unowned self] message in
+        try bus.onSignal("InterfacesRemoved", of: BlueZ.objectManager, from: BlueZ.name) { [unowned self] message in
             guard let path = message.objectPath(), let interfaces = message.value()?.strings else { return }
             removeInterfaces(interfaces, of: path)
         }
-        let owners = "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='\(BlueZ.name)'"
-        try bus.onSignal(matching: owners) { [unowned self] message in
+        try bus.onSignal("NameOwnerChanged", of: SystemBus.name, from: SystemBus.name, where: "arg0='\(BlueZ.name)'") {
+            [unowned self] message in
             // Name, old owner, new owner.
             guard message.string() != nil, message.string() != nil, let owner = message.string() else { return }
             daemonChanged(hasOwner: !owner.isEmpty)

@@ -98,8 +98,9 @@ final class AvahiDaemonConnection: EventLoop {
             guard let code = message.int32() else { return }
             connection.perform(connection.presence.serverState(code, at: connection.environment.now()))
         }
-        try bus.onSignal("NameOwnerChanged", of: "org.freedesktop.DBus", from: "org.freedesktop.DBus") {
-            [unowned self] message in
+        try bus.onSignal(
+            "NameOwnerChanged", of: SystemBus.name, from: SystemBus.name, where: "arg0='\(Self.busName)'"
+        ) { [unowned self] message in
             guard message.string() == Self.busName, message.string() != nil, let owner = message.string() else { return }
             perform(presence.ownerChanged(hasOwner: !owner.isEmpty, at: environment.now()))
         }
