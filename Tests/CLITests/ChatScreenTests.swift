@@ -787,7 +787,7 @@ private final class ChatHarness {
 
     @Test func `a line below the visible rows is not marked as read until the user has scrolled to it`() {
         let chat = scrolled()
-        let read = ChatScreen.Reaction.ask(.markRead(.peer(ChatHarness.anna)), .markRead)
+        let read = ChatScreen.Reaction.request(.markRead(.peer(ChatHarness.anna)), .markRead)
         #expect(chat.handle(.event(.chatMessage(ChatHarness.message(101, "below")))) == [.bell])
         #expect(chat.text.contains("1 new below"))
         // Another conversation, and back: the line is still not visible.

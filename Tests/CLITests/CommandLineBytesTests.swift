@@ -1,4 +1,5 @@
 import Nearshare
+import NearshareService
 import Testing
 
 @testable import NearshareCLI

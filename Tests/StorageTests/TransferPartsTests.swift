@@ -200,7 +200,7 @@ struct CompletedNamesTests {
         try names.flush()
         var kept = try CompletedNames(in: directory(), keeping: byteCount)
         let levels = try kept.namesInOpenFolders()
-        #expect(levels == [["a"]])
+        #expect(levels == [[Array("a".utf8)]])
         #expect(throws: StorageError.self) { try CompletedNames(in: directory(), keeping: 1000) }
         #expect(throws: StorageError.self) { try CompletedNames(in: directory(), keeping: .max) }
     }

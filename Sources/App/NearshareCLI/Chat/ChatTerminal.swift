@@ -104,7 +104,7 @@ final class ChatTerminal: Sendable {
         /// Set when the command ends as soon as no request is pending.
         var ending: Ending?
         var pendingCount = 0
-        /// What failed after the user had quit, and is seen on no screen.
+        /// Failures after the user had quit, which no screen shows.
         var unsent: [String] = []
         keyboard.start()
         keyboard.setHandler { [sink] event in

@@ -119,7 +119,7 @@ final class PipedConversation: Sendable {
         var tracker = earlier ?? DeliveryTracker(conversation, requiredStatus: parameters.requiredStatus)
         defer { progress.withLock { $0.tracker = tracker } }
         // Lines may have been delivered between two nodes.
-        if earlier != nil { try await refresh(&tracker, client) }
+        if earlier != nil { try await refresh(&tracker, report, client) }
         var eventCount = 0
         for await input in inputs {
             switch input {
@@ -127,7 +127,7 @@ final class PipedConversation: Sendable {
                 tracker.handle(event)
                 report.emit(event)
                 eventCount += 1
-                if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, client) }
+                if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, report, client) }
                 if parameters.follows, case .chatMessage(let message, _) = event, message.conversation == conversation,
                     !message.isLocal
                 {
@@ -141,7 +141,7 @@ final class PipedConversation: Sendable {
                 report.refused(failure, line: line)
             case .ended:
                 tracker.recordEndOfInput()
-                try await refresh(&tracker, client)
+                try await refresh(&tracker, report, client)
                 if !parameters.follows {
                     group.addTask { [parameters] in
                         try? await Task.sleep(for: parameters.timeout)
@@ -149,7 +149,7 @@ final class PipedConversation: Sendable {
                     }
                 }
             case .timedOut:
-                try await refresh(&tracker, client)
+                try await refresh(&tracker, report, client)
                 let isNear = try await isNear(conversation, client)
                 if let failure = tracker.failure(name: name, isNear: isNear, hasTimedOut: true) {
                     throw failure
@@ -167,11 +167,22 @@ final class PipedConversation: Sendable {
         }
     }
 
-    /// Reads the states that the node has stored, in case an event was lost.
-    private func refresh(_ tracker: inout DeliveryTracker, _ client: any NodeClient) async throws {
+    /// Reads the states that the node has stored, and reports those that have changed: their events may be lost, or not be read
+    /// before the command ends.
+    private func refresh(
+        _ tracker: inout DeliveryTracker, _ report: ChatReport, _ client: any NodeClient
+    ) async throws {
         guard !tracker.pending.isEmpty else { return }
         let limit = min(Self.maximumHistory, tracker.pending.count + 50)
-        for message in try await client.history(of: tracker.conversation, limit: limit) { tracker.update(with: message) }
+        for message in try await client.history(of: tracker.conversation, limit: limit) {
+            let earlier = tracker.pending[message.id]
+            tracker.update(with: message)
+            if let earlier, message.status > earlier {
+                report.emit(
+                    .chatMessageChanged(
+                        id: message.id, conversation: tracker.conversation, status: message.status, reason: nil))
+            }
+        }
     }
 
     private func isNear(_ conversation: Conversation, _ client: any NodeClient) async throws -> Bool {

@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareService
 
 /// The command line as it was passed to the process. The parser sees a repaired form: what is not UTF-8 is U+FFFD there.
 struct CommandLineBytes {

@@ -58,7 +58,7 @@ struct CompletedNames {
     mutating func namesInOpenFolders() throws(StorageError) -> [Set<[UInt8]>] {
         try flush()
         try file.seek(to: 0)
-        // As bytes: two names that strings compare as equal are two files.
+        // Bytes, because two names that strings compare as equal are two files.
         var levels: [Set<[UInt8]>] = []
         var unparsed: [UInt8] = []
         while true {
