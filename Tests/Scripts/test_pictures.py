@@ -52,8 +52,10 @@ class Style:
 
     def attributes(self):
         color = self.color or FOREGROUND
-        return f'fill="{BACKGROUND if self.is_reversed else color}"' + (' font-weight="bold"' if self.is_bold else "") + (
-            ' opacity="0.6"' if self.is_dim else ""
+        return (
+            f'fill="{BACKGROUND if self.is_reversed else color}"'
+            + (' font-weight="bold"' if self.is_bold else "")
+            + (' opacity="0.6"' if self.is_dim else "")
         )
 
 

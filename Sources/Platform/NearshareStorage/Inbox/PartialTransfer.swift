@@ -84,7 +84,9 @@ struct PartialTransfer {
         var cursor = cursor
         for depth in completeNames.indices.reversed() {
             var expected = completeNames[depth]
-            if depth == completeNames.count - 1, keepsFile, let file = checkpoint.file { expected.insert(Array(file.stored.utf8)) }
+            if depth == completeNames.count - 1, keepsFile, let file = checkpoint.file {
+                expected.insert(Array(file.stored.utf8))
+            }
             let directory = cursor.directory
             for name in try directory.names() where !expected.contains(Array(name.utf8)) { directory.removeTree(name) }
             if depth > 0 { try cursor.ascend() }
