@@ -134,8 +134,8 @@ class Terminal:
         self.tmux("send-keys", "Enter")
 
     def lines(self):
-        """The screen, without the empty lines at its end."""
-        lines = self.tmux("capture-pane", "-e", "-p").split("\n")
+        """The screen, without the empty lines at its end. A line that the terminal has broken is one: paths differ in length."""
+        lines = self.tmux("capture-pane", "-e", "-J", "-p").split("\n")
         while lines and not text_of(lines[-1]):
             lines.pop()
         return lines
