@@ -134,7 +134,7 @@ class Terminal:
         self.tmux("send-keys", "Enter")
 
     def lines(self):
-        """The screen, without the empty lines at its end. A line that the terminal has broken is one: paths differ in length."""
+        """The screen, without the empty lines at its end. Broken lines are joined, because paths differ in length."""
         lines = self.tmux("capture-pane", "-e", "-J", "-p").split("\n")
         while lines and not text_of(lines[-1]):
             lines.pop()

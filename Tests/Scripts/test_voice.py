@@ -1,6 +1,7 @@
 """Voice notes end to end: recorded through the real sound libraries from virtual devices, sent from process to process,
 played on a null sink, and checked by opusinfo, ffprobe and correlation."""
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -413,11 +414,18 @@ class SoundServerStory(VoiceStory):
         self.assertTrue(received["is_received"] and not sent["is_received"])
         self.assertEqual(f"to {receiver.address}", sent["way"])
         self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(received["path"]).read_bytes())
-        listener = Listener(self.server, self.place / "heard.raw")
-        self.assertCode(0, self.anna.run("voice", "play", received["id"]))
-        # The loudspeaker has a delay of its own.
         words = without_silence(read_sound(spoken))
-        wait_until(lambda: likeness(words, listener.heard()) > 0.9, "what was said to be heard")
+        # On a busy machine the sound server skips samples.
+        for attempt in range(3):
+            listener = Listener(self.server, self.place / f"heard{attempt}.raw")
+            self.assertCode(0, self.anna.run("voice", "play", received["id"]))
+            # The loudspeaker has a delay of its own.
+            with contextlib.suppress(AssertionError):
+                wait_until(lambda heard=listener.heard: likeness(words, heard()) > 0.9, "what was said to be heard", 5)
+                break
+            listener.stop()
+        else:
+            self.fail("what was said was not heard")
         listener.stop()
 
     def test_a_received_note_is_recognised(self):
