@@ -95,7 +95,8 @@ package func runNode(
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
-        let listener = try node.listen(onPort: options.port ?? configuration.port)
+        // Processes that run for seconds take another port each time: others connect to a new address at once.
+        let listener = try node.listen(onPort: options.port ?? configuration.port ?? (isStanding ? nil : 0))
         let facts = NodeService.Facts(
             isStanding: isStanding, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)

@@ -55,9 +55,8 @@ extension MeshDriver {
         var backOff = Self.minimumBackOff
         while !Task.isCancelled, !isStopping, let (peer, change) = neighbours.peerOrRelease(id) {
             let start = settings.clock()
-            if router.hasRoomForLinks { await connect(to: peer) }
-            // The link lasted, so the back-off starts again.
-            if settings.clock() - start > Self.maximumBackOff { backOff = Self.minimumBackOff }
+            // After a link the back-off starts again: the peer may have been restarted at the same address.
+            if router.hasRoomForLinks, await connect(to: peer) { backOff = Self.minimumBackOff }
             if await change.isFulfilled(within: backOff) {
                 // It left, or returned as another process, as each command without a node does: no reason to avoid it. Its
                 // announcements still cause at most one attempt in each minimum back-off.
@@ -70,7 +69,9 @@ extension MeshDriver {
         }
     }
 
-    private func connect(to peer: NearbyPeer) async {
+    /// Runs a link to a peer until it ends.
+    /// - Returns: whether there was one.
+    private func connect(to peer: NearbyPeer) async -> Bool {
         // The radio provides its frame links itself.
         for address in peer.frameAddresses where address.medium == .network {
             let (transport, time) = (settings.transport, settings.limits.connectTime)
@@ -81,7 +82,7 @@ extension MeshDriver {
             } catch {
                 settings.log.debug("\(error)")
                 link.close()
-                return
+                return false
             }
             // In a task of the driver, so that its last frames still go out after discovery has ended.
             let ended = Promise<Bool>()
@@ -90,7 +91,8 @@ extension MeshDriver {
                 ended.fulfil(true)
             }
             _ = await ended.value
-            return
+            return true
         }
+        return false
     }
 }
