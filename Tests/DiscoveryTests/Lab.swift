@@ -165,7 +165,7 @@ final class NamespaceLab: Lab {
 
     let interface = "veth0"
     private let engines: [Engine]
-    private let keeper: ChildProcess
+    private let script: ChildProcess
     private let folder: String
     private let names: [String]
     private let hosts = Mutex<[Int: ProbeHost]>([:])
@@ -175,17 +175,17 @@ final class NamespaceLab: Lab {
         let id = "\(getpid())-\(UInt32.random(in: .min ... .max))"
         names = ["nearshare-\(id)-0", "nearshare-\(id)-1"]
         folder = "/tmp/nearshare-lab-\(id)"
-        keeper = try ChildProcess(
+        script = try ChildProcess(
             "bash", ["-c", Self.script] + ["lab", folder, hasIPv4 ? "4" : "6"] + names + engines.map(\.rawValue))
-        guard let line = await keeper.lines.take(within: .seconds(30)), line == "ready" else {
-            keeper.end()
+        guard let line = await script.lines.take(within: .seconds(30)), line == "ready" else {
+            script.end()
             throw LabError("the namespaces could not be made")
         }
     }
 
     func close() {
         hosts.withLock { $0 = [:] }
-        keeper.end()
+        script.end()
     }
 
     func host(_ number: Int) async throws -> any LabHost {
@@ -233,10 +233,10 @@ final class NamespaceLab: Lab {
     }
 
     /// Ends that machine's avahi-daemon.
-    func stopDaemon(_ number: Int) async throws { try await tellKeeper("stop \(number)") }
+    func stopDaemon(_ number: Int) async throws { try await command("stop \(number)") }
 
     /// Starts that machine's avahi-daemon after it was stopped.
-    func startDaemon(_ number: Int) async throws { try await tellKeeper("start \(number)") }
+    func startDaemon(_ number: Int) async throws { try await command("start \(number)") }
 
     /// Ends that machine's avahi-daemon and starts another.
     func restartDaemon(_ number: Int) async throws {
@@ -244,10 +244,11 @@ final class NamespaceLab: Lab {
         try await startDaemon(number)
     }
 
-    private func tellKeeper(_ command: String) async throws {
-        keeper.say(command)
-        guard let line = await keeper.lines.take(within: .seconds(30)), line == "ready" else {
-            throw LabError("no answer to \(command)")
+    /// Sends a command to the script, and waits until it is carried out.
+    private func command(_ line: String) async throws {
+        script.say(line)
+        guard let line = await script.lines.take(within: .seconds(30)), line == "ready" else {
+            throw LabError("no answer to \(line)")
         }
     }
 
