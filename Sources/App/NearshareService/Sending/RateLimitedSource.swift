@@ -1,7 +1,7 @@
 package import Nearshare
 internal import Synchronization
 
-/// A limit on bytes per second, as a token bucket that holds the bytes of a tenth of a second: a value.
+/// A limit on bytes per second: a token bucket with the bytes of a tenth of a second.
 struct TransmissionRate: Sendable {
     /// The bytes that may be read now, or the time at which some may be.
     enum Allowance: Sendable, Hashable {
@@ -9,23 +9,20 @@ struct TransmissionRate: Sendable {
         case later(MonotonicInstant)
     }
 
+    private static let burst = Duration.milliseconds(100)
+
     private let bytesPerSecond: Double
     private let capacity: Double
-    private var balance: Double
-    private var lastRefill: MonotonicInstant
-
-    private static let burst = Duration.milliseconds(100)
+    private var bucket: TokenBucket
 
     init(bytesPerSecond: UInt64, now: MonotonicInstant) {
         self.bytesPerSecond = Double(max(1, bytesPerSecond))
         capacity = max(1, self.bytesPerSecond * Self.burst.inSeconds)
-        balance = capacity
-        lastRefill = now
+        bucket = TokenBucket(capacity: capacity, perSecond: self.bytesPerSecond, now: now)
     }
 
     mutating func allowance(now: MonotonicInstant) -> Allowance {
-        balance = min(capacity, balance + max(0, (now - lastRefill).inSeconds) * bytesPerSecond)
-        lastRefill = max(lastRefill, now)
+        let balance = bucket.balance(now: now)
         // Half a bucket at a time, rather than byte by byte.
         let wanted = max(1, capacity / 2)
         guard balance < wanted else { return .bytes(Int(min(balance, 1e9))) }
@@ -33,7 +30,7 @@ struct TransmissionRate: Sendable {
     }
 
     /// Records that bytes were read.
-    mutating func charge(_ count: Int) { balance -= Double(count) }
+    mutating func charge(_ count: Int) { bucket.charge(Double(count)) }
 }
 
 /// A source whose content is read no faster than a limit that several sources share.
@@ -54,7 +51,7 @@ package struct RateLimitedSource: ResourceSource {
         fileprivate func charge(_ count: Int) { rate.withLock { $0.charge(count) } }
     }
 
-    package let base: any ResourceSource
+    private let base: any ResourceSource
     private let limit: Limit
 
     package init(_ base: any ResourceSource, limit: Limit) {
@@ -65,6 +62,7 @@ package struct RateLimitedSource: ResourceSource {
     package var offer: Offer { base.offer }
 
     package func makeReader() throws(StorageError) -> any ResourceReader { Reader(try base.makeReader(), limit) }
+    package func cancel() { base.cancel() }
 
     private final class Reader: ResourceReader {
         private let base: any ResourceReader

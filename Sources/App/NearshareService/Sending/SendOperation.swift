@@ -68,7 +68,7 @@ package final class SendOperation: Sendable {
 
     private func send(_ source: any ResourceSource, to target: Target, on node: Node) async -> CommandFailure? {
         // The other receivers of a shared stream must not wait for one that has ended.
-        defer { (((source as? RateLimitedSource)?.base ?? source) as? StreamSource.Reader)?.cancel() }
+        defer { source.cancel() }
         var progress = NodeProgress()
         do {
             while true {

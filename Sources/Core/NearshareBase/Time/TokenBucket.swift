@@ -19,11 +19,17 @@ package struct TokenBucket: Sendable {
     /// Removes one token, or `cost` tokens.
     /// - Returns: false, with nothing removed, when fewer are left.
     package mutating func consume(_ cost: Double = 1, now: MonotonicInstant) -> Bool {
-        tokens = min(capacity, tokens + now.seconds(since: lastRefill) * tokensPerSecond)
-        lastRefill = now
-        guard tokens >= cost else { return false }
+        guard balance(now: now) >= cost else { return false }
         tokens -= cost
         return true
+    }
+
+    /// Refills the bucket.
+    /// - Returns: The tokens that are left; a negative number is a debt.
+    package mutating func balance(now: MonotonicInstant) -> Double {
+        tokens = min(capacity, tokens + now.seconds(since: lastRefill) * tokensPerSecond)
+        lastRefill = now
+        return tokens
     }
 
     /// Removes `cost` tokens for work that has been done. The balance may become negative; ``consume(now:)`` then fails until

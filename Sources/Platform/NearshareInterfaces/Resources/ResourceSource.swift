@@ -7,6 +7,13 @@ package protocol ResourceSource: Sendable {
 
     /// Starts reading all entries in their fixed order: items as given, the entries of a folder by the bytes of their names.
     func makeReader() throws(StorageError) -> any ResourceReader
+
+    /// Ends reading for this receiver: it has everything, or needs it no longer. Receivers that share a stream go on without it.
+    func cancel()
+}
+
+extension ResourceSource {
+    package func cancel() {}
 }
 
 /// One pass over the entries of a source, used by one thread at a time. Calls block.

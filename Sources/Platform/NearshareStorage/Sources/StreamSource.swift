@@ -48,10 +48,7 @@ package final class StreamSource: Sendable {
             return StreamResourceReader(stream, number: number, name: stream.name)
         }
 
-        /// Removes this reader: its receiver has declined, could not be reached, or has received everything.
-        package func cancel() {
-            stream.cancel(number)
-        }
+        package func cancel() { stream.cancel(number) }
     }
 
     /// Returns 0 at the end of the stream.
