@@ -76,6 +76,27 @@ import Testing
         #expect(tracker.isDone)
     }
 
+    @Test("a state is reported once, whether the store or its event tells it first")
+    func repeated() {
+        var tracker = pipe(.read)
+        tracker.recordAcceptance(of: "a")
+        func stored(_ status: MessageStatus) -> ChatMessage {
+            ChatMessage(
+                number: 1, id: "a", conversation: .peer(anna), author: nil, authorName: nil, text: "hi",
+                when: WallTime(milliseconds: 0), status: status)
+        }
+        tracker.handle(marked("a", .sent))
+        let known = tracker.change(storedIn: stored(.sent))
+        #expect(known == nil)
+        let change = tracker.change(storedIn: stored(.delivered))
+        guard case .chatMessageChanged("a", .peer(anna), .delivered, nil) = change else {
+            Issue.record("\(String(describing: change))")
+            return
+        }
+        let repeated = [MessageStatus.sent, .delivered, .read].map { tracker.isRepeated(marked("a", $0)) }
+        #expect(repeated == [true, true, false])
+    }
+
     @Test("failures have a status and a reason")
     func failures() throws {
         var tracker = pipe()

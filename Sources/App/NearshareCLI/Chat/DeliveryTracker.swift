@@ -20,6 +20,8 @@ struct DeliveryTracker: Sendable {
     private(set) var inputHasEnded = false
     /// An event may arrive before the reply that names its message.
     private var unmatched: [String: UnmatchedStatus] = [:]
+    /// States that were read from the store and reported before their events arrived, by id.
+    private var reportedStates: [String: MessageStatus] = [:]
     /// The ids of ``unmatched``, the oldest first.
     private var unmatchedIDs: [String] = []
 
@@ -65,6 +67,25 @@ struct DeliveryTracker: Sendable {
     /// Reads the status that the node has stored: an event may have been lost.
     mutating func update(with message: ChatMessage) {
         if message.isLocal, message.conversation == conversation { record(message.status, of: message.id, reason: nil) }
+    }
+
+    /// Reads the status that the node has stored.
+    /// - Returns: The change to report: its event may have been lost, or not be read before the command ends.
+    mutating func change(storedIn message: ChatMessage) -> ControlEvent? {
+        let earlier = pending[message.id]
+        update(with: message)
+        guard let earlier, message.status > earlier else { return nil }
+        reportedStates[message.id] = message.status
+        return .chatMessageChanged(id: message.id, conversation: conversation, status: message.status, reason: nil)
+    }
+
+    /// Whether the event tells a state that ``change(storedIn:)`` has returned.
+    mutating func isRepeated(_ event: ControlEvent) -> Bool {
+        guard case .chatMessageChanged(let id, conversation, let status, _) = event, let reported = reportedStates[id] else {
+            return false
+        }
+        if status >= reported { reportedStates[id] = nil }
+        return status <= reported
     }
 
     private mutating func record(_ status: MessageStatus, of id: String, reason: String?) {
