@@ -39,7 +39,7 @@ public final class LocalMachine: Sendable {
         let environment = environment ?? Self.environment
         directories = Directories(environment: environment, home: Self.home)
         configuration = try Configuration.read(
-            path: "\(directories.configuration)/config.toml", home: environment["HOME"] ?? Self.home)
+            path: directories.configurationFile, home: environment["HOME"] ?? Self.home)
         state = try StateDirectory(path: directories.state)
         trust = TrustFile(in: state)
         contacts = ContactFile(in: state)

@@ -18,8 +18,9 @@ struct ConfigCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let all = try SettingsInForce(
-                of: LocalMachine(), options: receiving.settings, environment: ProcessInfo.processInfo.environment)
+            let all = try EffectiveSettings(
+                of: LocalMachine(), options: receiving.nodeOptions(log: global.logger),
+                environment: ProcessInfo.processInfo.environment)
             if json {
                 for one in all.settings { JSONEvents.emit("setting", Self.fields(one)) }
                 return
@@ -31,7 +32,7 @@ struct ConfigCommand: AsyncParsableCommand {
         }
     }
 
-    private static func text(_ origin: SettingsInForce.Origin) -> String {
+    private static func text(_ origin: EffectiveSettings.Origin) -> String {
         switch origin {
         case .default: "default"
         case .file(let path, let line): "\(TerminalText.escaped(path, columns: 4096)), line \(line)"
@@ -41,7 +42,7 @@ struct ConfigCommand: AsyncParsableCommand {
         }
     }
 
-    private static func fields(_ setting: SettingsInForce.Setting) -> [String: JSONValue] {
+    private static func fields(_ setting: EffectiveSettings.Setting) -> [String: JSONValue] {
         var fields: [String: JSONValue] = ["name": .text(setting.name), "value": JSONValue(setting.value)]
         switch setting.origin {
         case .default: fields["origin"] = .text("default")
@@ -56,15 +57,5 @@ struct ConfigCommand: AsyncParsableCommand {
         case .state: fields["origin"] = .text("state")
         }
         return fields
-    }
-}
-
-extension ReceivingOptions {
-    fileprivate var settings: SettingsInForce.Options {
-        var options = SettingsInForce.Options()
-        (options.name, options.inbox, options.accept, options.port) = (name?.name, inbox, accept, port)
-        (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
-        (options.keepsExecutable, options.interface) = (keepExecutable, interface)
-        return options
     }
 }

@@ -50,7 +50,7 @@ struct ReceivingOptions: ParsableArguments {
         machine.configuration.peerQuota(maximumPerPeer: maxPerPeer?.bytes)
     }
 
-    /// The options of the node of `nearshare mesh run`.
+    /// The same options for a node, such as that of `nearshare mesh run`.
     func nodeOptions(log: Logger) -> NodeOptions {
         var options = NodeOptions(purpose: .standing, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)

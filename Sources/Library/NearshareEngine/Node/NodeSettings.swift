@@ -3,6 +3,7 @@ package import NearshareBase
 package import NearshareCrypto
 package import NearshareDirect
 package import NearshareInterfaces
+internal import NearshareMesh
 
 /// The parameters of a node: its identity, its adapters, and functions for time, randomness and trust.
 package struct NodeSettings: Sendable {
@@ -23,7 +24,8 @@ package struct NodeSettings: Sendable {
     /// The encryption preference of all links.
     package var encryption = EncryptionPreference.required
     /// Lifetime of a secure session with a peer in the mesh; each received message renews it.
-    package var meshSessionLifetime = Duration.seconds(86_400)
+    package var meshSessionLifetime = defaultMeshSessionLifetime
+    package static let defaultMeshSessionLifetime = MeshRouter.Settings().sessionLifetime
     /// The transport of unreliable messages; nil to send them over the stream links.
     package var datagrams: (any DatagramTransport)?
     /// Whether invitations into sessions are delivered; otherwise they are refused on arrival.

@@ -8,6 +8,9 @@ package struct Directories: Sendable, Hashable {
     /// Sockets, which live as long as a login session. Inside the state directory where XDG_RUNTIME_DIR is not set.
     package var runtime: String
 
+    /// The path of the user's settings.
+    package var configurationFile: String { "\(configuration)/config.toml" }
+
     /// - Parameters:
     ///   - environment: the environment variables.
     ///   - home: the home directory if HOME is not set.

@@ -1,28 +1,29 @@
 import FoundationEssentials
+import Logging
 import Nearshare
 import NearshareTesting
 import Testing
 
 @testable import NearshareService
 
-@Suite("settings in force") struct SettingsInForceTests {
+@Suite("settings in force") struct EffectiveSettingsTests {
     private let scratch = ScratchFolder()
 
     private func settings(
-        _ toml: String, _ options: SettingsInForce.Options = SettingsInForce.Options()
-    ) throws -> [String: SettingsInForce.Setting] {
+        _ toml: String, _ options: NodeOptions = NodeOptions(radio: nil, log: Logger(label: "test"))
+    ) throws -> [String: EffectiveSettings.Setting] {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
         try Data(toml.utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
         let environment = [
             "HOME": scratch.path, "XDG_CONFIG_HOME": scratch("config"), "XDG_STATE_HOME": scratch("state"),
             "XDG_DATA_HOME": "relative",
         ]
-        let all = try SettingsInForce(of: LocalMachine(environment: environment), options: options, environment: environment)
+        let all = try EffectiveSettings(of: LocalMachine(environment: environment), options: options, environment: environment)
         return Dictionary(all.settings.map { ($0.name, $0) }) { first, _ in first }
     }
 
     @Test func `each setting has its value and where that comes from`() throws {
-        var options = SettingsInForce.Options()
+        var options = NodeOptions(radio: nil, log: Logger(label: "test"))
         options.maximumSize = 1000
         let all = try settings(
             "# mine\nport = 4711\n\nmax-size = \"2 GB\"\n[profiles.village]\nhop-limit = 3\n", options)

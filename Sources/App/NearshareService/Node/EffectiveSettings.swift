@@ -1,7 +1,7 @@
 package import Nearshare
 
 /// The settings in force, and where each comes from.
-package struct SettingsInForce: Sendable {
+package struct EffectiveSettings: Sendable {
     package enum Origin: Sendable, Hashable {
         case `default`
         /// - Parameter line: of the configuration file.
@@ -19,28 +19,14 @@ package struct SettingsInForce: Sendable {
         package var origin: Origin
     }
 
-    /// The options of a command that precede the configuration.
-    package struct Options: Sendable {
-        package var name: DisplayName?
-        package var inbox: String?
-        package var accept: Configuration.Accept?
-        package var maximumSize: UInt64?
-        package var maximumPerPeer: UInt64?
-        package var keepsExecutable = false
-        package var port: UInt16?
-        package var interface: String?
-
-        package init() {}
-    }
-
     package private(set) var settings: [Setting] = []
 
     private let configuration: Configuration
     private let path: String
 
-    package init(of machine: LocalMachine, options: Options, environment: [String: String]) throws {
+    package init(of machine: LocalMachine, options: NodeOptions, environment: [String: String]) throws {
         configuration = machine.configuration
-        path = "\(machine.directories.configuration)/config.toml"
+        path = machine.directories.configurationFile
         let own = try machine.name()
         let isChosen = configuration.name == nil && own != LocalMachine.hostName
         add("name", options.name?.claimed, default: own.claimed)
@@ -55,10 +41,10 @@ package struct SettingsInForce: Sendable {
             "keep-executable", options.keepsExecutable ? "true" : nil, "\(configuration.keepsExecutable)", default: "false")
         add("port", options.port.map(String.init), configuration.port.map { "\($0)" }, default: "\(Node.defaultPort)")
         add("interface", options.interface, configuration.interface, default: nil)
-        add("timeout", nil, "\(configuration.answerTimeout(nil).components.seconds)", default: "30")
+        add("timeout", nil, default: "\(configuration.answerTimeout(nil).components.seconds)")
         add("profile", nil, configuration.profile, default: "standard")
-        let lifetime = configuration.sessionLifetime ?? .seconds(86_400)
-        add("session-lifetime", nil, "\(lifetime.components.seconds)", default: "86400")
+        let lifetime = configuration.sessionLifetime ?? NodeSettings.defaultMeshSessionLifetime
+        add("session-lifetime", nil, default: "\(lifetime.components.seconds)")
         addProfiles()
         let directories = machine.directories
         for (name, directory, variable) in [
