@@ -1,7 +1,10 @@
+internal import NearshareInterfaces
 internal import Synchronization
 
 /// A FIFO queue between tasks, without a bound of its own: the caller holds producers back by other means.
-package final class AsyncQueue<Element: Sendable>: Sendable {
+///
+/// It is in the module of its user, so that it is specialized: across modules, each message would look up its types at run time.
+final class AsyncQueue<Element: Sendable>: Sendable {
     private struct State {
         var elements: [Element] = []
         var head = 0
@@ -11,36 +14,36 @@ package final class AsyncQueue<Element: Sendable>: Sendable {
     private let state = Mutex(State())
     private let arrival = AsyncCondition()
 
-    package init() {}
+    init() {}
 
     /// Appends an element and resumes the receiver. No effect after ``finish()``.
-    package func enqueue(_ element: Element) {
+    func enqueue(_ element: Element) {
         append(contentsOf: [element])
         notifyReceivers()
     }
 
     /// Appends elements without resuming the receiver: for a caller that holds a lock which the receiver takes next.
     /// ``notifyReceivers()`` must follow after the lock is released.
-    package func append(contentsOf elements: [Element]) {
+    func append(contentsOf elements: [Element]) {
         state.withLock { state in
             if !state.isFinished { state.elements += elements }
         }
     }
 
     /// Resumes the receivers after ``append(contentsOf:)``.
-    package func notifyReceivers() {
+    func notifyReceivers() {
         arrival.notifyAll()
     }
 
     /// The elements that are not dequeued yet, oldest first.
-    package var elements: [Element] { state.withLock { Array($0.elements[$0.head...]) } }
+    var elements: [Element] { state.withLock { Array($0.elements[$0.head...]) } }
 
     /// The number of elements that are not dequeued yet.
-    package var count: Int { state.withLock { $0.elements.count - $0.head } }
+    var count: Int { state.withLock { $0.elements.count - $0.head } }
 
     /// Waits for the next element.
     /// - Returns: nil when the queue is finished and empty, or the task is cancelled.
-    package func dequeue() async -> Element? {
+    func dequeue() async -> Element? {
         while true {
             let next: Element?? = state.withLock { state in
                 if state.head < state.elements.count {
@@ -61,7 +64,7 @@ package final class AsyncQueue<Element: Sendable>: Sendable {
     }
 
     /// Ends the queue: receivers get the elements that are left, then nil.
-    package func finish() {
+    func finish() {
         state.withLock { $0.isFinished = true }
         arrival.notifyAll()
     }
