@@ -28,6 +28,21 @@ import Testing
         #expect(book.trustStatus(of: impostor, claiming: try DisplayName("Eve")) == .new)
     }
 
+    @Test("K12: a peer that speaks an older version than before is noticed, also after the store was read again")
+    func downgrade() throws {
+        var book = TrustStore()
+        let ada = try peer(10)
+        book.recordContact(with: ada, named: Self.ada, version: 1, at: now)
+        #expect(book.downgrade(of: ada, to: 1) == nil)
+        book.recordContact(with: ada, named: Self.ada, version: 2, at: now)
+        book.recordContact(with: ada, named: Self.ada, version: 1, at: now)
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        let read = try JSONDecoder().decode(TrustStore.self, from: JSONEncoder().encode(book))
+        #expect(read.downgrade(of: ada, to: 1) == 2)
+        #expect(read.downgrade(of: ada, to: 2) == nil)
+        #expect(read.downgrade(of: try peer(11), to: 1) == nil)
+    }
+
     @Test("K4: a key with the id of a known one is not taken for it, and a blocked id stays blocked")
     func equalIDs() throws {
         let known = Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!

@@ -109,7 +109,8 @@ final class HostileLink: Sendable {
             begin?()
         }
         var handshake = DirectHandshake(
-            role: .initiator, identity: identity, ephemeral: (0..<32).map { _ in UInt8.random(in: 0...255) }, ciphers: 4)
+            role: .initiator, identity: identity,
+            entropy: (0..<DirectHandshake.entropyByteCount).map { _ in UInt8.random(in: 0...255) }, ciphers: 4)
         guard let first = try? handshake.start(), send(first) else { return }
         var connection: DirectConnection?
         var buffer = [UInt8](repeating: 0, count: 64 << 10)

@@ -7,11 +7,16 @@ import socket
 import struct
 import time
 
+from cryptography.exceptions import InvalidTag  # noqa: F401
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-PREAMBLE = b"NSHR\x01\x01\0\0"
+
+def preamble(newest, oldest=1):
+    return b"NSHR" + bytes([newest, oldest, 0, 0])
+
+
 AES, CHACHA = 1, 2
 HELLO, REVEAL, PING, PONG, CLOSE, OFFER, ACCEPT, DECLINE, RESUME, GRANT, STORED, CANCEL, CONTENT = (
     1,
@@ -110,21 +115,33 @@ class NotOffered(Exception):
 class Link:
     """A socket after the handshake: frames in records (section 4)."""
 
-    def __init__(self, address, seed, cipher):
+    def __init__(self, address, seed, cipher, newest=1, damage=0):
+        """:param damage: is added to a byte of the ciphertext of ML-KEM-768."""
         self.socket = socket.create_connection(address, timeout=20)
-        noise = Noise(X25519PrivateKey.from_private_bytes(seed), b"nearshare direct" + PREAMBLE)
-        self.socket.sendall(PREAMBLE + counted(noise.first()))
-        assert self.read(8) == PREAMBLE
-        version, ciphers = noise.second(self.read(struct.unpack(">H", self.read(2))[0]))[:2]
-        assert version == 1
-        if not ciphers >> cipher & 1:
+        first = preamble(newest)
+        noise = Noise(X25519PrivateKey.from_private_bytes(seed), b"nearshare direct" + first)
+        self.socket.sendall(first + counted(noise.first()))
+        version = self.read(8)[4]
+        assert version == newest
+        parameters = noise.second(self.read(struct.unpack(">H", self.read(2))[0]))
+        assert parameters[0] == version
+        if not parameters[1] >> cipher & 1:
             raise NotOffered(cipher)
-        self.socket.sendall(counted(noise.third(bytes([cipher]))))
+        secret, label, ciphertext = b"", b"", b""
+        if version == 2:
+            from kyber_py.ml_kem import ML_KEM_768
+
+            assert parameters[2] & 1
+            secret, ciphertext = ML_KEM_768.encaps(parameters[3 : 3 + 1184])
+            ciphertext = bytes([(ciphertext[0] + damage) % 256]) + ciphertext[1:]
+            label = b" 2"
+        self.socket.sendall(counted(noise.third(bytes([cipher]) + ciphertext)))
         self.hash = noise.hash
         kind = AESGCM if cipher == AES else ChaCha20Poly1305
-        keys = noise.split()
-        self.outgoing, self.incoming = (kind(hkdf(key, noise.hash, b"nearshare record" + bytes([cipher]), 32)) for key in keys)
-        self.packet_keys = [hkdf(key, noise.hash, b"nearshare datagram", 32) for key in keys]
+        keys = [key + secret for key in noise.split()]
+        info = b"nearshare record" + label + bytes([cipher])
+        self.outgoing, self.incoming = (kind(hkdf(key, noise.hash, info, 32)) for key in keys)
+        self.packet_keys = [hkdf(key, noise.hash, b"nearshare datagram" + label, 32) for key in keys]
         self.sent = self.received = 0
 
     def read(self, count):
@@ -212,11 +229,12 @@ def kept(frame, entries):
     return (complete, partial) if is_same else (0, 0)
 
 
-def send(address, entries, seed, name, cipher=AES, stop_after=None):
+def send(address, entries, seed, name, cipher=AES, stop_after=None, newest=1):
     """Sends the items, and returns the outcome.
     :param stop_after: breaks off after so many bytes of the content stream.
+    :param newest: the newest version of the protocol to offer.
     """
-    link = Link(address, seed, cipher)
+    link = Link(address, seed, cipher, newest)
     with link.socket:
         return converse(link, entries, name, stop_after)
 

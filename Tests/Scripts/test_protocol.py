@@ -49,6 +49,24 @@ class ProtocolStory(Story):
                 self.assertEqual(self.big, pathlib.Path(received["b.bin"]).read_bytes())
                 self.assertEqual(b"xyz", pathlib.Path(received["dir"], "l").read_bytes())
 
+    def test_version_2_adds_a_key_of_ml_kem_768(self):
+        anna = self.anna.receive()
+        story = self.send(anna, self.entries(), newest=2)
+        self.assertEqual("stored", story["outcome"], anna.story())
+        self.assertEqual(self.big, self.anna.received()["b.bin"])
+        # The next link speaks version 1 again: said, and received all the same.
+        story = self.send(anna, [Entry(0, FILE, [b"later.txt"], b"later")])
+        self.assertEqual("stored", story["outcome"], anna.story())
+        self.assertRegex(anna.story(), "used version 2 of the protocol before, and uses version 1 now")
+
+    def test_a_changed_ciphertext_of_ml_kem_768_ends_the_link_at_the_first_record(self):
+        anna = self.anna.receive()
+        link = protocol_peer.Link(("127.0.0.1", anna.ready["port"]), self.seed_bytes, CHACHA, newest=2, damage=1)
+        with link.socket, self.assertRaises(protocol_peer.InvalidTag):
+            link.receive()
+        # Others are served.
+        self.assertEqual("stored", self.send(anna, self.entries(), newest=2)["outcome"], anna.story())
+
     def test_an_interrupted_transfer_is_resumed(self):
         anna = self.anna.receive()
         entries = self.entries()

@@ -121,10 +121,16 @@ extension DecoderProperty {
         return true
     }
 
-    private static let handshakeParameters = Self(name: "handshake-parameters", seeds: [[1, 3]]) { bytes throws(Violation) in
-        let initiator = try? InitiatorParameters(decoding: bytes)
-        if let initiator {
-            try requireRoundTrip(initiator, encode: { $0.encoded }, decode: { try InitiatorParameters(decoding: Array($0)) })
+    private static let handshakeParameters = Self(
+        name: "handshake-parameters",
+        seeds: [[1, 3], [2, 6, 1] + [UInt8](repeating: 9, count: 1184), [2] + [UInt8](repeating: 9, count: 1088)]
+    ) { bytes throws(Violation) in
+        var initiator: InitiatorParameters?
+        for version: UInt8 in 1...2 {
+            guard let read = try? InitiatorParameters(decoding: bytes, version: version) else { continue }
+            initiator = read
+            try requireRoundTrip(
+                read, encode: { $0.encoded }, decode: { try InitiatorParameters(decoding: Array($0), version: version) })
         }
         let responder = try? ResponderParameters(decoding: bytes)
         if let responder {

@@ -58,7 +58,10 @@ package struct SimulatedPeer: Sendable {
         self.name = name
         self.limits = limits
         nonce = random.bytes(ShortAuthenticationString.nonceByteCount)
-        handshake = DirectHandshake(role: role, identity: identity, ephemeral: random.bytes(32), ciphers: 6)
+        // Version 1: ML-KEM's ciphertext is random, so that the short code would not be the same for the same seed.
+        handshake = DirectHandshake(
+            role: role, identity: identity, entropy: random.bytes(DirectHandshake.entropyByteCount), ciphers: 6,
+            versions: Preamble(newest: 1, oldest: 1))
         // This fails only for an identity of another protocol.
         output = try! handshake.start()
     }

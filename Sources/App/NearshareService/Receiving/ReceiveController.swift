@@ -116,6 +116,7 @@ package final class ReceiveController: Sendable {
         let peer = invitation.peer
         var clash: String?
         if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
+        let downgrade = trust.downgradeWarning(of: peer.proven, to: peer.version, name: machine.shown(peer).name.shown)
         let verdict = policy.verdict(
             on: invitation.offer, from: peer.proven.fingerprint, trustStatus: peer.trustStatus,
             freeSpace: destination.freeSpace,
@@ -126,7 +127,9 @@ package final class ReceiveController: Sendable {
                 return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
             })
         switch verdict {
-        case .accept: return .accept
+        case .accept:
+            if let downgrade { reporter.report(.warning(downgrade)) }
+            return .accept
         case .decline(let reason, let detail):
             let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
             if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
@@ -140,7 +143,7 @@ package final class ReceiveController: Sendable {
             let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
             let shown = machine.shown(peer)
             let text = OfferText.describe(
-                invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash)
+                invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash ?? downgrade)
             let answer = await prompts.ask(
                 text, question: "accept?", about: shown.name.quoted(of: shown.id), until: { await invitation.ended })
             switch answer {

@@ -229,6 +229,10 @@ package final class SendOperation: Sendable {
         try Self.refuseNameClash(trustStatus, known?.shown ?? "that peer", peer.id)
         let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), timeout: timeout)
         let name = known?.shown ?? connection.address.description
+        let trust = TrustRecorder(machine: machine, reporter: reporter)
+        if let warning = trust.downgradeWarning(of: peer, to: connection.version, name: name) {
+            reporter.report(.warning(warning))
+        }
         reporter.report(
             .inviting(
                 OutgoingInvitation(
@@ -256,7 +260,9 @@ package final class SendOperation: Sendable {
                 result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
         }
         if let name = try? await connection.peerName {
-            try? machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
+            try? machine.trust.update {
+                $0.recordContact(with: peer, named: name, version: connection.version, at: SystemClock.wall())
+            }
         }
     }
 

@@ -9,7 +9,9 @@ struct TrustRecorder: Sendable {
     /// Pins the peer's key. A peer that claims another one's name is not recorded.
     func recordMeeting(with peer: Peer) {
         if case .nameClash = peer.trustStatus { return }
-        update { $0.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall()) }
+        update {
+            $0.recordContact(with: peer.proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+        }
     }
 
     /// Records that both users have confirmed the short code.
@@ -21,6 +23,16 @@ struct TrustRecorder: Sendable {
     /// Records that the short codes differed.
     func recordMismatch(with peer: Peer) {
         update { $0.recordMismatch(with: peer.proven) }
+    }
+
+    /// The warning about a peer that has spoken a newer version of the protocol before; nil for any other (K12).
+    /// - Parameters:
+    ///   - version: The version on the present link; nil for a peer in the mesh.
+    ///   - name: The peer's name, escaped for a terminal.
+    func downgradeWarning(of peer: AuthenticatedPeer, to version: UInt8?, name: String) -> String? {
+        guard let version, let newest = (try? machine.trust.read())?.downgrade(of: peer, to: version) else { return nil }
+        return "\(name) used version \(newest) of the protocol before, and uses version \(version) now, whose recordings a "
+            + "quantum computer could decrypt; update nearshare there, and suspect an attack if it was not replaced"
     }
 
     /// Blocks the peer, and reports how to undo it.

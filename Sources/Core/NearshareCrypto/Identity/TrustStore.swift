@@ -21,6 +21,8 @@ package struct TrustStore: Sendable, Hashable {
         /// Names that the peer has claimed before while it was a friend or verified, the latest last. They stay reserved for it
         /// while it uses another name.
         package internal(set) var formerNames: [DisplayName] = []
+        /// The newest version of the direct protocol in which the peer has proven its key; nil for none.
+        package internal(set) var newestVersion: UInt8?
 
         /// The given name, or else the claimed one.
         package var name: DisplayName { givenName ?? claimedName }
@@ -124,8 +126,19 @@ package struct TrustStore: Sendable, Hashable {
     // MARK: Changes
 
     /// Records a contact and pins the peer's key: content was accepted from the peer, or by it.
-    package mutating func recordContact(with peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) {
+    /// - Parameter version: The version of the direct protocol on the peer's link; nil for a contact without one.
+    package mutating func recordContact(
+        with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
+    ) {
         record(peer.fingerprint, named: name, at: now)
+        guard let version else { return }
+        _ = update(peer.fingerprint) { $0.newestVersion = max(version, $0.newestVersion ?? 0) }
+    }
+
+    /// The newer version that a peer has spoken before; nil for a peer that speaks none older (K12).
+    package func downgrade(of peer: AuthenticatedPeer, to version: UInt8) -> UInt8? {
+        guard let newest = entries[peer.fingerprint]?.newestVersion, newest > version else { return nil }
+        return newest
     }
 
     /// Records that both users have compared the short authentication string on the peer's link, and it matched.
@@ -285,6 +298,7 @@ extension TrustStore.Entry {
         // Absent in files of versions that kept no former names.
         let names = try container.decodeIfPresent([DisplayName].self, forKey: .formerNames) ?? []
         formerNames = names.suffix(TrustStore.maximumFormerNames)
+        newestVersion = try container.decodeIfPresent(UInt8.self, forKey: .newestVersion)
     }
 }
 

@@ -92,9 +92,9 @@ struct LinkControl: Sendable {
 
     // MARK: Handshake
 
-    func establish(_ connection: DirectConnection, _ peer: AuthenticatedPeer, _ secrets: LinkSecrets) {
+    func establish(_ connection: DirectConnection, _ peer: AuthenticatedPeer, _ handshake: HandshakeResult) {
         driver.update { machine, _ in machine.establish(connection) }
-        eventContinuation.yield(.established(peer, secrets))
+        eventContinuation.yield(.established(peer, handshake))
     }
 
     /// Ends a link that has no connection.

@@ -5,7 +5,7 @@ internal import NearshareInterfaces
 
 /// An event of a link for its owner or the user. Events are rare.
 enum LinkEvent: Sendable {
-    case established(AuthenticatedPeer, LinkSecrets)
+    case established(AuthenticatedPeer, HandshakeResult)
     case greeted(DisplayName, time: WallTime)
     case shortCode(ShortAuthenticationDigits)
     case verificationRequested
@@ -19,8 +19,10 @@ enum LinkEvent: Sendable {
     case closed(LinkEnd)
 }
 
-/// Secrets of a finished handshake for use outside the link's records.
-struct LinkSecrets: Sendable {
+/// The values of a finished handshake that are used outside the link's records.
+struct HandshakeResult: Sendable {
+    /// The version of the protocol.
+    let version: UInt8
     /// Unique to this link, and equal on both ends.
     let handshakeHash: [UInt8]
     let datagrams: NoiseDatagrams

@@ -7,7 +7,7 @@ internal import NearshareInterfaces
 struct LinkPeerInfo {
     let remote: LinkAddress
     private(set) var proven: AuthenticatedPeer?
-    private(set) var secrets: LinkSecrets?
+    private(set) var handshake: HandshakeResult?
     private(set) var name: DisplayName?
     private(set) var shortCode: ShortAuthenticationDigits?
 
@@ -17,7 +17,7 @@ struct LinkPeerInfo {
 
     mutating func learn(from event: LinkEvent) {
         switch event {
-        case .established(let peer, let secrets): (proven, self.secrets) = (peer, secrets)
+        case .established(let peer, let handshake): (proven, self.handshake) = (peer, handshake)
         case .greeted(let claimed, _): name = claimed
         case .shortCode(let text): shortCode = text
         case .verificationRequested, .verificationAnswered, .invited, .invitationEnded, .session, .closed: break
@@ -26,9 +26,10 @@ struct LinkPeerInfo {
 
     /// The peer; nil before its key is proven and its name is known, and for a blocked peer.
     func peer(_ settings: NodeSettings) -> Peer? {
-        guard let proven, let name else { return nil }
+        guard let proven, let name, let handshake else { return nil }
         let trustStatus = settings.trustStatus(proven, name)
-        return trustStatus.isBlocked ? nil : Peer(proven: proven, name: name, trustStatus: trustStatus, address: remote)
+        if trustStatus.isBlocked { return nil }
+        return Peer(proven: proven, name: name, trustStatus: trustStatus, address: remote, version: handshake.version)
     }
 }
 

@@ -61,8 +61,8 @@ struct LinkReader: Sendable {
 
     private func performHandshake() -> Result<EstablishedLink, HandshakeFailure> {
         var handshake = DirectHandshake(
-            role: parts.role, identity: parts.identity, ephemeral: parts.random(32), ciphers: parts.ciphers,
-            encryption: parts.encryption)
+            role: parts.role, identity: parts.identity, entropy: parts.random(DirectHandshake.entropyByteCount),
+            ciphers: parts.ciphers, encryption: parts.encryption)
         var buffer = [UInt8](repeating: 0, count: 2048)
         do {
             let first = try handshake.start()
@@ -108,7 +108,8 @@ struct LinkReader: Sendable {
         writer.begin(established.sealer)
         control.establish(
             connection, established.peer,
-            LinkSecrets(handshakeHash: established.handshakeHash, datagrams: established.datagrams))
+            HandshakeResult(
+                version: established.version, handshakeHash: established.handshakeHash, datagrams: established.datagrams))
     }
 
     // MARK: Records

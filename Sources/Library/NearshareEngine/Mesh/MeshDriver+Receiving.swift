@@ -64,7 +64,7 @@ extension MeshDriver {
         let name = read { $0.peer(authenticated.id)?.name } ?? Self.placeholderName(of: authenticated.id)
         let status = settings.trustStatus(authenticated, name)
         guard invitations != nil, !status.isBlocked else { return nil }
-        return Peer(proven: authenticated, name: name, trustStatus: status, address: nil)
+        return Peer(proven: authenticated, name: name, trustStatus: status, address: nil, version: nil)
     }
 
     /// The id in place of the name of a peer that has not announced one.

@@ -19,6 +19,8 @@ public final class Connection: Sendable {
     package let destination: PeerDestination
     /// The peer, whose key the link has proven.
     package let proven: AuthenticatedPeer
+    /// The version of the protocol that both ends speak.
+    package let version: UInt8
     /// The address at which the peer answered.
     package let address: LinkAddress
     private let driver: LinkDriver
@@ -29,10 +31,11 @@ public final class Connection: Sendable {
     private let news = AsyncCondition()
 
     private init(
-        _ proven: AuthenticatedPeer, _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination,
-        _ settings: NodeSettings, _ transfers: TransferProgressManager
+        _ proven: AuthenticatedPeer, _ version: UInt8, _ driver: LinkDriver, _ address: LinkAddress,
+        _ destination: PeerDestination, _ settings: NodeSettings, _ transfers: TransferProgressManager
     ) {
         self.proven = proven
+        self.version = version
         self.driver = driver
         self.address = address
         self.destination = destination
@@ -107,13 +110,13 @@ public final class Connection: Sendable {
     ) async throws(NodeError) -> Connection {
         for await event in driver.events {
             switch event {
-            case .established(let peer, _):
+            case .established(let peer, let handshake):
                 if let expected = destination.id, peer.id != expected {
                     throw .identityMismatch(
                         "the peer at \(address) is \(peer.id), not \(expected) as announced; "
                             + "it may be impersonating \(destination.name?.shown ?? "the expected peer")")
                 }
-                let connection = Connection(peer, driver, address, destination, settings, transfers)
+                let connection = Connection(peer, handshake.version, driver, address, destination, settings, transfers)
                 if connection.trustStatus.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
                 return connection
             case .closed(let end): throw NodeError(end)

@@ -12,6 +12,8 @@ public struct Peer: Sendable, Hashable {
     public let trustStatus: TrustStatus
     /// The address of the link; nil for a peer in the mesh.
     public let address: LinkAddress?
+    /// The version of the direct protocol on the link; nil for a peer in the mesh.
+    package let version: UInt8?
 
     /// The first 8 bytes of the fingerprint.
     public var id: PeerID { proven.id }

@@ -99,7 +99,7 @@ extension Node {
         if let (session, sessionLink) = visit.joined { return session.handle(frame, from: sessionLink) }
         switch frame {
         case .invite(let id, let timeout, let proof, let context):
-            guard visit.mayInvite(), let peer = known.peer(settings), let secrets = known.secrets else {
+            guard visit.mayInvite(), let peer = known.peer(settings), let handshake = known.handshake else {
                 return visit.driver.send(.refuse(id, .declined))
             }
             let expiry = settings.clock() + timeout
@@ -114,7 +114,7 @@ extension Node {
                 return visit.driver.send(.refuse(id, .declined))
             }
             let invitation = SessionInvitation(
-                peer: peer, session: id, context: context, proof: proof, handshakeHash: secrets.handshakeHash,
+                peer: peer, session: id, context: context, proof: proof, handshakeHash: handshake.handshakeHash,
                 prompt: prompt,
                 join: { [self] settings, asksTrust throws(SessionError) in
                     prompt.release()

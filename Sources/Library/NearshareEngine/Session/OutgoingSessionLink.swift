@@ -45,10 +45,10 @@ final class OutgoingSessionLink: Sendable {
         return settings.trustStatus(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
     }
 
-    func frame(on secrets: LinkSecrets) -> SessionFrame {
+    func frame(on handshake: HandshakeResult) -> SessionFrame {
         guard let secret, case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
         return .invite(
-            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: secrets.handshakeHash), context: context)
+            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: handshake.handshakeHash), context: context)
     }
 
     var link: SessionLink? { state.withLock { $0.link } }

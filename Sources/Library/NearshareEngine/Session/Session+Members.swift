@@ -128,12 +128,12 @@ extension Session {
             for await event in driver.events {
                 known.learn(from: event)
                 switch event {
-                case .established(let peer, let secrets):
+                case .established(let peer, let handshake):
                     if let rejectionReason = outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
                     } else {
-                        driver.send(outgoingLink.frame(on: secrets))
+                        driver.send(outgoingLink.frame(on: handshake))
                     }
                 case .shortCode(let code):
                     open.shortCodeIsReady(code)
@@ -194,7 +194,7 @@ extension Session {
     /// Adds a link to the session.
     /// - Returns: nil when the session is full or over.
     func join(_ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo, isInitiator: Bool) -> SessionLink? {
-        guard let peer = known.proven, let name = known.name, let secrets = known.secrets else { return nil }
+        guard let peer = known.proven, let name = known.name, let handshake = known.handshake else { return nil }
         let now = node.settings.clock()
         let datagramTag = node.settings.randomInteger()
         let sessionLink: SessionLink? = change { state in
@@ -204,7 +204,7 @@ extension Session {
                 SessionLink(
                     peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
                     relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: channelLink,
-                    datagramTag: datagramTag, cipher: secrets.datagrams)
+                    datagramTag: datagramTag, cipher: handshake.datagrams)
             }
         }
         guard let sessionLink else { return nil }

@@ -21,8 +21,14 @@ package struct DirectHandshake: Sendable {
         case failed(HandshakeFailure, send: [UInt8])
     }
 
-    /// Limit on a handshake message; a longer one is rejected by its length.
-    package static let maximumMessageByteCount = 1024
+    /// The number of random bytes that a handshake needs: for the ephemeral key, and for a responder's key of ML-KEM-768.
+    package static let entropyByteCount = ephemeralByteCount + DecapsulationKey.seedByteCount
+    private static let ephemeralByteCount = 32
+
+    /// Limit on the first handshake message; a longer one is rejected by its length.
+    package static let maximumFirstMessageByteCount = 1024
+    /// Limit on the other handshake messages, in which keys of ML-KEM-768 are sent.
+    package static let maximumMessageByteCount = 4096
 
     private let parameters: Parameters
     private var state: State
@@ -31,21 +37,23 @@ package struct DirectHandshake: Sendable {
 
     /// Prepares a handshake. The initiator calls ``start()`` first.
     /// - Parameters:
-    ///   - ephemeral: 32 fresh random bytes, used for this handshake only.
+    ///   - entropy: ``entropyByteCount`` fresh random bytes, used for this handshake only.
     ///   - ciphers: The record ciphers that this machine accelerates: bit n for cipher n.
+    ///   - versions: The versions to offer or choose from.
     package init(
-        role: HandshakeRole, identity: LocalIdentity, ephemeral: [UInt8], ciphers: UInt8,
-        encryption: EncryptionPreference = .required
+        role: HandshakeRole, identity: LocalIdentity, entropy: [UInt8], ciphers: UInt8,
+        encryption: EncryptionPreference = .required, versions: Preamble = .supported
     ) {
         parameters = Parameters(
-            role: role, identity: identity, ephemeral: ephemeral, ciphers: encryption.offered(accelerated: ciphers))
+            role: role, identity: identity, entropy: entropy, ciphers: encryption.offered(accelerated: ciphers),
+            versions: versions)
         state = role == .initiator ? .notStarted : .awaitingInitiatorPreamble
     }
 
     /// Returns the bytes to send first: the initiator's preamble and first message, nothing for a responder.
     package mutating func start() throws(HandshakeFailure) -> [UInt8] {
         guard case .notStarted = state else { return [] }
-        let preamble = Preamble.supported.encoded
+        let preamble = parameters.versions.encoded
         var noise = parameters.makeNoise(initiatorPreamble: preamble)
         let message = try noise.writeFramed([])
         state = .awaitingPreamble(noise)
@@ -66,11 +74,10 @@ package struct DirectHandshake: Sendable {
                 case .proceed: continue
                 case .send(let bytes): return .send(bytes)
                 case .fail(let failure, let bytes): return .failed(failure, send: bytes)
-                case .establish(let keys, let version, let cipher, let bytes):
+                case .establish(let agreement, let bytes):
                     let leftover = input
                     input = []
-                    return .established(
-                        EstablishedLink(keys, version: version, cipher: cipher, leftover: leftover), send: bytes)
+                    return .established(agreement.makeLink(leftover: leftover), send: bytes)
                 }
             }
         } catch {
@@ -87,15 +94,22 @@ extension DirectHandshake {
     private struct Parameters: Sendable {
         let role: HandshakeRole
         let identity: LocalIdentity
-        let ephemeral: [UInt8]
+        let entropy: [UInt8]
         /// The record ciphers to offer or choose from: bit n for cipher n.
         let ciphers: UInt8
+        let versions: Preamble
 
         /// The prologue contains the initiator's preamble, so that an attacker cannot reduce the versions that it offers.
         func makeNoise(initiatorPreamble: [UInt8]) -> HandshakeState {
             HandshakeState(
                 role: role, prologue: Array("nearshare direct".utf8) + initiatorPreamble, staticKey: identity.agreementKey,
-                ephemeral: ephemeral)
+                ephemeral: Array(entropy.prefix(ephemeralByteCount)))
+        }
+
+        /// The responder's key of ML-KEM-768; nil for a version without it.
+        func makeDecapsulationKey(version: UInt8) throws(HandshakeFailure) -> DecapsulationKey? {
+            guard version >= Preamble.hybridVersion else { return nil }
+            return try mapped { () throws(CryptoError) in try DecapsulationKey(seed: entropy.dropFirst(ephemeralByteCount)) }
         }
     }
 
@@ -104,7 +118,20 @@ extension DirectHandshake {
         case proceed
         case send([UInt8])
         case fail(HandshakeFailure, send: [UInt8])
-        case establish(TransportKeys, version: UInt8, cipher: RecordCipher.Kind, send: [UInt8])
+        case establish(Agreement, send: [UInt8])
+    }
+
+    /// The result of both parties' messages.
+    private struct Agreement {
+        let keys: TransportKeys
+        let version: UInt8
+        let cipher: RecordCipher.Kind
+        /// The shared secret of ML-KEM-768; nil in version 1.
+        let secret: SecretBytes?
+
+        func makeLink(leftover: [UInt8]) -> EstablishedLink {
+            EstablishedLink(keys, version: version, cipher: cipher, secret: secret, leftover: leftover)
+        }
     }
 
     private enum State: Sendable {
@@ -117,7 +144,7 @@ extension DirectHandshake {
         case awaitingInitiatorPreamble
         case awaitingFirstMessage(HandshakeState, version: UInt8)
         /// The responder has sent its preamble and the second message.
-        case awaitingThirdMessage(HandshakeState, version: UInt8)
+        case awaitingThirdMessage(HandshakeState, version: UInt8, DecapsulationKey?)
         /// Completed or failed.
         case finished
 
@@ -129,27 +156,32 @@ extension DirectHandshake {
             case .notStarted: return (.notStarted, .awaitMore)
             case .awaitingPreamble(let noise):
                 guard let preamble = try Preamble.read(from: &input) else { return (.awaitingPreamble(noise), .awaitMore) }
-                guard let version = Preamble.supported.newestInCommon(with: preamble) else {
+                guard let version = parameters.versions.newestInCommon(with: preamble) else {
                     return (.finished, .fail(.incompatible(theirs: preamble), send: []))
+                }
+                guard preamble.newest == preamble.oldest else {
+                    throw .notAPeer("the peer chose no version of the protocol")
                 }
                 return (.awaitingSecondMessage(noise, version: version), .proceed)
             case .awaitingInitiatorPreamble:
                 let received = Array(input.prefix(Preamble.byteCount))
                 guard let preamble = try Preamble.read(from: &input) else { return (.awaitingInitiatorPreamble, .awaitMore) }
-                guard let version = Preamble.supported.newestInCommon(with: preamble) else {
-                    return (.finished, .fail(.incompatible(theirs: preamble), send: Preamble.supported.encoded))
+                guard let version = parameters.versions.newestInCommon(with: preamble) else {
+                    return (.finished, .fail(.incompatible(theirs: preamble), send: parameters.versions.encoded))
                 }
                 return (
                     .awaitingFirstMessage(parameters.makeNoise(initiatorPreamble: received), version: version), .proceed
                 )
             case .awaitingFirstMessage(var noise, let version):
-                guard try noise.readFramed(from: &input) != nil else {
+                guard try noise.readFramed(from: &input, limit: maximumFirstMessageByteCount) != nil else {
                     return (.awaitingFirstMessage(noise, version: version), .awaitMore)
                 }
                 let chosen = Preamble(newest: version, oldest: version)
-                let answer = ResponderParameters(version: version, ciphers: parameters.ciphers)
+                let key = try parameters.makeDecapsulationKey(version: version)
+                let answer = ResponderParameters(
+                    version: version, ciphers: parameters.ciphers, encapsulationKey: key?.encapsulationKey)
                 let bytes = chosen.encoded + (try noise.writeFramed(answer.encoded))
-                return (.awaitingThirdMessage(noise, version: version), .send(bytes))
+                return (.awaitingThirdMessage(noise, version: version, key), .send(bytes))
             case .awaitingSecondMessage(var noise, let version):
                 guard let payload = try noise.readFramed(from: &input) else {
                     return (.awaitingSecondMessage(noise, version: version), .awaitMore)
@@ -162,18 +194,30 @@ extension DirectHandshake {
                     let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
                     return (.finished, .fail(.encryption, send: refusal))
                 }
-                let message = try noise.writeFramed(InitiatorParameters(cipher: cipher.rawValue).encoded)
-                return (.finished, .establish(try noise.transportKeys(), version: version, cipher: cipher, send: message))
-            case .awaitingThirdMessage(var noise, let version):
-                guard let payload = try noise.readFramed(from: &input) else {
-                    return (.awaitingThirdMessage(noise, version: version), .awaitMore)
+                let encapsulated = try theirs.encapsulationKey.map { (key) throws(HandshakeFailure) in
+                    try mapped { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
                 }
-                let chosen = try InitiatorParameters.decode(payload)
+                let answer = InitiatorParameters(cipher: cipher.rawValue, ciphertext: encapsulated?.ciphertext)
+                let message = try noise.writeFramed(answer.encoded)
+                let agreement = Agreement(
+                    keys: try noise.transportKeys(), version: version, cipher: cipher, secret: encapsulated?.secret)
+                return (.finished, .establish(agreement, send: message))
+            case .awaitingThirdMessage(var noise, let version, let key):
+                guard let payload = try noise.readFramed(from: &input) else {
+                    return (.awaitingThirdMessage(noise, version: version, key), .awaitMore)
+                }
+                let chosen = try InitiatorParameters.decode(payload, version: version)
                 guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
                 // Bounded: there are fewer than eight ciphers, and a shift beyond the width gives 0.
                 guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
                 else { throw .notAPeer("the peer chose a cipher that was not offered") }
-                return (.finished, .establish(try noise.transportKeys(), version: version, cipher: cipher, send: []))
+                var secret: SecretBytes?
+                if let key, let ciphertext = chosen.ciphertext {
+                    secret = try mapped { () throws(CryptoError) in try key.decapsulate(ciphertext) }
+                }
+                let agreement = Agreement(
+                    keys: try noise.transportKeys(), version: version, cipher: cipher, secret: secret)
+                return (.finished, .establish(agreement, send: []))
             case .finished: return (.finished, .awaitMore)
             }
         }
@@ -212,10 +256,12 @@ extension HandshakeState {
     }
 
     /// Consumes and reads a message with its length; nil while it is incomplete.
-    fileprivate mutating func readFramed(from input: inout [UInt8]) throws(HandshakeFailure) -> [UInt8]? {
+    fileprivate mutating func readFramed(
+        from input: inout [UInt8], limit: Int = DirectHandshake.maximumMessageByteCount
+    ) throws(HandshakeFailure) -> [UInt8]? {
         guard let prefix = UInt16(bigEndianBytes: input.prefix(2)) else { return nil }
         let length = Int(prefix)
-        guard length <= DirectHandshake.maximumMessageByteCount else {
+        guard length <= limit else {
             throw .notAPeer("a handshake message of \(length) bytes")
         }
         guard input.count >= 2 + length else { return nil }
@@ -249,11 +295,20 @@ extension ResponderParameters {
 }
 
 extension InitiatorParameters {
-    fileprivate static func decode(_ payload: [UInt8]) throws(HandshakeFailure) -> Self {
+    fileprivate static func decode(_ payload: [UInt8], version: UInt8) throws(HandshakeFailure) -> Self {
         do {
-            return try Self(decoding: payload)
+            return try Self(decoding: payload, version: version)
         } catch {
             throw .notAPeer(error.description)
         }
+    }
+}
+
+/// Turns the failure of a key exchange into one of the handshake.
+private func mapped<Result>(_ body: () throws(CryptoError) -> Result) throws(HandshakeFailure) -> Result {
+    do {
+        return try body()
+    } catch {
+        throw .notAuthentic(error.description)
     }
 }

@@ -20,29 +20,41 @@ package struct EstablishedLink: Sendable {
     package let leftover: [UInt8]
 
     /// Derives the link's keys from the transport keys of the handshake.
-    init(_ keys: TransportKeys, version: UInt8, cipher: RecordCipher.Kind, leftover: [UInt8]) {
+    /// - Parameter secret: The shared secret of ML-KEM-768; nil in version 1.
+    init(
+        _ keys: TransportKeys, version: UInt8, cipher: RecordCipher.Kind, secret: SecretBytes?, leftover: [UInt8]
+    ) {
         peer = keys.peer
         self.version = version
         self.cipher = cipher
-        sealer = RecordSealer(RecordCipher(cipher, key: Self.recordKey(keys.send, keys.handshakeHash, cipher)))
-        opener = RecordOpener(RecordCipher(cipher, key: Self.recordKey(keys.receive, keys.handshakeHash, cipher)))
+        let derivation = KeyDerivation(secret: secret, salt: keys.handshakeHash)
+        sealer = RecordSealer(RecordCipher(cipher, key: derivation.recordKey(keys.send, cipher)))
+        opener = RecordOpener(RecordCipher(cipher, key: derivation.recordKey(keys.receive, cipher)))
         handshakeHash = keys.handshakeHash
         datagrams = NoiseDatagrams(
-            send: Self.datagramState(keys.send, keys.handshakeHash),
-            receive: Self.datagramState(keys.receive, keys.handshakeHash))
+            send: derivation.datagramState(keys.send), receive: derivation.datagramState(keys.receive))
         self.leftover = leftover
     }
+}
 
-    /// HKDF-SHA256 with the handshake hash as salt, which binds a record key to this link and this cipher.
-    private static func recordKey(_ state: CipherState, _ handshakeHash: [UInt8], _ cipher: RecordCipher.Kind) -> [UInt8] {
-        derive(from: state, salt: handshakeHash, info: Array("nearshare record".utf8) + [cipher.rawValue])
+/// HKDF-SHA256 with the handshake hash as salt, which binds each key to its link. In version 2 the shared secret follows the
+/// input, so that both X25519 and ML-KEM-768 would have to be broken.
+private struct KeyDerivation {
+    let secret: SecretBytes?
+    let salt: [UInt8]
+
+    func recordKey(_ state: CipherState, _ cipher: RecordCipher.Kind) -> [UInt8] {
+        derive(from: state, label: "nearshare record", suffix: [cipher.rawValue])
     }
 
-    private static func datagramState(_ state: CipherState, _ handshakeHash: [UInt8]) -> CipherState {
-        CipherState(key: SecretBytes(derive(from: state, salt: handshakeHash, info: Array("nearshare datagram".utf8))))
+    func datagramState(_ state: CipherState) -> CipherState {
+        CipherState(key: SecretBytes(derive(from: state, label: "nearshare datagram")))
     }
 
-    private static func derive(from state: CipherState, salt: [UInt8], info: [UInt8]) -> [UInt8] {
-        HKDF.derive(from: state.withKey { Array($0) } ?? [], salt: salt, info: info, byteCount: 32)
+    private func derive(from state: CipherState, label: String, suffix: [UInt8] = []) -> [UInt8] {
+        let key = state.withKey { Array($0) } ?? []
+        let info = Array((secret == nil ? label : "\(label) 2").utf8) + suffix
+        let input = key + (secret?.withUnsafeBytes { Array($0) } ?? [])
+        return HKDF.derive(from: input, salt: salt, info: info, byteCount: 32)
     }
 }

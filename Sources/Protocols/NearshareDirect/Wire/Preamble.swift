@@ -9,7 +9,9 @@ package struct Preamble: Sendable, Hashable {
     /// The size of a preamble.
     package static let byteCount = 8
     /// The versions of direct links that this implementation supports.
-    package static let supported = Preamble(newest: 1, oldest: 1)
+    package static let supported = Preamble(newest: hybridVersion, oldest: 1)
+    /// The version whose record keys depend on ML-KEM-768 as well as on X25519.
+    package static let hybridVersion: UInt8 = 2
     /// The versions of mesh links that this implementation supports.
     package static let supportedMesh = Preamble(kind: .mesh, newest: 1, oldest: 1)
 
