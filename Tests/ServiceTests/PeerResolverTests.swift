@@ -111,6 +111,24 @@ struct PeerResolverTests {
         #expect(found.map { $0?.id } == [bea.id])
     }
 
+    @Test("K4: a fingerprint finds the peer by its id, and the whole key is expected there")
+    func fingerprint() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let other = try #require(Fingerprint(bytes: bea.fingerprint.bytes.dropLast() + [bea.fingerprint.bytes[31] ^ 1]))
+        try await bea.listening { _ in
+        } _: { _ in
+            try await withNode(try ada.settings()) { node in
+                let found = try #require(direct(try await resolver(ada).resolve(bea.fingerprint.hex, on: node)))
+                #expect(found.id == bea.id && found.fingerprint == bea.fingerprint)
+                let proven = try await node.withConnection(to: found) { $0.proven.fingerprint }
+                #expect(proven == bea.fingerprint)
+                let another = try #require(direct(try await resolver(ada).resolve(other.hex, on: node)))
+                #expect(another.id == bea.id && another.fingerprint == other)
+                await #expect(throws: NodeError.self) { try await node.withConnection(to: another) { _ in } }
+            }
+        }
+    }
+
     @Test("K1: a second peer that announces the same name is noticed, and neither is chosen")
     func twins() async throws {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))

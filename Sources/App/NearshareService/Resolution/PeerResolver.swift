@@ -35,11 +35,41 @@ package struct PeerResolver: Sendable {
         self.transport = transport
     }
 
-    /// - Parameter text: a name, the beginning of one, an id, or an address with a port.
+    /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
     package func resolve(_ text: String, on node: Node) async throws -> Destination {
         if let address = LinkAddress(parsing: text) { return .direct(PeerDestination(addresses: [address])) }
         reporter.report(.searching(text))
-        let name = idOfGivenName(text)
+        guard let fingerprint = Fingerprint(hex: text) ?? keyOfGivenName(text) else {
+            return try await find(text, on: node)
+        }
+        return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
+    }
+
+    /// The destination, where the whole key decides and not the id alone (K4).
+    private func checked(
+        _ destination: Destination, expecting fingerprint: Fingerprint
+    ) throws(CommandFailure) -> Destination {
+        switch destination {
+        case .direct(var peer):
+            peer.fingerprint = fingerprint
+            return .direct(peer)
+        case .mesh(_, let peer):
+            guard peer.fingerprint == fingerprint else {
+                throw CommandFailure(.notTrusted, "\(peer.name.quoted) has the id \(peer.id.hex), but another key")
+            }
+            return destination
+        case .node:
+            // The node takes no key but that of the known peer for its id.
+            guard let trust = try? machine.trust.read(), trust[fingerprint] != nil else {
+                throw CommandFailure(
+                    .failure,
+                    "the key of an unknown peer cannot be checked through the running node; use --via lan or --via bluetooth")
+            }
+            return destination
+        }
+    }
+
+    private func find(_ name: String, on node: Node) async throws -> Destination {
         switch transport {
         case .mesh:
             if let found = try await resolveThroughNode(name, timeout: Timeout.mesh) { return found }
@@ -112,12 +142,11 @@ package struct PeerResolver: Sendable {
         }
     }
 
-    /// The id of the peer that the user has given this name; otherwise the text itself.
-    private func idOfGivenName(_ text: String) -> String {
-        guard let book = try? machine.trust.read() else { return text }
+    /// The key of the one peer to which the user has given this name.
+    private func keyOfGivenName(_ text: String) -> Fingerprint? {
+        guard let book = try? machine.trust.read() else { return nil }
         let given = book.entries.filter { $0.value.givenName?.claimed.lowercased() == text.lowercased() }
-        guard let peer = given.first, given.count == 1 else { return text }
-        return peer.key.peerID.hex
+        return given.count == 1 ? given.first?.key : nil
     }
 
     private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport) {

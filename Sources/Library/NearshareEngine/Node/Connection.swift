@@ -116,6 +116,11 @@ public final class Connection: Sendable {
                         "the peer at \(address) is \(peer.id), not \(expected) as announced; "
                             + "it may be impersonating \(destination.name?.shown ?? "the expected peer")")
                 }
+                if let expected = destination.fingerprint, peer.fingerprint != expected {
+                    throw .identityMismatch(
+                        "the peer at \(address) has the id \(peer.id), but another key than the expected one; "
+                            + "it may be impersonating \(destination.name?.shown ?? "the expected peer")")
+                }
                 let connection = Connection(peer, handshake.version, driver, address, destination, settings, transfers)
                 if connection.trustStatus.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
                 return connection

@@ -27,6 +27,8 @@ public struct PeerDestination: Sendable, Hashable {
     package var addresses: [LinkAddress]
     /// The expected identifier; nil accepts any peer that answers at the address.
     package var id: PeerID?
+    /// The expected key, where it is known: it decides, and not the id alone.
+    package var fingerprint: Fingerprint?
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
 
