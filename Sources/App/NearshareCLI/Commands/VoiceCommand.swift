@@ -191,20 +191,27 @@ struct VoiceRecordCommand: ConfinedCommand {
         let operation = SendOperation(
             machine: machine, source: sendSource, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
             timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.via)
+        var failure: (any Error)?
         do {
             let targets = peers.map { SendOperation.Target.text($0) }
             try await SignalHandling.run(onSignal: operation.cancelOrExit) { try await operation.run(to: targets, on: node) }
         } catch {
-            // The note exists, whatever has kept it from the receivers.
-            Console.warn(
-                "the note is kept; send it later with `nearshare send \(TerminalText.escaped(note.path, columns: 4096))`")
-            throw error
+            failure = error
         }
-        do {
-            try VoiceNoteStore(machine).recordSent(note.path, to: peers, at: SystemClock.wall())
-        } catch {
-            Console.warn("the note was sent, but is not listed by `nearshare voice list`: \(error)")
+        let reached = operation.reachedTargets
+        if !reached.isEmpty {
+            do {
+                try VoiceNoteStore(machine).recordSent(note.path, to: reached.map { peers[$0] }, at: SystemClock.wall())
+            } catch {
+                Console.warn("the note was sent, but is not listed by `nearshare voice list`: \(error)")
+            }
         }
+        guard let failure else { return }
+        // The note exists, whatever has kept it from the receivers.
+        let missed = peers.indices.filter { !reached.contains($0) }.map { " --to \(TerminalText.escaped(peers[$0]))" }.joined()
+        Console.warn(
+            "the note is kept; send it later with `nearshare send \(TerminalText.escaped(note.path, columns: 4096))\(missed)`")
+        throw failure
     }
 
     private func listAllDevices() throws {

@@ -1,5 +1,6 @@
 package import Nearshare
 internal import NearshareMesh
+internal import Synchronization
 
 /// Sends something to one or several peers, from looking for them to the last outcome.
 package final class SendOperation: Sendable {
@@ -17,6 +18,7 @@ package final class SendOperation: Sendable {
     private let retryTime: Duration
     private let resolver: PeerResolver
     private let running = RunningTransfers()
+    private let reached = Mutex<[Int]>([])
 
     /// - Parameters:
     ///   - timeout: for the receiver's answer.
@@ -40,15 +42,19 @@ package final class SendOperation: Sendable {
     /// - Returns: false when none runs, so that there is nothing to wait for.
     package func cancel() -> Bool { running.cancelAll() }
 
+    /// The positions of the targets that have received everything.
+    package var reachedTargets: [Int] { reached.withLock { $0.sorted() } }
+
     /// - Throws: ``CommandFailure`` when a receiver did not get it.
     package func run(to targets: [Target], on node: Node) async throws {
         try await withThrowingTaskGroup(of: Void.self) { progress in
             defer { progress.cancelAll() }
             progress.addTask { await self.reporter.showProgress(of: self.running) }
             let failures = await withTaskGroup(of: CommandFailure?.self) { group in
-                for (target, source) in zip(targets, source.sources) {
+                for (number, (target, source)) in zip(targets, source.sources).enumerated() {
                     group.addTask {
                         let failure = await self.send(source, to: target, on: node)
+                        if failure == nil { self.reached.withLock { $0.append(number) } }
                         // With one receiver, the failure ends the command.
                         if let failure, targets.count > 1 { self.report(failure, of: target) }
                         return failure
