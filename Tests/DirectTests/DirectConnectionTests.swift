@@ -141,7 +141,7 @@ extension [DirectReaction] {
         _ = lone.receive(.accept(id, window: 100))
         if state == .locating { return lone }
         _ = lone.receive(.resume(id, .start))
-        if state == .cancellingComplete || state == .awaitingReceipt { lone.machine.finishSending(id) }
+        if state == .cancellingComplete || state == .awaitingReceipt { lone.machine.willSendLastBlock(id) }
         if state == .cancelling || state == .cancellingComplete {
             _ = lone.machine.cancel(id, reason: .cancelled, now: lone.now)
         }

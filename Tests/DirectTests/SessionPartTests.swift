@@ -18,10 +18,10 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
             // A slice of a larger array, as in a frame.
             queue.append(([9] + bytes)[1...])
             expected += bytes
-            if random.once(in: 3) { taken += queue.removeFirst(Int.random(in: 0...5000, using: &random)) }
+            if random.once(in: 3) { taken += queue.popPrefix(Int.random(in: 0...5000, using: &random)) }
             #expect(queue.count == expected.count - taken.count, "seed \(seed)")
         }
-        while !queue.isEmpty { taken += queue.removeFirst(777) }
+        while !queue.isEmpty { taken += queue.popPrefix(777) }
         #expect(taken == expected && queue.pieceCount == 0, "seed \(seed)")
     }
 
@@ -31,9 +31,9 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
         var queue = ByteQueue()
         for number in 0..<count { queue.append([UInt8(truncatingIfNeeded: number)][...]) }
         #expect(queue.count == count && queue.pieceCount <= count / 4096)
-        let first = queue.removeFirst(10)
+        let first = queue.popPrefix(10)
         #expect(first.elementsEqual(0..<10))
-        let rest = queue.removeFirst(.max)
+        let rest = queue.popPrefix(.max)
         #expect(rest.count == count - 10 && queue.isEmpty)
     }
 
@@ -50,7 +50,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
                 model += bytes
             } else {
                 let limit = Int.random(in: 0...90, using: &random)
-                let bytes = Array(queue.removeFirst(limit))
+                let bytes = Array(queue.popPrefix(limit))
                 #expect(bytes == Array(model.prefix(limit)), "seed \(seed)")
                 model.removeFirst(bytes.count)
             }
@@ -61,7 +61,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
     @Test func `an empty queue gives nothing`() {
         var queue = ByteQueue()
         queue.append([])
-        let bytes = queue.removeFirst(10)
+        let bytes = queue.popPrefix(10)
         #expect(bytes.isEmpty && queue.isEmpty)
     }
 }

@@ -28,7 +28,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
             return transfers
         }
         _ = try transfers.receiveResume(id, at: .start)
-        if phase == .awaitingReceipt { transfers.finishSending(id) }
+        if phase == .awaitingReceipt { transfers.willSendLastBlock(id) }
         return transfers
     }
 
@@ -42,7 +42,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(resumed == [.startSending(id, from: .start)])
         let granted = try transfers.receiveGrant(id, upTo: 200)
         #expect(granted == [.windowRaised(id, upTo: 200)])
-        transfers.finishSending(id)
+        transfers.willSendLastBlock(id)
         let stored = try transfers.receiveStored(id)
         #expect(stored == [.outgoingEnded(id, .completed)])
         #expect(transfers.isEmpty && transfers.hasEnded(id) && transfers.isUsed(id) && transfers.deadline == nil)
@@ -325,7 +325,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
             case 12: reactions = (try? outgoing.receiveAccept(id, window: 5, now: time)) ?? []
             case 13: reactions = (try? outgoing.receiveResume(id, at: .start)) ?? []
             case 14: reactions = (try? outgoing.receiveStored(id)) ?? []
-            case 15: outgoing.finishSending(id)
+            case 15: outgoing.willSendLastBlock(id)
             case 16: reactions = outgoing.cancel(id, reason: .goingAway, now: time) ?? []
             case 17: reactions = outgoing.receiveCancel(id, reason: .noSpace) ?? []
             default: reactions = incoming.advance(to: time) + outgoing.advance(to: time)

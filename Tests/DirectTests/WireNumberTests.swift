@@ -37,7 +37,7 @@ import Testing
             _ = lone.receive(.accept(id, window: 100))
             if phase == .locating { break }
             _ = lone.receive(.resume(id, .start))
-            if phase == .sent { lone.machine.finishSending(id) }
+            if phase == .sent { lone.machine.willSendLastBlock(id) }
             if phase == .cancelling { _ = lone.machine.cancel(id, reason: .cancelled, now: lone.now) }
         }
         return lone

@@ -157,7 +157,7 @@ package struct SimulatedPeer: Sendable {
             output += sealer!.seal(header + body[..<count])
         }
         if transfer.content!.isFinished {
-            connection!.finishSending(id)
+            connection!.willSendLastBlock(id)
             transfer.isStopped = true
             notes.append("sent everything of \(id)")
         }

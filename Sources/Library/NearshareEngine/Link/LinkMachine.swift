@@ -150,7 +150,7 @@ package struct LinkMachine: Machine {
     /// overtake a frame that was decided before it.
     /// - Parameter isLast: whether the block ends the transfer's content.
     package mutating func drainFrames(beforeContentOf id: TransferID, isLast: Bool) -> [[UInt8]] {
-        if isLast { connection?.finishSending(id) }
+        if isLast { connection?.willSendLastBlock(id) }
         defer { frames = [] }
         return frames
     }

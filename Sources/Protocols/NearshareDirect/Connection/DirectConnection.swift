@@ -20,7 +20,7 @@ package struct DirectConnection: Sendable {
     private var outgoing = OutgoingTransfers()
     private var incoming: IncomingTransfers
     private var keepalive: Keepalive
-    private var use: Use
+    private var activity: LinkActivity
     private let hello: ControlFrame
 
     /// The name that the peer claims; nil before its hello.
@@ -37,7 +37,7 @@ package struct DirectConnection: Sendable {
         verification = Verification(authenticationString)
         incoming = IncomingTransfers(limits: limits)
         keepalive = Keepalive(now: now.monotonic)
-        use = Use(timeout: limits.disuseTimeout, now: now.monotonic)
+        activity = LinkActivity(timeout: limits.disuseTimeout, now: now.monotonic)
         hello = .hello(name: ownName, commitment: authenticationString.commitment, time: now.wall)
         phase = .greeting(deadline: now.monotonic + DirectLimits.handshakeTimeout)
     }
@@ -51,23 +51,26 @@ package struct DirectConnection: Sendable {
     /// Whether there is no transfer and no offer.
     package var isIdle: Bool { outgoing.isEmpty && incoming.isEmpty }
 
-    /// The time since which the link may lose its place to another; nil while it is used. A question that waits for the user is
-    /// a use for one minute.
+    /// The time since which the link can be evicted for another one; nil while it is active. An offer that waits for the user's
+    /// answer counts for one minute.
     package func disuse(now: MonotonicInstant) -> MonotonicInstant? {
         guard isIdle || isQuestion else { return nil }
-        let end = use.placeEnd(question: incoming.lastUnansweredOffer)
+        let end = activity.evictableSince(lastQuestion: incoming.lastUnansweredOffer)
         return end > now ? nil : end
     }
 
     /// Whether there are unanswered offers of the peer, and no other transfers.
     private var isQuestion: Bool { outgoing.isEmpty && incoming.lastUnansweredOffer != nil }
 
-    /// Counts the link as used until a time, whatever happens on it: while a user is asked, or as long as it belongs to a session.
-    package mutating func reserve(until time: MonotonicInstant, now: MonotonicInstant) { use.reserve(until: time, now: now) }
+    /// Counts the link as active until a time, whatever happens on it: while the user is asked, or as long as it belongs to a
+    /// session.
+    package mutating func reserve(until time: MonotonicInstant, now: MonotonicInstant) {
+        activity.reserve(until: time, now: now)
+    }
 
     private mutating func recordActivity(_ now: MonotonicInstant) {
         keepalive.recordActivity(now: now)
-        if !isIdle { use.record(isQuestion: isQuestion, now: now) }
+        if !isIdle { activity.record(isQuestion: isQuestion, now: now) }
     }
 
     /// The short authentication string; nil until both nonces are revealed.
@@ -123,7 +126,7 @@ package struct DirectConnection: Sendable {
         case .compare:
             let reactions = try verification.receiveRequest()
             // The users need time to compare; one of them may never answer.
-            use.reserve(until: max(use.start, now + DirectLimits.comparisonTime), now: now)
+            activity.startComparison(until: now + DirectLimits.comparisonTime, now: now)
             return reactions
         case .compared(let isSame): return try verification.receiveAnswer(matches: isSame)
         case .ping(let token): return [.send(.pong(token))]
@@ -177,7 +180,7 @@ package struct DirectConnection: Sendable {
     }
 
     /// Records that all content, the end mark included, was passed to the link.
-    package mutating func finishSending(_ id: TransferID) { outgoing.finishSending(id) }
+    package mutating func willSendLastBlock(_ id: TransferID) { outgoing.willSendLastBlock(id) }
 
     // MARK: Receiving
 
@@ -255,7 +258,7 @@ package struct DirectConnection: Sendable {
         let deadlines: [MonotonicInstant?] =
             switch phase {
             case .greeting(let deadline): [deadline, keepalive.deadline, outgoing.deadline, incoming.deadline]
-            case .open: [keepalive.deadline, outgoing.deadline, incoming.deadline, isIdle ? use.deadline : nil]
+            case .open: [keepalive.deadline, outgoing.deadline, incoming.deadline, isIdle ? activity.deadline : nil]
             case .closed: []
             }
         return deadlines.compactMap { $0 }.min()
@@ -267,8 +270,8 @@ package struct DirectConnection: Sendable {
         if keepalive.isLost(now: now) { return end(.lost, sending: nil) }
         if case .greeting(let deadline) = phase, now >= deadline { return end(.lost, sending: .violation) }
         if !isIdle {
-            use.record(isQuestion: isQuestion, now: now)
-        } else if let end = use.deadline, now >= end {
+            activity.record(isQuestion: isQuestion, now: now)
+        } else if let end = activity.deadline, now >= end {
             return close(.done)
         }
         return outgoing.advance(to: now) + incoming.advance(to: now) + keepalive.advance(to: now)

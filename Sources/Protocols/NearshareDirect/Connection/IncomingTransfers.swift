@@ -46,7 +46,7 @@ struct IncomingTransfers: Sendable {
     /// Accepts an offer, or declines it when it has expired.
     mutating func accept(_ id: TransferID, now: MonotonicInstant) -> [DirectReaction] {
         guard case .invited(_, let expiry) = states[id] else { return [] }
-        guard now <= expiry else { return expire(id) }
+        guard now < expiry else { return expire(id) }
         states[id] = .locating
         return [.send(.accept(id, window: limits.window))]
     }

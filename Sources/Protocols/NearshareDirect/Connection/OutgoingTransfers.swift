@@ -2,15 +2,17 @@ internal import NearshareBase
 
 /// The sender's side of all transfers of a connection.
 ///
-///     offered ─accept─► locating ─resume─► sending ─all sent─► awaiting receipt ─stored─► ended
-///        └─decline, expiry─► ended           └── local cancel ─► cancelling ─cancelled, stored, timeout─► ended
+///     offered ─accept─► awaiting resume point ─resume─► sending ─last block─► awaiting receipt ─stored─► ended
+///        └─decline, expiry─► ended
+///     any state ─local cancel─► cancelling ─cancelled, stored, decline, remote cancel, timeout─► ended
+///     any state ─remote cancel─► ended
 ///
-/// A cancel from the peer ends a transfer at once. Frames for an ended transfer are a race when the peer may have sent them
+/// Frames for an ended transfer are a race when the peer may have sent them
 /// before it knew, and a violation otherwise.
 struct OutgoingTransfers: Sendable {
     private enum State {
         case offered(expiry: MonotonicInstant)
-        case locating
+        case awaitingResumePoint
         case sending
         case awaitingReceipt
         case cancelling(CancelReason, wasComplete: Bool, deadline: MonotonicInstant)
@@ -36,8 +38,8 @@ struct OutgoingTransfers: Sendable {
         return [.send(.offer(offer))]
     }
 
-    /// Records that all content, the end mark included, was passed to the link.
-    mutating func finishSending(_ id: TransferID) {
+    /// Records that the last block, with the end mark, is about to be written: the receipt may follow it at once.
+    mutating func willSendLastBlock(_ id: TransferID) {
         if case .sending = states[id] { states[id] = .awaitingReceipt }
     }
 
@@ -68,14 +70,14 @@ struct OutgoingTransfers: Sendable {
         _ id: TransferID, window: UInt64, now: MonotonicInstant
     ) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .offered(let expiry) where now <= expiry:
-            states[id] = .locating
+        case .offered(let expiry) where now < expiry:
+            states[id] = .awaitingResumePoint
             return [.offerAccepted(id), .windowRaised(id, upTo: window)]
         case .offered:
             // A9: the accept is too late, although the expiry has not been handled yet.
             return expire(id)
         case .cancelling: return []  // Race: sent before our cancel arrived.
-        case .locating, .sending, .awaitingReceipt: throw MalformedInput("an offer accepted twice")
+        case .awaitingResumePoint, .sending, .awaitingReceipt: throw MalformedInput("an offer accepted twice")
         case nil: return try ignoreRace(id, "an accept without an offer")
         }
     }
@@ -84,14 +86,14 @@ struct OutgoingTransfers: Sendable {
         switch states[id] {
         // Cancelling is a race: the peer declined before our cancel arrived, so both sides report the decline.
         case .offered, .cancelling: return end(id, reason == .expired ? .expired : .declined(reason))
-        case .locating, .sending, .awaitingReceipt: throw MalformedInput("an offer declined after it was accepted")
+        case .awaitingResumePoint, .sending, .awaitingReceipt: throw MalformedInput("an offer declined after it was accepted")
         case nil: return try ignoreRace(id, "a decline without an offer")
         }
     }
 
     mutating func receiveResume(_ id: TransferID, at point: ResumePoint) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .locating:
+        case .awaitingResumePoint:
             states[id] = .sending
             return [.startSending(id, from: point)]
         case .cancelling: return []  // Race: sent before our cancel arrived.
@@ -102,7 +104,7 @@ struct OutgoingTransfers: Sendable {
     mutating func receiveGrant(_ id: TransferID, upTo limit: UInt64) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .sending, .awaitingReceipt, .cancelling: return [.windowRaised(id, upTo: limit)]
-        case .offered, .locating: throw MalformedInput("a grant before content may flow")
+        case .offered, .awaitingResumePoint: throw MalformedInput("a grant before content may flow")
         case nil: return try ignoreRace(id, "a grant for an unknown transfer")
         }
     }
@@ -110,7 +112,8 @@ struct OutgoingTransfers: Sendable {
     func receiveChangedNames(_ id: TransferID, _ names: ChangedNames) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .awaitingReceipt, .cancelling(_, wasComplete: true, _): return [.namesChanged(id, names)]
-        case .cancelling, .sending, .offered, .locating: throw MalformedInput("changed names before all content was sent")
+        case .cancelling, .sending, .offered, .awaitingResumePoint:
+            throw MalformedInput("changed names before all content was sent")
         case nil: return try ignoreRace(id, "changed names of an unknown transfer")
         }
     }
@@ -120,7 +123,7 @@ struct OutgoingTransfers: Sendable {
         // Cancelling is a race: the receiver stored the content before our cancel arrived.
         case .awaitingReceipt, .cancelling(_, wasComplete: true, _): return end(id, .completed)
         case .cancelling: throw MalformedInput("a receipt for incomplete content")
-        case .sending, .offered, .locating: throw MalformedInput("a receipt before all content was sent")
+        case .sending, .offered, .awaitingResumePoint: throw MalformedInput("a receipt before all content was sent")
         case nil: return try ignoreRace(id, "a receipt for an unknown transfer")
         }
     }
@@ -129,8 +132,8 @@ struct OutgoingTransfers: Sendable {
     mutating func receiveCancel(_ id: TransferID, reason: CancelReason) -> [DirectReaction]? {
         switch states[id] {
         // Both sides cancelled at once: the sender's reason counts for both.
-        case .cancelling(let ownReason, _, _):
-            [.send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: ownReason, at: .local))
+        case .cancelling(let localReason, _, _):
+            [.send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: localReason, at: .local))
         case .some:
             [.stopSending(id), .send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: reason, at: .remote))
         case nil: nil
@@ -158,7 +161,7 @@ struct OutgoingTransfers: Sendable {
         switch state {
         case .offered(let expiry): expiry
         case .cancelling(_, _, let deadline): deadline
-        case .locating, .sending, .awaitingReceipt: nil
+        case .awaitingResumePoint, .sending, .awaitingReceipt: nil
         }
     }
 

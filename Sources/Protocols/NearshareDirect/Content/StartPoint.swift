@@ -9,11 +9,11 @@ package struct StartPoint: Sendable, Hashable {
     package let completeByteCount: UInt64
     /// Bytes of the next entry to skip.
     package let offset: UInt64
-    /// The entry to resume, when ``offset`` is not 0: the provider's current one.
+    /// The entry to resume, at which the provider stands; nil when ``offset`` is 0.
     let entry: EntryHeader?
     let digest: EntriesDigest
 
-    /// The first byte.
+    /// The start of the content.
     package static let beginning = StartPoint(
         completeEntries: 0, completeByteCount: 0, offset: 0, entry: nil, digest: EntriesDigest())
 
@@ -21,7 +21,7 @@ package struct StartPoint: Sendable, Hashable {
     ///
     /// Complete entries are compared by the hash chain over their headers, a partial one by the SHA-256 of its bytes, which
     /// reads them.
-    /// - Returns: nil when the source differs. The provider's position is then undefined; the transfer starts with a new one.
+    /// - Returns: nil when the source differs. The provider's position is then undefined; the transfer starts from the beginning, with a new provider.
     package static func find<Provider: ContentProvider>(
         _ point: ResumePoint, in provider: inout Provider
     ) throws(Provider.Failure) -> StartPoint? {
@@ -29,8 +29,10 @@ package struct StartPoint: Sendable, Hashable {
         var skippedBytes: UInt64 = 0
         for _ in 0..<point.completeEntries {
             guard let header = try provider.nextEntry() else { return nil }
+            // The receiver knows how much it stored of a file of unknown size; this side does not.
+            guard let size = header.size else { return nil }
             digest.append(header)
-            skippedBytes = skippedBytes.addingClamped(header.size ?? 0)
+            skippedBytes = skippedBytes.addingClamped(size)
         }
         if point.completeEntries > 0, digest.bytes != point.entriesDigest { return nil }
         guard point.partialSize > 0 else {

@@ -32,18 +32,18 @@ struct ByteQueue: Sendable {
         tail = []
     }
 
-    /// Removes at most `limit` bytes from the front. Bytes are copied only when they span pieces.
-    mutating func removeFirst(_ limit: Int) -> ArraySlice<UInt8> {
+    /// Removes at most `maxLength` bytes from the front. They are copied only when they span pieces.
+    mutating func popPrefix(_ maxLength: Int) -> ArraySlice<UInt8> {
         if head == pieces.count { endTail() }
-        if head < pieces.count, pieces[head].count >= min(limit, count) {
-            defer { advance(by: min(limit, count)) }
-            return pieces[head].prefix(limit)
+        if head < pieces.count, pieces[head].count >= min(maxLength, count) {
+            defer { advance(by: min(maxLength, count)) }
+            return pieces[head].prefix(maxLength)
         }
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(min(limit, count))
-        while bytes.count < limit, count > 0 {
+        bytes.reserveCapacity(min(maxLength, count))
+        while bytes.count < maxLength, count > 0 {
             if head == pieces.count { endTail() }
-            let part = pieces[head].prefix(limit - bytes.count)
+            let part = pieces[head].prefix(maxLength - bytes.count)
             bytes += part
             advance(by: part.count)
         }

@@ -43,7 +43,7 @@ package struct ByteStreams: Sendable {
     private var streams: [StreamID: Stream] = [:]
     /// Streams that the peer has reset, for the program's next operation on them. The oldest are dropped.
     private var resets: [(id: StreamID, reason: StreamResetReason)] = []
-    private var nextOwn: UInt32
+    private var nextLocal: UInt32
     private var lastRemote: UInt32 = 0
     /// Frames that need no credit.
     private var control: [StreamFrame] = []
@@ -55,7 +55,7 @@ package struct ByteStreams: Sendable {
     package init(role: HandshakeRole, limits: Limits = Limits()) {
         isInitiator = role == .initiator
         self.limits = limits
-        nextOwn = isInitiator ? 1 : 2
+        nextLocal = isInitiator ? 1 : 2
     }
 
     /// Returns and removes the events since the last call.
@@ -80,12 +80,11 @@ package struct ByteStreams: Sendable {
 
     /// Opens a stream; data may follow at once.
     package mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
-        let own = streams.keys.count { isOwn($0) }
+        let localCount = streams.keys.count { isLocal($0) }
         // The second bound is out of reach: it takes 2^31 streams on one link.
-        guard own < limits.outgoing, nextOwn < UInt32.max - 2 else { throw .tooMany }
-        let id = StreamID(rawValue: nextOwn)
-        // Bounded: checked above.
-        nextOwn += 2
+        guard localCount < limits.outgoing, nextLocal < UInt32.max - 2 else { throw .tooMany }
+        let id = StreamID(rawValue: nextLocal)
+        nextLocal += 2
         streams[id] = Stream()
         control.append(.open(id, purpose, name))
         return id
@@ -143,7 +142,7 @@ package struct ByteStreams: Sendable {
     }
 
     private func requireOpen(_ id: StreamID) throws(StreamError) {
-        guard streams[id] == nil else { return }
+        if streams[id] != nil { return }
         if let reason = resets.last(where: { $0.id == id })?.reason { throw .reset(reason) }
         throw .notOpen
     }
@@ -161,7 +160,7 @@ package struct ByteStreams: Sendable {
     package mutating func receive(_ frame: StreamFrame) throws(MalformedInput) {
         let id = frame.id
         if case .open(_, let purpose, let name) = frame { return try receiveOpen(id, purpose, name) }
-        guard isOwn(id) ? id.rawValue < nextOwn : id.rawValue <= lastRemote else {
+        guard isLocal(id) ? id.rawValue < nextLocal : id.rawValue <= lastRemote else {
             throw MalformedInput("stream: it was never opened")
         }
         switch frame {
@@ -192,12 +191,14 @@ package struct ByteStreams: Sendable {
     }
 
     private mutating func receiveOpen(_ id: StreamID, _ purpose: StreamPurpose, _ name: StreamName) throws(MalformedInput) {
-        guard !isOwn(id), id.rawValue > lastRemote else { throw MalformedInput("stream: a number that is not the next one") }
+        guard !isLocal(id), id.rawValue > lastRemote else {
+            throw MalformedInput("stream: its number does not ascend, or belongs to the other end")
+        }
         lastRemote = id.rawValue
         guard control.count < Self.maximumControlCount else {
             throw MalformedInput("stream: opened without reading the replies")
         }
-        guard streams.keys.count(where: { !isOwn($0) }) < limits.incoming else {
+        guard streams.keys.count(where: { !isLocal($0) }) < limits.incoming else {
             control.append(.reset(id, .streamLimit))
             return
         }
@@ -240,5 +241,5 @@ package struct ByteStreams: Sendable {
         if streams[id]?.isDone == true { streams[id] = nil }
     }
 
-    private func isOwn(_ id: StreamID) -> Bool { (id.rawValue % 2 == 1) == isInitiator }
+    private func isLocal(_ id: StreamID) -> Bool { (id.rawValue % 2 == 1) == isInitiator }
 }

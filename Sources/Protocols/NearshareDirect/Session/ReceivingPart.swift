@@ -33,7 +33,7 @@ struct ReceivingPart: Sendable {
     }
 
     mutating func read(upTo limit: Int) -> ByteStreams.ReadResult {
-        guard queue.isEmpty else { return .bytes(Array(queue.removeFirst(limit))) }
+        guard queue.isEmpty else { return .bytes(Array(queue.popPrefix(limit))) }
         guard hasEnded else { return .nothing }
         isFinished = true
         return .end

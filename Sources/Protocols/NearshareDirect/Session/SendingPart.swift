@@ -48,7 +48,7 @@ struct SendingPart: Sendable {
             isFinished = true
             return .finish
         }
-        let bytes = queue.removeFirst(min(maximumData, Int(clamping: limit.subtractingClamped(sent))))
+        let bytes = queue.popPrefix(min(maximumData, Int(clamping: limit.subtractingClamped(sent))))
         sent = sent.addingClamped(UInt64(bytes.count))
         let isWritable = isProgramWaiting && room(in: buffer) >= buffer / 2
         if isWritable { isProgramWaiting = false }
