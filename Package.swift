@@ -70,7 +70,7 @@ let protocols: [Target] = [
 let platform: [Target] = [
     module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
     module("NearshareSandbox", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
-    module("NearshareTCP", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
+    module("NearshareTCP", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
     module("NearshareDBus", "Platform", ["NearshareBase", "NearshareInterfaces", "CSystemd", "CNearshareShims"]),
     module(
         "NearshareBluetooth", "Platform",

@@ -200,14 +200,14 @@ struct CarryBoundsTests {
         var stolen = anna.copy
         let mallory = network.nodes[1].keys
         stolen.hopCount = 1
-        stolen.bundle.senderKey = mallory.contact.signingKey.bytes
+        stolen.bundle.senderKey = mallory.publicKeys.signingKey.bytes
         stolen.signature = stolen.bundle.signature(by: mallory.signingKey)
         network.inject(.copy(stolen), from: 1, to: 2)
         // Nor to another destination.
         var redirected = anna.copy
         redirected.hopCount = 1
         redirected.bundle.destination = .unnamed(EndpointID(rawValue: 1))
-        redirected.bundle.senderKey = mallory.contact.signingKey.bytes
+        redirected.bundle.senderKey = mallory.publicKeys.signingKey.bytes
         redirected.signature = redirected.bundle.signature(by: mallory.signingKey)
         network.inject(.copy(redirected), from: 1, to: 2)
         network.run(.seconds(60))
@@ -224,7 +224,7 @@ struct CarryBoundsTests {
         var network = row()
         let name = try DisplayName("anna")
         let exported = (0..<2).map { ExportedKeys.export(network.nodes[$0].keys, name: name) }
-        let contacts = try exported.map { try ExportedKeys(decoding: $0).contact }
+        let contacts = try exported.map { try ExportedKeys(decoding: $0).publicKeys }
         #expect(contacts[0].address != contacts[1].address && contacts[0].fingerprint != contacts[1].fingerprint)
         // The signature does not cover the victim's agreement key beside another signing key.
         let lines = exported.map { $0.split(separator: "\n", omittingEmptySubsequences: false) }
@@ -237,7 +237,7 @@ struct CarryBoundsTests {
             if case .received(let message) = event { message } else { nil }
         }
         #expect(received.map { EndpointID(of: $0.signingKey) } == [network.address(1)])
-        #expect(received.first?.sealedBy?.key == network.nodes[1].keys.contact.agreementKey)
+        #expect(received.first?.sealedBy?.key == network.nodes[1].keys.publicKeys.agreementKey)
     }
 
     // MARK: What broke Bridgefy (2020, 2022)
@@ -301,7 +301,7 @@ struct CarryBoundsTests {
             network.run(.seconds(60))
         }
         #expect(network.texts(1).count == 2 && network.texts(2).count == 2)
-        let own = network.nodes[0].keys.contact
+        let own = network.nodes[0].keys.publicKeys
         for copy in copies {
             let bytes = copy.encoded
             for secret in [own.signingKey.bytes, own.agreementKey.bytes, own.address.bytes] {

@@ -51,7 +51,7 @@ struct BundleNetwork: Simulation {
         let keys = RouterKeys(
             agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
             signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
-        nodes.append(Node(keys: keys, address: keys.contact.address))
+        nodes.append(Node(keys: keys, address: keys.publicKeys.address))
         start(nodes.count - 1)
     }
 
@@ -131,7 +131,7 @@ struct BundleNetwork: Simulation {
     ) -> OutgoingBundle {
         OutgoingBundle(
             try! BundleContent.structured(.string(text)).encoded(), from: nodes[from].keys,
-            to: to.map { nodes[$0].keys.contact }, isSealed: to != nil && isSealed, isPrivate: isPrivate, profile: profile,
+            to: to.map { nodes[$0].keys.publicKeys }, isSealed: to != nil && isSealed, isPrivate: isPrivate, profile: profile,
             created: moment(from).wall, random: &random)
     }
 

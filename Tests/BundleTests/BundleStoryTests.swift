@@ -192,7 +192,7 @@ struct CarryStoryTests {
         network.connect(1, 2)
         network.run(.seconds(130))
         let known = Set([0, 2].map { network.address($0) })
-        let staticKeys = network.nodes.map(\.keys.contact.signingKey.bytes)
+        let staticKeys = network.nodes.map(\.keys.publicKeys.signingKey.bytes)
         var copies: [BundleCopy] = []
         network.tamper = { packet, _, _ in
             if case .copy(let copy) = packet { copies.append(copy) }

@@ -16,7 +16,7 @@ struct ExportedKeysTests {
         let text = ExportedKeys.export(keys, name: name)
         for text in [text, text.split(separator: "\n").joined(separator: "\r\n")] {
             let imported = try ExportedKeys(decoding: text)
-            #expect(imported.contact == keys.contact && imported.name == name)
+            #expect(imported.publicKeys == keys.publicKeys && imported.name == name)
         }
     }
 

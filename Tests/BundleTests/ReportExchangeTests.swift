@@ -32,14 +32,14 @@ struct ReportExchangeTests {
         }
 
         mutating func spread(_ number: Int) {
-            let (high, low) = (UInt8(clamping: number >> 8 + 1), UInt8(truncatingIfNeeded: number))
+            let (high, low) = (UInt8(number / 256 + 1), UInt8(truncatingIfNeeded: number))
             let id = RouterFixtures.stored(low, from: high, to: .everyone).id
             seen.insert(id, expiry: RouterFixtures.moment(100).wall, from: nil) { _ in false }
             seen.markEpidemic(id)
         }
     }
 
-    @Test("The first report has the summary vector and the filter; the next one only what has changed")
+    @Test("the first report has the summary vector and the reachability filter, the next one only changes")
     func changes() {
         var bench = Bench(neighbour, isReliable: true)
         let first = bench.report(.positionAndSummary, to: neighbour)
@@ -79,7 +79,7 @@ struct ReportExchangeTests {
         #expect(bench.report(.position, to: neighbour)?.reachability == nil)
     }
 
-    @Test("B9: of more bundles than fit into a vector, neighbours that ask in quick succession get the same share")
+    @Test("B9: of more bundles than fit into a vector, a neighbour that asks in quick succession gets the same share")
     func shares() throws {
         var bench = Bench(neighbour, isReliable: true)
         for number in 0..<(SummaryVector.idsInShare + 1) { bench.spread(number) }

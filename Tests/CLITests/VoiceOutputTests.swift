@@ -151,7 +151,7 @@ import Testing
     @Test("letters are folded to lower case")
     func letters() {
         for (typed, letter) in [("S", "s"), ("L", "l"), ("r", "r"), ("D", "d"), ("K", "k"), ("q", "q")] {
-            #expect(VoiceKey.all(in: .text(typed)) == [.letter(Character(letter))])
+            #expect(VoiceKey.all(in: .text(typed)) == [.character(Character(letter))])
         }
     }
 

@@ -58,7 +58,7 @@ import Testing
     @Test(
         "terminal keys map to commands, several characters to several",
         arguments: [
-            (.text(" sL"), [.space, .letter("s"), .letter("l")]), (.enter, [.enter]), (.lineBreak, [.enter]),
+            (.text(" sL"), [.space, .character("s"), .character("l")]), (.enter, [.enter]), (.lineBreak, [.enter]),
             (.left, [.left]), (.wordLeft, [.left]), (.right, [.right]), (.wordRight, [.right]), (.text("ä"), []),
             (.up, []), (.escape, []), (.delete, []),
         ] as [(TerminalKey, [VoiceKey])])

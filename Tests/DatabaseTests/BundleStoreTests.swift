@@ -50,9 +50,9 @@ struct CarriedStoreContractTests {
     func forwards(kind: Kind) throws {
         let store = try kind.store(in: scratch)
         try store.insert(message(1))
-        try store.countForward(of: message(1).id)
-        try store.countForward(of: message(1).id)
-        try store.countForward(of: message(2).id)
+        try store.recordForward(of: message(1).id)
+        try store.recordForward(of: message(1).id)
+        try store.recordForward(of: message(2).id)
         // The next write includes them.
         try store.recordDelivery(message(5).id, expiry: WallTime(milliseconds: 1))
         #expect(try store.bundles().map(\.forwardCount) == [2])

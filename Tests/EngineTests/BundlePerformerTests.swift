@@ -34,7 +34,7 @@ struct BundlePerformerTests {
             return bundleStore.copy(of: id)
         }
         func contains(_ id: BundleID) -> Bool { bundleStore.contains(id) }
-        func countForward(of id: BundleID) {}
+        func recordForward(of id: BundleID) {}
         func deliveries() -> [(id: BundleID, expiry: WallTime)] { bundleStore.deliveries() }
         func removeExpired(now: WallTime) {}
         func removeAll() {}

@@ -35,7 +35,7 @@ import Testing
         #expect(!machine.hasRoomForLinks && late == nil)
     }
 
-    @Test("R3: the links of one address give way to those of others, and leave room for this node's own")
+    @Test("R3: links from one address are evicted for those from others, and leave room for outgoing ones")
     func oneMachine() throws {
         var machine = machine()
         let taken = (0..<16).compactMap { machine.linkUp(.stream, from: "attacker", now: moment(Int64($0))) }
@@ -50,12 +50,12 @@ import Testing
         }
         replaced = machine.drainReplaced()
         #expect(replaced.allSatisfy { taken.contains($0) })
-        let own = (0..<4).compactMap { _ in machine.linkUp(.stream, now: moment(40)) }
+        let outgoing = (0..<4).compactMap { _ in machine.linkUp(.stream, now: moment(40)) }
         replaced = machine.drainReplaced()
-        #expect(own.count == 4 && replaced.isEmpty)
-        // It comes back as often as it likes.
+        #expect(outgoing.count == 4 && replaced.isEmpty)
+        // The attacker reconnects 50 times.
         for number in 0..<50 as Range<Int64> { _ = machine.linkUp(.stream, from: "attacker", now: moment(50 + number)) }
-        #expect(machine.isOpen(try #require(first)) && own.allSatisfy { machine.isOpen($0) })
+        #expect(machine.isOpen(try #require(first)) && outgoing.allSatisfy { machine.isOpen($0) })
     }
 
     /// Opens a link from a node with a key of its own, which announces itself and proves that key.
@@ -66,12 +66,12 @@ import Testing
         guard let link = machine.linkUp(.stream, from: address, friends: friends, now: moment(milliseconds)) else { return nil }
         var peer = MeshRouter(
             identity: identity(key), name: DisplayName(truncating: "peer \(key)")!, random: SeededRandom(seed: UInt64(key)))
-        let there = MeshLinkID(rawValue: 1)
-        peer.linkUp(there, .stream, now: moment(milliseconds))
-        while let frame = peer.nextFrame(for: there) {
+        let remoteLink = MeshLinkID(rawValue: 1)
+        peer.linkUp(remoteLink, .stream, now: moment(milliseconds))
+        while let frame = peer.nextFrame(for: remoteLink) {
             machine.router.receive(frame[...], from: link, now: moment(milliseconds))
             while isProven, let answer = machine.router.nextFrame(for: link) {
-                peer.receive(answer[...], from: there, now: moment(milliseconds))
+                peer.receive(answer[...], from: remoteLink, now: moment(milliseconds))
             }
         }
         return link
@@ -107,7 +107,7 @@ import Testing
         #expect(early == nil && late != nil && machine.drainReplaced() == [taken[0]])
     }
 
-    @Test("R3: free keys that answer pings keep no newcomer out, and no friend; the oldest of them go after a minute")
+    @Test("R3: newly made keys that answer pings cannot exclude newcomers or friends, and are evicted after a minute")
     func strangers() throws {
         var machine = machine()
         let (anna, friend) = (identity(3), identity(4))
@@ -121,18 +121,20 @@ import Testing
         #expect(joined.map { machine.isOpen($0) } == true && machine.router.isNeighbour(anna.peerID))
         let kept = try #require(join(&machine, from: "friend", key: 4, at: 4_500))
         let contact = try #require(join(&machine, from: "a contact by a session", key: 6, at: 4_500))
-        // The attacker comes back as often as it likes.
+        // The attacker reconnects 400 times, with 200 keys.
         for number in 0..<400 as Range<Int64> {
             _ = join(&machine, from: "\(number)", key: UInt8(40 + number % 200), at: 5_000 + 200 * number)
         }
         #expect(machine.isOpen(kept) && machine.router.isNeighbour(friend.peerID) && !machine.isOpen(contact))
         #expect(taken.allSatisfy { !machine.isOpen($0) })
         // An address with several links gives them up first.
-        let own = (0..<4).compactMap { _ in machine.linkUp(.stream, now: moment(90_000)) }
-        #expect(own.count == 4)
+        let outgoing = (0..<4).compactMap { _ in machine.linkUp(.stream, now: moment(90_000)) }
+        #expect(outgoing.count == 4)
     }
 
-    @Test("R3: addresses that return whenever they had to go push out no newcomer with a proven key", arguments: [1, 16])
+    @Test(
+        "R3: addresses that reconnect whenever they were evicted cannot displace a newcomer with a proven key",
+        arguments: [1, 16])
     func returning(addressCount: Int) throws {
         var machine = machine()
         var taken = [MeshLinkID?](repeating: nil, count: 16)
@@ -148,12 +150,12 @@ import Testing
         #expect(anna != nil && taken.contains { $0.map { machine.isOpen($0) } == true })
     }
 
-    @Test("R3: of the links of one IPv6 network, as of one address, one gives way to a newcomer") func networks() {
-        func machineName(_ host: String) -> String { LinkAddress(host: host, port: 1).machine }
-        #expect(machineName("2001:db8:1:2::5") == machineName("2001:db8:1:2:ffff::1"))
-        #expect(machineName("2001:db8:1:3::5") != machineName("2001:db8:1:2::5"))
-        #expect(machineName("127.0.3.4") == machineName("127.66.1.1") && machineName("127.0.0.1") == machineName("::1"))
-        #expect(machineName("127.0.0.2") != machineName("127.0.0.1") && machineName("10.0.0.1") == "10.0.0.1")
+    @Test("R3: addresses of one /64 count as one source, and so do unusual loopback addresses") func networks() {
+        func source(_ host: String) -> String { LinkAddress(host: host, port: 1).sourceName }
+        #expect(source("2001:db8:1:2::5") == source("2001:db8:1:2:ffff::1"))
+        #expect(source("2001:db8:1:3::5") != source("2001:db8:1:2::5"))
+        #expect(source("127.0.3.4") == source("127.66.1.1") && source("127.0.0.1") == source("::1"))
+        #expect(source("127.0.0.2") != source("127.0.0.1") && source("10.0.0.1") == "10.0.0.1")
     }
 
     @Test("A node without links has left at once")
@@ -180,9 +182,10 @@ import Testing
         drained.stopWriting(to: second)
         #expect(drained.isFinished)
 
-        machine.advance(to: moment(509))
+        let milliseconds = 10 + MeshMachine.farewellTimeout.components.attoseconds / 1_000_000_000_000_000
+        machine.advance(to: moment(milliseconds - 1))
         #expect(!machine.isFinished && machine.deadline == end)
-        machine.advance(to: moment(510))
+        machine.advance(to: moment(milliseconds))
         #expect(machine.isFinished)
     }
 }

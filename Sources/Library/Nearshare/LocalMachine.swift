@@ -13,12 +13,11 @@ internal import Synchronization
     internal import NearshareBluetooth
 #endif
 
-/// This Linux machine, put together from its parts: the person's files, the network, the clocks.
+/// This Linux machine, put together from its parts: the user's files, the network, the clocks.
 ///
-///     let machine = try LocalMachine()
-///     try await withNode(machine.nodeSettings()) { node in … }
+///     try await LocalMachine().run { node in … }
 public final class LocalMachine: Sendable {
-    /// Where this person's files of nearshare are.
+    /// The directories of the user's files.
     package let directories: Directories
     /// The user's configuration file.
     package let configuration: Configuration
@@ -174,7 +173,7 @@ public final class LocalMachine: Sendable {
     /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.
     /// - Throws: `StorageError` for an unknown name, and for numbers that are out of bounds.
     package func propagationProfile(_ name: String? = nil) throws(StorageError) -> PropagationProfile {
-        guard let name = name ?? configuration.profile else { return .standard }
+        let name = name ?? configuration.profile ?? PropagationProfile.standardName
         guard let own = configuration.profiles[name] else {
             if let profile = PropagationProfile(name: name) { return profile }
             let names = PropagationProfile.named.map(\.name) + configuration.profiles.keys.sorted()
@@ -193,7 +192,7 @@ public final class LocalMachine: Sendable {
         }
     }
 
-    /// Where the node of this person listens for their other commands.
+    /// The path of the socket at which the user's node listens for other commands.
     /// - Throws: `StorageError` when its directory can't be made.
     package func controlSocketPath() throws(StorageError) -> String {
         try StateDirectory.makeDirectories(directories.runtime)
@@ -230,7 +229,7 @@ public final class LocalMachine: Sendable {
         return bytes
     }
 
-    /// The process's environment.
+    /// The environment variables that nearshare reads.
     package static var environment: [String: String] {
         var values: [String: String] = [:]
         for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {

@@ -107,7 +107,7 @@ package final class SQLiteBundleStore: BundleStore {
         }
     }
 
-    package func countForward(of id: BundleID) {
+    package func recordForward(of id: BundleID) {
         forwardCounts.withLock { $0[id, default: 0] += 1 }
     }
 

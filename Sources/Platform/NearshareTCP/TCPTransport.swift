@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NearshareBase
 package import NearshareInterfaces
 
 /// Stream links over TCP, IPv4 and IPv6.
@@ -11,9 +12,11 @@ package struct TCPTransport: StreamTransport {
 
     package func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
         var failure = LinkError(.unreachable, "could not connect to \(address): it has no address")
+        let deadline = SystemClock.monotonic() + timeout
         for candidate in try SocketAddress.resolve(address) {
             do {
-                return try connect(to: candidate, shownAs: address, timeout: timeout)
+                let timeLeft = max(.zero, deadline - SystemClock.monotonic())
+                return try connect(to: candidate, shownAs: address, timeout: timeLeft)
             } catch {
                 failure = error
             }

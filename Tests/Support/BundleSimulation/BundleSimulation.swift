@@ -112,8 +112,8 @@ package struct BundleSimulation {
             routers.initializeElement(
                 at: number,
                 to: BundleRouter(keys: pair, settings: settings, random: SeededRandom(seed: random.next()), now: moment))
-            addresses.append(pair.contact.address)
-            numbers[pair.contact.address] = Int32(number)
+            addresses.append(pair.publicKeys.address)
+            numbers[pair.publicKeys.address] = Int32(number)
         }
     }
 
@@ -208,7 +208,7 @@ package struct BundleSimulation {
     private mutating func send(from: Int, to: Int?) {
         let content = try! BundleContent.structured(.string("hello, number \(courses.count)")).encoded()
         let message = OutgoingBundle(
-            content, from: keys[from], to: to.map { keys[$0].contact }, isSealed: to != nil, isPrivate: false,
+            content, from: keys[from], to: to.map { keys[$0].publicKeys }, isSealed: to != nil, isPrivate: false,
             profile: scenario.profile, created: moment.wall, random: &random)
         courseOf[message.id] = (courses.count, false)
         courses.append(

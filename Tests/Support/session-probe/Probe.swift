@@ -41,7 +41,11 @@ enum Probe {
                     case .line(["memory"]): say("memory", ["peak": peakMemory()])
                     case .line(["leave"]): continuation.finish()
                     case .line(let words):
-                        if let session { group.addTask { await obey(words, session, machine) } }
+                        guard let session else {
+                            say("failed", ["command": words.joined(separator: " "), "error": "there is no session"])
+                            continue
+                        }
+                        group.addTask { await obey(words, session, machine) }
                     }
                     guard let session, !isFollowed else { continue }
                     isFollowed = true

@@ -21,7 +21,8 @@ struct PathCompletion: Sendable {
         }
     }
 
-    /// Completions of a path; directories end with a slash. Names that need escaping are left out. Blocks on a file system that
+    /// Completions of a path, sorted; directories end with a slash. Names that need escaping are left out, and in a directory with
+    /// too many matches all but the first that the file system returns. Blocks on a file system that
     /// does not respond.
     func paths(beginningWith path: String) -> [String] {
         let lastSlash = path.lastIndex(of: "/")

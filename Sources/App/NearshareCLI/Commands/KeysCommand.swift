@@ -105,7 +105,7 @@ struct KeysImportCommand: AsyncParsableCommand {
             } catch let error as ExportedKeys.Invalid {
                 throw CommandFailure(.failure, "\(shownFile) could not be imported: \(error)")
             }
-            let fingerprint = Fingerprint(of: keys.contact.agreementKey)
+            let fingerprint = Fingerprint(of: keys.publicKeys.agreementKey)
             if machine.state.hasIdentity, try machine.state.identity().fingerprint == fingerprint {
                 throw CommandFailure(.failure, "\(shownFile) holds the keys of this machine; import it on another machine")
             }
@@ -115,7 +115,7 @@ struct KeysImportCommand: AsyncParsableCommand {
             let (before, isKept) = try machine.contacts.update { contacts in
                 let before = contacts.entry(of: fingerprint)
                 let isKept = contacts.recordImport(
-                    agreementKey: keys.contact.agreementKey, signingKey: keys.contact.signingKey, name: name,
+                    agreementKey: keys.publicKeys.agreementKey, signingKey: keys.publicKeys.signingKey, name: name,
                     isFriend: { book[$0]?.isFriend == true }, at: now)
                 return (before, isKept)
             }
@@ -125,7 +125,7 @@ struct KeysImportCommand: AsyncParsableCommand {
                     "\(ContactBook.capacity) keys of friends or imported keys are stored; remove one with `nearshare keys forget`"
                 )
             }
-            if let before, before.signingKey != keys.contact.signingKey {
+            if let before, before.signingKey != keys.publicKeys.signingKey {
                 Console.warn("the signing key of \(name.shown) has changed, and is replaced")
             }
             Console.notice("the keys of \(name.shown) (\(fingerprint.peerID)) are imported")

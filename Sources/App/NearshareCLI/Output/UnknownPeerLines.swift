@@ -2,8 +2,8 @@ internal import Nearshare
 internal import NearshareService
 internal import Synchronization
 
-/// Limits the lines on the screen that peers cause whom the user does not know, all of them together: their keys cost nothing.
-/// Everything is stored, so what is left out here can be read later.
+/// A rate limiter for the lines that unknown peers cause on the screen, all of them together: their keys cost nothing. Everything
+/// is stored, so hidden lines can be read later.
 final class UnknownPeerLines: Sendable {
     enum Verdict: Equatable {
         case shown
@@ -36,24 +36,26 @@ final class UnknownPeerLines: Sendable {
             clock: { SystemClock.monotonic() },
             isKnown: { id in
                 let trust = (try? machine.trust.read())?.entry(claiming: id)?.entry
-                if let trust { return trust.isFriend || trust.trust == .verified }
+                if let trust, trust.isTrusted || trust.trust == .blocked { return trust.isTrusted }
                 return (try? machine.contacts.read())?.entry(of: id)?.origin == .imported
             })
     }
 
-    /// Accounts for a line.
-    /// - Parameter author: nil when nobody knows whose key has signed it.
+    /// Decides whether a line is shown.
+    /// - Parameter author: nil when the key of its author is unknown.
     func admit(from author: PeerID?) -> Verdict {
         if let author, isKnown(author) { return .shown }
         let now = clock()
         return state.withLock { state in
-            // Once lines are hidden, they stay so until a whole burst can be shown: a flood causes few sentences about itself.
+            // Once lines are hidden, they stay so until a whole burst can be shown: a flood causes few
+            // such notices.
             guard state.bucket.consume(state.hiddenCount > 0 ? Self.burst : 1, now: now) else {
                 state.hiddenCount += 1
                 return state.hiddenCount == 1 ? .firstHidden : .hidden
             }
             guard state.hiddenCount > 0 else { return .shown }
-            state.bucket.charge(1 - Self.burst)
+            // One line is shown: the rest of the burst stays available.
+            state.bucket.refund(Self.burst - 1)
             defer { state.hiddenCount = 0 }
             return .shownAfter(hiddenCount: state.hiddenCount)
         }

@@ -307,10 +307,10 @@ final class RecordingSession: Sendable {
                 for await key in keys {
                     for key in VoiceKey.all(in: key) {
                         switch key {
-                        case .enter, .letter("s"), .letter("k"): continuation.yield(.accept)
-                        case .letter("l"), .space: continuation.yield(.play)
-                        case .letter("r"): continuation.yield(.redo)
-                        case .letter("d"): continuation.yield(.drop)
+                        case .enter, .character("s"), .character("k"): continuation.yield(.accept)
+                        case .character("l"), .space: continuation.yield(.play)
+                        case .character("r"): continuation.yield(.redo)
+                        case .character("d"): continuation.yield(.drop)
                         default: break
                         }
                     }

@@ -1,11 +1,11 @@
 internal import NearshareTerminal
 
-/// A command of the recorder, the player or the review of a voice note.
+/// A key of the screens that record, play or review a voice note.
 enum VoiceKey: Sendable, Hashable {
     case space, enter, left, right
-    case letter(Character)
+    case character(Character)
 
-    /// The commands in one event of the keyboard, which may hold several characters typed fast.
+    /// The keys in one event of the keyboard, which may hold several characters typed fast.
     static func all(in key: TerminalKey) -> [VoiceKey] {
         switch key {
         case .enter, .lineBreak: [.enter]
@@ -14,7 +14,7 @@ enum VoiceKey: Sendable, Hashable {
         case .text(let text):
             text.compactMap { character in
                 guard character.isASCII else { return nil }
-                return character == " " ? .space : .letter(Character(character.lowercased()))
+                return character == " " ? .space : .character(Character(character.lowercased()))
             }
         default: []
         }

@@ -53,7 +53,7 @@ struct VoicePlayer: Sendable {
                 case .space: playback.togglePause()
                 case .left: playback.skip(.seconds(-Self.step))
                 case .right: playback.skip(.seconds(Self.step))
-                case .letter("q"), .enter: playback.stop()
+                case .character("q"), .enter: playback.stop()
                 default: break
                 }
             }

@@ -1,4 +1,5 @@
 package import Nearshare
+internal import NearshareBundles
 
 /// The settings in force, and where each comes from.
 package struct EffectiveSettings: Sendable {
@@ -42,7 +43,7 @@ package struct EffectiveSettings: Sendable {
         add("port", options.port.map(String.init), configuration.port.map { "\($0)" }, default: "\(Node.defaultPort)")
         add("interface", options.interface, configuration.interface, default: nil)
         add("timeout", nil, default: "\(configuration.answerTimeout(nil).components.seconds)")
-        add("profile", nil, configuration.profile, default: "standard")
+        add("profile", nil, configuration.profile, default: PropagationProfile.standardName)
         let lifetime = configuration.sessionLifetime ?? NodeSettings.defaultMeshSessionLifetime
         add("session-lifetime", nil, default: "\(lifetime.components.seconds)")
         addProfiles()

@@ -17,7 +17,7 @@ struct AcceptedOffers: Sendable {
 
     /// Time after an interruption in which the answer counts.
     static let lifetime = Duration.seconds(600)
-    /// Limit on remembered offers; the one that expires first is dropped.
+    /// Limit on remembered offers, beyond which the interrupted one that expires first is dropped.
     static let capacity = 64
 
     private var entries: [Identity: Entry] = [:]

@@ -194,7 +194,10 @@ package final class ReceiveController: Sendable {
             await followProgress(of: transfer)
             return await transfer.result
         }
-        accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
+        // A later try of the same content has its own entry.
+        if receiving.withLock({ $0[identity] === transfer }) {
+            accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
+        }
         for item in result.delivered {
             // Recorded first, so that a voice note can be reported with its id.
             record(item, from: peer)

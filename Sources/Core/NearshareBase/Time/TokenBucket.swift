@@ -35,4 +35,7 @@ package struct TokenBucket: Sendable {
     /// Removes `cost` tokens for work that has been done. The balance may become negative; ``consume(now:)`` then fails until
     /// the debt is refilled.
     package mutating func charge(_ cost: Double) { tokens -= cost }
+
+    /// Returns tokens that were consumed and not needed.
+    package mutating func refund(_ count: Double) { tokens = min(capacity, tokens + count) }
 }

@@ -28,7 +28,7 @@ package struct TrustStore: Sendable, Hashable {
         package var name: DisplayName { givenName ?? claimedName }
 
         /// Whether the user has confirmed the key.
-        var isTrusted: Bool { trust == .verified || (isFriend && trust != .blocked) }
+        package var isTrusted: Bool { trust == .verified || (isFriend && trust != .blocked) }
     }
 
     /// Limit on the former names kept for one peer.

@@ -18,16 +18,17 @@ package enum HMAC {
     /// Writes the authentication code of a message.
     /// - Parameters:
     ///   - parts: The message, in pieces.
+    ///   - key: of any length.
     ///   - output: ``byteCount`` bytes, which may overlap a part.
     static func write(_ parts: [UnsafeRawBufferPointer], key: UnsafeRawBufferPointer, to output: UnsafeMutableRawBufferPointer)
     {
-        precondition(output.count >= byteCount)
+        precondition(output.count == byteCount)
         // HMAC pads keys with zero bytes, so one zero byte is equivalent to an empty key, which may have no address.
         guard !key.isEmpty else { return withUnsafeBytes(of: UInt8(0)) { write(parts, key: $0, to: output) } }
         Sodium.requireReady()
         var state = crypto_auth_hmacsha256_state()
         defer { withUnsafeMutableBytes(of: &state) { sodium_memzero($0.baseAddress, $0.count) } }
-        // Safe: key and output have their fixed sizes.
+        // Safe: neither is empty, by the guard and the precondition.
         crypto_auth_hmacsha256_init(&state, key.assumingMemoryBound(to: UInt8.self).baseAddress!, key.count)
         for part in parts where !part.isEmpty {
             crypto_auth_hmacsha256_update(&state, part.assumingMemoryBound(to: UInt8.self).baseAddress, UInt64(part.count))

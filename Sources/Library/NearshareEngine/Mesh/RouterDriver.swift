@@ -72,7 +72,7 @@ final class RouterDriver: Sendable {
     /// - Parameter isIncoming: the neighbour has opened it.
     func run(over link: any StreamLink, _ profile: MeshLinkProfile, isIncoming: Bool) async {
         await run(
-            to: link.remote, profile, address: isIncoming ? link.remote.machine : nil, close: { link.close() },
+            to: link.remote, profile, address: isIncoming ? link.remote.sourceName : nil, close: { link.close() },
             reading: { self.read(from: link, $0) },
             writing: { self.write(to: link, $0) })
     }
@@ -222,9 +222,9 @@ final class RouterDriver: Sendable {
 }
 
 extension LinkAddress {
-    /// Names the machine, for limits that count all its links. An IPv6 network of 64 bits is one machine, and so are the loopback
-    /// addresses that nobody uses by default: each process can have all of them.
-    var machine: String {
+    /// Names the source of a link, for limits that count all links of one source. An IPv6 network of 64 bits is one source. So are
+    /// all loopback addresses but the usual ones: each process can use every one of them.
+    var sourceName: String {
         if host == "127.0.0.1" || host == "::1" { return "loopback" }
         if host.hasPrefix("127.") { return "127.0.0.0/8" }
         if case .network(let network) = LinkSource(self) { return "\(String(network, radix: 16))::/64" }

@@ -91,7 +91,7 @@ struct BundlePerformer {
             (copy.hopCount, copy.forwarding, copy.visitedTags) = (hopCount, forwarding, visitedTags)
             log.trace("bundle \(id): forwarded to \(neighbour) as hop \(hopCount), \(forwarding)")
             do throws(StorageError) {
-                try store.countForward(of: id)
+                try store.recordForward(of: id)
             } catch {
                 log.error("\(error)")
             }

@@ -20,11 +20,11 @@ package struct NoteTags: Sendable, Hashable {
     static let dateName = "DATE"
     static let waveformName = "NEARSHARE_WAVEFORM"
 
-    /// Limit on the header: notes use about 300 bytes. Longer headers, such as those with a picture, are skipped.
+    /// Limit on a header that spans pages: notes use about 300 bytes. Longer ones, such as those with a picture, are skipped.
     package static let maximumByteCount = 60 << 10
     private static let maximumCount = 256
 
-    /// - Throws: for lengths beyond the packet, or more than 256 comments.
+    /// - Throws: for another packet than `OpusTags`, lengths beyond the packet, or too many comments.
     package init(_ packet: ArraySlice<UInt8>) throws(AudioError) {
         var rest = packet
         func read(_ count: Int) throws(AudioError) -> ArraySlice<UInt8> {
@@ -48,7 +48,7 @@ package struct NoteTags: Sendable, Hashable {
         guard let equals = comment.firstIndex(of: UInt8(ascii: "=")) else { return }
         let value = comment[(equals + 1)...]
         switch String(decoding: comment[..<equals], as: UTF8.self).uppercased() {
-        // Longer names are truncated.
+        // Claims are cut at 256 bytes.
         case Self.speakerName where speaker == nil: speaker = String(decoding: value.prefix(256), as: UTF8.self)
         case Self.dateName where recorded == nil:
             recorded = WallTime(iso8601: String(decoding: value.prefix(32), as: UTF8.self))

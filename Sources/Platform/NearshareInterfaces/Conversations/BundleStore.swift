@@ -44,12 +44,12 @@ package struct BundleStoreQuota: Sendable, Hashable {
 /// The storage of bundles that wait to be forwarded, and the record of deliveries. Calls block, and may be made from any
 /// thread.
 ///
-/// Changes by ``apply(_:)`` survive a killed process and a loss of power; counts by ``countForward(of:)`` may be lost.
+/// Changes by ``apply(_:)`` survive a killed process and a loss of power; counts by ``recordForward(of:)`` may be lost.
 package protocol BundleStore: Sendable {
     /// All stored bundles, the oldest first.
     func bundles() throws(StorageError) -> [PersistedBundle]
 
-    /// Makes all changes durable together, in their order.
+    /// Makes all changes durable in one transaction, in their order.
     /// - Returns: the bundles that exceed the quota and were not inserted.
     func apply(_ changes: [BundleStoreChange]) throws(StorageError) -> [BundleID]
 
@@ -58,7 +58,7 @@ package protocol BundleStore: Sendable {
 
     func contains(_ id: BundleID) throws(StorageError) -> Bool
 
-    func countForward(of id: BundleID) throws(StorageError)
+    func recordForward(of id: BundleID) throws(StorageError)
 
     /// The recorded deliveries.
     func deliveries() throws(StorageError) -> [(id: BundleID, expiry: WallTime)]

@@ -47,7 +47,7 @@ package final class InMemoryBundleStore: BundleStore {
 
     package func contains(_ id: BundleID) -> Bool { state.withLock { $0.bundles.contains { $0.id == id } } }
 
-    package func countForward(of id: BundleID) {
+    package func recordForward(of id: BundleID) {
         state.withLock { state in
             guard let index = state.bundles.firstIndex(where: { $0.id == id }) else { return }
             state.bundles[index].forwardCount += 1

@@ -4,8 +4,9 @@ internal import NearshareInterfaces
 
 /// Operations on whole directories.
 enum FileTree {
-    /// Copies a file, a link or a directory with its content, and the times and permissions of files and directories.
-    /// - Parameter rules: of the target's file system; names inside of the directory follow them.
+    /// Copies a file, a link or a directory with its content, and the modification times and permissions of files
+    /// and directories.
+    /// - Parameter rules: The name rules of the target's file system. Names inside a directory are changed to satisfy them.
     static func copy(
         _ name: String, in source: FileDescriptor, to copyName: String, in target: FileDescriptor, rules: FileNameRules
     ) throws(StorageError) {
@@ -24,7 +25,9 @@ enum FileTree {
         switch status.st_mode & S_IFMT {
         case S_IFDIR:
             try sourceCursor.descend(into: name)
-            _ = try target.createDirectory(copyName)
+            guard try target.createDirectory(copyName) else {
+                throw StorageError(.failed, "\(shown(copyName)) exists already")
+            }
             try targetCursor.descend(into: copyName)
             for child in try sourceCursor.directory.names() {
                 let childCopy = try nameOfCopy(child, in: targetCursor.directory, rules)
@@ -58,7 +61,7 @@ enum FileTree {
         }
     }
 
-    /// A free name for the copy of a file that was received onto a file system which holds more names than the target.
+    /// A name that the target's file system allows, and that is free there.
     private static func nameOfCopy(
         _ name: String, in target: FileDescriptor, _ rules: FileNameRules
     ) throws(StorageError) -> String {

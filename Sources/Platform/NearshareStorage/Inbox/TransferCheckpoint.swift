@@ -62,25 +62,24 @@ struct TransferCheckpoint: Codable, Sendable {
 
     /// The latest valid checkpoint.
     static func read(in directory: FileDescriptor, bootID: String) -> TransferCheckpoint? {
-        if let latest = read(fileName, in: directory), latest.bootID == nil || latest.bootID == bootID { return latest }
-        guard let durable = read(durableFileName, in: directory), durable.bootID == nil else {
-            // The partial file is compared by its digest before it is resumed, so it needs no valid checkpoint.
-            guard let latest = read(fileName, in: directory), latest.completeEntries == 0 else { return nil }
-            return latest
-        }
-        return durable
+        let latest = read(fileName, in: directory)
+        if let latest, latest.bootID == nil || latest.bootID == bootID { return latest }
+        if let durable = read(durableFileName, in: directory), durable.bootID == nil { return durable }
+        // After a restart the number of complete entries may be ahead of the disk. A partial file alone can be used: its digest is
+        // compared before it is resumed.
+        return latest?.completeEntries == 0 ? latest : nil
     }
 
     private static func read(_ name: String, in directory: FileDescriptor) -> TransferCheckpoint? {
         guard let file = try? directory.openForReading(name), let bytes = try? file.read(upTo: maximumByteCount),
-            let journal = try? JSONDecoder().decode(TransferCheckpoint.self, from: Data(bytes)), journal.isSound
+            let checkpoint = try? JSONDecoder().decode(TransferCheckpoint.self, from: Data(bytes)), checkpoint.isValid
         else { return nil }
-        return journal
+        return checkpoint
     }
 
-    /// Whether all names are single components and all counts are plausible: the file may be on a removable disk of another
-    /// person.
-    private var isSound: Bool {
+    /// Whether stored names are single components, the depth is allowed, and sums of two sizes cannot overflow: the file may be on
+    /// a removable disk that another user has written.
+    private var isValid: Bool {
         folders.count < EntryHeader.maximumDepth
             && (folders.map(\.stored) + (file.map { [$0.stored] } ?? [])).allSatisfy(Self.isComponent)
             && (completeEntries == 0 || entriesDigest.count == 32)
@@ -110,11 +109,12 @@ struct TransferCheckpoint: Codable, Sendable {
         Array((try? JSONEncoder().encode(self)) ?? Data())
     }
 
-    /// The kernel's boot id; the same in all containers of one machine.
+    /// The kernel's boot id, the same in all containers of one machine; a random one where it cannot be read, with which only
+    /// checkpoints of this process are valid.
     static let currentBootID: String = {
         guard let file = try? FileDescriptor.openForReading(path: "/proc/sys/kernel/random/boot_id"),
-            let bytes = try? file.read(upTo: 64)
-        else { return "unknown" }
+            let bytes = try? file.read(upTo: 64), !bytes.isEmpty
+        else { return "process \(UInt64.random(in: .min ... .max))" }
         return String(decoding: bytes.filter { $0 > 0x20 }, as: UTF8.self)
     }()
 }

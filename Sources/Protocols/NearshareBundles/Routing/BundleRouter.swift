@@ -40,7 +40,7 @@ package struct BundleRouter: Sendable {
     ) {
         self.keys = keys
         self.random = random
-        address = keys.contact.address
+        address = keys.publicKeys.address
         tree = SpanningTree(local: address, epochInterval: settings.epochInterval, now: now)
         index = BundleIndex(local: address, quota: settings.quota, isContact: settings.isContact)
         forwarder = Forwarder(settings: settings)

@@ -29,7 +29,7 @@ extension Bundle {
 
     package var source: EndpointID { EndpointID(hashing: senderKey) }
 
-    /// - Parameter key: the one that ``senderKey`` belongs to.
+    /// - Parameter key: The private key of ``senderKey``.
     package func signature(by key: SigningPrivateKey) -> [UInt8] {
         // Safe: the caller has made the bundle with this key.
         precondition(key.publicKey.bytes == senderKey)

@@ -12,7 +12,7 @@ internal import NearshareCrypto
 /// The signature proves that the author of the file has the signing key, and that the other fields are unchanged. It does not
 /// prove who the author is: the user who imports the file says whose it is.
 package struct ExportedKeys: Sendable, Hashable {
-    package var contact: EndpointKeys
+    package var publicKeys: EndpointKeys
     /// Claimed by the author.
     package var name: DisplayName
 
@@ -50,19 +50,19 @@ package struct ExportedKeys: Sendable, Hashable {
             let signingKey = fields["signing"].flatMap({ try? SigningPublicKey($0) }), let signature = fields["signature"],
             signingKey.isValid(signature, for: Self.signedBytes(agreementKey, signingKey, name))
         else { throw .damaged }
-        contact = EndpointKeys(agreementKey: agreementKey, signingKey: signingKey)
+        publicKeys = EndpointKeys(agreementKey: agreementKey, signingKey: signingKey)
         self.name = name
     }
 
     /// Writes the file of a node's own keys.
     package static func export(_ keys: RouterKeys, name: DisplayName) -> String {
-        let contact = keys.contact
-        let signature = keys.signingKey.signature(for: signedBytes(contact.agreementKey, contact.signingKey, name))
+        let publicKeys = keys.publicKeys
+        let signature = keys.signingKey.signature(for: signedBytes(publicKeys.agreementKey, publicKeys.signingKey, name))
         return """
             nearshare keys 1
             name \(Hex.encode(Array(name.claimed.utf8)))
-            agreement \(Hex.encode(contact.agreementKey.bytes))
-            signing \(Hex.encode(contact.signingKey.bytes))
+            agreement \(Hex.encode(publicKeys.agreementKey.bytes))
+            signing \(Hex.encode(publicKeys.signingKey.bytes))
             signature \(Hex.encode(signature))
 
             """

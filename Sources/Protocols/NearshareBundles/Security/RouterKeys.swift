@@ -15,7 +15,7 @@ package struct RouterKeys: Sendable {
     }
 
     /// The public keys, for senders.
-    package var contact: EndpointKeys {
+    package var publicKeys: EndpointKeys {
         EndpointKeys(agreementKey: agreementKey.publicKey, signingKey: signingKey.publicKey)
     }
 }

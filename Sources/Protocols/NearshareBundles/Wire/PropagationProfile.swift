@@ -88,9 +88,12 @@ package struct PropagationProfile: Sendable, Hashable {
     /// For nodes nearby, for half an hour.
     package static let shortReach = Self(50, 1_800, 10_000, 50, 50)
 
+    /// The name of ``standard``.
+    package static let standardName = "standard"
+
     /// The named profiles, with their names on the command line.
     package static let named: [(name: String, profile: PropagationProfile)] = [
-        ("standard", .standard), ("high-density", .highDensity), ("sparse", .sparse), ("long-reach", .longReach),
+        (standardName, .standard), ("high-density", .highDensity), ("sparse", .sparse), ("long-reach", .longReach),
         ("short-reach", .shortReach),
     ]
 
