@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -115,6 +116,77 @@ class TwoMachinesStory(Story):
             self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", "anna"))
             ending.signal(INTERRUPT)
             ending.end()
+
+    def only_the_usual_port_is_open(self):
+        rules = (
+            "add table inet t; add chain inet t c { type filter hook input priority 0; }; "
+            "add rule inet t c tcp dport != 29742 tcp flags syn / syn,ack drop"
+        )
+        subprocess.run(["ip", "netns", "exec", self.network.names[0], "nft", rules], check=True)
+
+    def standing_node(self):
+        node = self.anna.start(
+            "mesh", "run", "--json", "--name", "anna", "--accept", "none", "--adapter", "none", "--inbox", self.anna.inbox
+        )
+        node.ready = node.wait_for("ready")
+        self.assertEqual(29742, node.ready["port"])
+        return node
+
+    def receive_without_name(self):
+        receiver = self.anna.start("receive", "--json", "--accept", "all", "--inbox", self.anna.inbox, "--adapter", "none")
+        receiver.ready = receiver.wait_for("ready")
+        self.assertEqual(29742, receiver.ready["port"])
+        return receiver
+
+    def assertReached(self, receiver, name):
+        self.assertCode(0, self.ben.run("send", self.file(name, 1000), "--to", "anna", "--via", "lan"))
+        receiver.wait_for("delivered", lambda event: event["name"] == name)
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_receive_beside_a_standing_node_is_reached_through_its_port(self):
+        self.only_the_usual_port_is_open()
+        self.assertCode(0, self.anna.run("identity", "rename", "anna"))
+        node = self.standing_node()
+        receiver = self.receive_without_name()
+        self.assertEqual(node.process.pid, receiver.ready["node"])
+        self.assertReached(receiver, "one")
+        # The node answers again, by its own policy.
+        receiver.signal(signal.SIGKILL)
+        receiver.end()
+        self.assertCode(4, self.ben.run("send", self.file("two", 10), "--to", "anna", "--via", "lan"))
+        # The receiver has the port while no node runs.
+        receiver = self.receive_without_name()
+        node.signal(signal.SIGKILL)
+        node.end()
+        self.assertNotIn("node", receiver.wait_for("port", lambda event: event["port"] == 29742))
+        self.assertReached(receiver, "three")
+        # A node that is started again gets it back.
+        node = self.standing_node()
+        receiver.wait_for("port", lambda event: event.get("node") == node.process.pid)
+        self.assertReached(receiver, "four")
+        node.signal(INTERRUPT)
+        self.assertEqual(130, node.end())
+        self.assertNotIn("node", receiver.wait_for("port"))
+        self.assertReached(receiver, "five")
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_node_that_takes_a_receivers_role_over_gets_its_port(self):
+        self.only_the_usual_port_is_open()
+        self.assertCode(0, self.anna.run("identity", "rename", "anna"))
+        receiver = self.receive_without_name()
+        self.assertNotIn("node", receiver.ready)
+        node = self.standing_node()
+        receiver.wait_for("port", lambda event: event.get("node") == node.process.pid)
+        self.assertReached(receiver, "one")
+        # The latest of two is served.
+        second = self.receive_without_name()
+        self.assertReached(second, "two")
+        second.signal(INTERRUPT)
+        self.assertEqual(130, second.end())
+        self.assertReached(receiver, "three")
+        receiver.signal(INTERRUPT)
+        self.assertEqual(130, receiver.end())
+        self.assertCode(4, self.ben.run("send", self.file("four", 10), "--to", "anna", "--via", "lan"))
 
     def test_declined(self):
         photo = self.file("photo.jpg", 1000)

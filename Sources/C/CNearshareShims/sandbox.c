@@ -96,27 +96,32 @@ int nearshare_send_descriptors(int socket, uint8_t byte, const int *descriptors,
     return sent == 1 ? 0 : -1;
 }
 
-int nearshare_receive_descriptors(int socket, uint8_t *byte, int *descriptors) {
+ssize_t nearshare_receive_with_descriptors(int socket, void *bytes, size_t length, int *descriptors, int *count) {
     union control control;
-    struct iovec part = {byte, 1};
+    struct iovec part = {bytes, length};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     ssize_t received;
     do received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     while (received < 0 && errno == EINTR);
-    if (received <= 0) return -1;
-    int count = 0;
+    *count = 0;
+    if (received <= 0) return received;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
         size_t passed = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t index = 0; index < passed; index++) {
             int descriptor;
             memcpy(&descriptor, CMSG_DATA(header) + index * sizeof(int), sizeof(int));
-            if (count < NEARSHARE_PASSED_LIMIT) descriptors[count++] = descriptor;
+            if (*count < NEARSHARE_PASSED_LIMIT) descriptors[(*count)++] = descriptor;
             else close(descriptor);
         }
     }
-    return count;
+    return received;
+}
+
+int nearshare_receive_descriptors(int socket, uint8_t *byte, int *descriptors) {
+    int count;
+    return nearshare_receive_with_descriptors(socket, byte, 1, descriptors, &count) > 0 ? count : -1;
 }
 
 int nearshare_open_path(const char *path) { return open(path, O_PATH | O_CLOEXEC); }

@@ -15,6 +15,8 @@ final class TCPLink: StreamLink {
 
     deinit { Glibc.close(descriptor) }
 
+    var passableDescriptor: Int32? { descriptor }
+
     /// nil for a link-local address, which is valid on this machine's interface only.
     var localHost: String? {
         let own = SocketAddress { raw, length in getsockname(descriptor, raw, &length.pointee) == 0 }

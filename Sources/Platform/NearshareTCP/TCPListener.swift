@@ -15,9 +15,12 @@ final class TCPListener: StreamListener {
     init(port: UInt16, interface: String?) throws(LinkError) {
         let bound = try BoundSocket(SOCK_STREAM, port: port, interface: interface)
         guard Glibc.listen(bound.descriptor, Self.backlog) == 0 else {
-            let reason = systemErrorText()
+            let code = errno
             Glibc.close(bound.descriptor)
-            throw LinkError(.unavailable, "could not listen on port \(port): \(reason)")
+            // Two sockets that only one of them listens on can be bound to a port.
+            throw code == EADDRINUSE
+                ? LinkError(.portInUse, "port \(port) is in use; choose another one with --port")
+                : LinkError(.unavailable, "could not listen on port \(port): \(systemErrorText(code))")
         }
         descriptor = bound.descriptor
         self.port = bound.port

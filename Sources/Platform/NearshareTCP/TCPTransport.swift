@@ -24,6 +24,15 @@ package struct TCPTransport: StreamTransport {
         throw failure
     }
 
+    package func link(adopting descriptor: Int32) -> (any StreamLink)? {
+        let peer = SocketAddress { raw, length in getpeername(descriptor, raw, &length.pointee) == 0 }
+        guard let peer, peer.family == AF_INET || peer.family == AF_INET6, let remote = peer.linkAddress else {
+            close(descriptor)
+            return nil
+        }
+        return TCPLink(descriptor: descriptor, remote: remote)
+    }
+
     private func connect(
         to address: SocketAddress, shownAs shown: LinkAddress, timeout: Duration
     ) throws(LinkError) -> TCPLink {

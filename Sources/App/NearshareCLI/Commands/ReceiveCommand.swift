@@ -52,9 +52,16 @@ struct ReceiveCommand: ConfinedCommand {
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
+        let failure = Monitor<(any Error)?>(nil)
         try await withNode(settings) { [options = receiving, json, engine = settings.discovery?.engine] node in
-            let listener = try node.listen(
-                onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
+            let listener =
+                role != nil || options.port != nil
+                ? try node.listen(
+                    onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
+                : node.makeListener(joinsMesh: false)
+            let port = ReceiverPort(
+                machine, node, listener, isFixed: options.port != nil,
+                isApart: options.name != nil || options.interface != nil)
             let facts = NodeService.Facts(
                 isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
@@ -62,18 +69,31 @@ struct ReceiveCommand: ConfinedCommand {
                 on: node, facts,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
-            Self.greet(node, listener, destination, engine: engine, isJSON: json)
+            let greeting = Greeting(node: node, destination: destination, engine: engine, isJSON: json)
             try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
                     }
                     if let role, let service {
+                        greeting.show(.own(port: listener.port))
                         group.addTask {
                             do {
-                                try await role.run(service, on: node, listener)
+                                let isHandedOver = try await role.run(
+                                    service, on: node, listener, givesPortUp: options.port == nil)
+                                if isHandedOver { try await port.run(awaitsNode: true, greeting.show) }
                             } catch {
                                 reporter.report(.warning("other commands can't use this node: \(error)"))
+                            }
+                        }
+                    } else {
+                        group.addTask {
+                            do {
+                                try await port.run(greeting.show)
+                            } catch {
+                                guard !Task.isCancelled else { return }
+                                failure.withLock { $0 = error }
+                                controller.interrupt(node)
                             }
                         }
                     }
@@ -82,6 +102,7 @@ struct ReceiveCommand: ConfinedCommand {
                 }
             }
         }
+        if let error = failure.withLock(\.self) { throw error }
     }
 
     private func makeDestination(_ machine: LocalMachine) throws -> ReceiveDestination {
@@ -97,25 +118,6 @@ struct ReceiveCommand: ConfinedCommand {
         return .inbox(inbox)
     }
 
-    private static func greet(
-        _ node: Node, _ listener: Listener, _ destination: ReceiveDestination, engine: String?, isJSON: Bool
-    ) {
-        if isJSON {
-            return JSONEvents.emit(
-                "ready",
-                [
-                    "name": .text(node.name.claimed), "id": .text(node.id.hex), "port": .number(UInt64(listener.port)),
-                    "discovery": JSONValue(engine),
-                ])
-        }
-        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, on port \(listener.port)")
-        switch destination {
-        case .inbox(let inbox):
-            Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
-        case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
-        }
-    }
-
     /// - Parameter isRequested: whether the user has named an adapter; otherwise a machine without Bluetooth is not worth a
     ///   message.
     private static func reportBluetooth(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
@@ -127,6 +129,47 @@ struct ReceiveCommand: ConfinedCommand {
             if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
             if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }
         case nil: break
+        }
+    }
+}
+
+/// The lines at the start, and when the port changes.
+private struct Greeting: Sendable {
+    let node: Node
+    let destination: ReceiveDestination
+    let engine: String?
+    let isJSON: Bool
+    private let isShown = Monitor(false)
+
+    func show(_ state: ReceiverPort.State) {
+        let isFirst = isShown.withLock { isShown in
+            defer { isShown = true }
+            return !isShown
+        }
+        isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+    }
+
+    private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
+        var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
+        if case .node(_, let process) = state { members["node"] = .number(UInt64(max(0, process))) }
+        guard isFirst else { return JSONEvents.emit("port", members) }
+        (members["name"], members["id"]) = (.text(node.name.claimed), .text(node.id.hex))
+        members["discovery"] = JSONValue(engine)
+        JSONEvents.emit("ready", members)
+    }
+
+    private func write(_ state: ReceiverPort.State, isFirst: Bool) {
+        let place =
+            switch state {
+            case .own(let port): "on port \(port)"
+            case .node(let port, let process): "on port \(port) of the running node (process \(process))"
+            }
+        guard isFirst else { return Console.notice("now \(place)") }
+        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
+        switch destination {
+        case .inbox(let inbox):
+            Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
+        case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
         }
     }
 }

@@ -14,6 +14,9 @@ package final class ControlClient: NodeClient {
     private let link: LineLink
     private let state = Mutex(State())
     private let subscribers: Broadcast<ControlEvent>
+    /// Links that the node passes after ``ControlRequest/serveLinks``, for one reader, who owns their descriptors.
+    let links: AsyncStream<(descriptor: Int32, opening: [UInt8])>
+    private let linkContinuation: AsyncStream<(descriptor: Int32, opening: [UInt8])>.Continuation
 
     /// Limit on the events that wait for one slow reader.
     private static let maximumBufferedEvents = 1_024
@@ -24,6 +27,7 @@ package final class ControlClient: NodeClient {
         guard let descriptor = UnixSocket.connect(to: path) else { return nil }
         link = try LineLink(descriptor)
         subscribers = Broadcast(bound: Self.maximumBufferedEvents)
+        (links, linkContinuation) = AsyncStream.makeStream()
     }
 
     /// Whether a node listens at the path.
@@ -41,6 +45,8 @@ package final class ControlClient: NodeClient {
                 case .reply(let number, let reply)?:
                     state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: reply)
                 case .event(let event)?: subscribers.publish(event)
+                case .link(let opening)?:
+                    if let descriptor = link.takeDescriptor() { linkContinuation.yield((descriptor, opening)) }
                 // A later version may send lines that this one does not know.
                 case .request?, nil: continue
                 }
@@ -55,6 +61,7 @@ package final class ControlClient: NodeClient {
         }
         for continuation in pending { continuation.resume(returning: nil) }
         subscribers.finish()
+        linkContinuation.finish()
     }
 
     /// Closes the connection; pending requests fail.

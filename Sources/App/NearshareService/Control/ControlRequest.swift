@@ -37,6 +37,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// Asks the node of a `receive` to hand its role over to the asking process, which acquires the lock next.
     /// Reply: ``ControlReply/done``; the socket closes afterwards.
     case handOver
+    /// Asks for the direct links that peers open to the node, to serve them in its place, until the connection ends. The latest
+    /// process that asks gets them. Reply: ``ControlReply/done``, before the first link.
+    case serveLinks
     /// Stops the node. Reply: ``ControlReply/done``.
     case stop
 }

@@ -59,6 +59,10 @@ package final class ControlServer: Sendable {
                         group.addTask { await sendEvents(number: number, link, node, pending) }
                         continue
                     }
+                    if case .serveLinks = request {
+                        group.addTask { await passLinks(number: number, link, node) }
+                        continue
+                    }
                     pending.begin()
                     // Concurrently: one request may wait for a peer to appear.
                     group.addTask {
@@ -92,6 +96,19 @@ package final class ControlServer: Sendable {
             // The node has ended, which the client learns from the end of the connection.
             await pending.waitUntilNone()
             link.close()
+        } catch {
+            send(.reply(number, .failed(error)), link)
+        }
+    }
+
+    /// Passes links until the connection or the node ends.
+    private static func passLinks(number: Int, _ link: LineLink, _ node: any NodeClient) async {
+        do throws(ControlFailure) {
+            let links = try await node.links()
+            send(.reply(number, .done), link)
+            for await passed in links {
+                if let line = ControlLine.link(opening: passed.opening).encoded { link.send(line, with: passed) }
+            }
         } catch {
             send(.reply(number, .failed(error)), link)
         }

@@ -1,11 +1,14 @@
+internal import CNearshareShims
 internal import Glibc
 internal import Nearshare
 
-/// Lines over a connected socket, in both directions. Two threads, a reader and a writer, end when it is closed.
+/// Lines over a connected Unix socket, in both directions; a line may have a descriptor. Two threads, a reader and a writer, end when it is closed.
 final class LineLink: Sendable {
     private struct State {
-        var lines: [[UInt8]] = []
+        var lines: [(bytes: [UInt8], link: PassedLink?)] = []
         var byteCount = 0
+        /// Received and not read.
+        var descriptors: [Int32] = []
         var isClosed = false
         var threadCount = 2
     }
@@ -20,6 +23,9 @@ final class LineLink: Sendable {
     static let maximumLineByteCount = 1 << 20
     /// Limit on the bytes that are queued for a peer that does not read; above it the link is closed.
     private static let maximumBufferedByteCount = 8 << 20
+
+    /// Limit on received descriptors that are not read; above it the link is closed.
+    private static let maximumDescriptorCount = 256
 
     /// - Parameter descriptor: owned by the link from now on, and closed when this throws.
     init(_ descriptor: Int32) throws(ThreadError) {
@@ -45,12 +51,22 @@ final class LineLink: Sendable {
         }
     }
 
+    deinit {
+        for descriptor in state.withLock(\.descriptors) { Glibc.close(descriptor) }
+    }
+
+    /// The descriptor of the oldest line that has one and whose descriptor was not read, which the caller owns; nil for none.
+    func takeDescriptor() -> Int32? {
+        state.withLock { $0.descriptors.isEmpty ? nil : $0.descriptors.removeFirst() }
+    }
+
     /// Queues a line. Does nothing on a closed link.
-    func send(_ line: [UInt8]) {
+    /// - Parameter link: passed with the line.
+    func send(_ line: [UInt8], with link: PassedLink? = nil) {
         state.update { state in
             guard !state.isClosed else { return }
             state.byteCount += line.count
-            state.lines.append(line + [UInt8(ascii: "\n")])
+            state.lines.append((line + [UInt8(ascii: "\n")], link))
             if state.byteCount > Self.maximumBufferedByteCount { cut(&state) }
         }
     }
@@ -69,10 +85,17 @@ final class LineLink: Sendable {
     private func readLoop() {
         var pending: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        var passed = [Int32](repeating: -1, count: Int(NEARSHARE_PASSED_LIMIT))
+        var passedCount: Int32 = 0
         reading: while true {
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
+            let count = nearshare_receive_with_descriptors(descriptor, &buffer, buffer.count, &passed, &passedCount)
             guard count > 0 else { break }
+            // Before the line can be read.
+            let descriptorCount = state.withLock { state in
+                state.descriptors += passed.prefix(Int(passedCount))
+                return state.descriptors.count
+            }
+            if descriptorCount > Self.maximumDescriptorCount { break reading }
             pending += buffer[..<count]
             var start = pending.startIndex
             while let end = pending[start...].firstIndex(of: UInt8(ascii: "\n")) {
@@ -89,15 +112,31 @@ final class LineLink: Sendable {
 
     private func writeLoop() {
         while true {
-            let batch = state.wait { state -> [[UInt8]]? in
+            let batch = state.wait { state -> [(bytes: [UInt8], link: PassedLink?)]? in
                 guard !state.lines.isEmpty || state.isClosed else { return nil }
                 defer { (state.lines, state.byteCount) = ([], 0) }
                 return state.lines
             }
-            guard !batch.isEmpty, (try? DescriptorIO.sendAll(Array(batch.joined()), to: descriptor)) != nil else { break }
+            guard !batch.isEmpty, write(batch) else { break }
         }
         state.update { cut(&$0) }
         endThread()
+    }
+
+    private func write(_ batch: [(bytes: [UInt8], link: PassedLink?)]) -> Bool {
+        var bytes: [UInt8] = []
+        for line in batch {
+            guard let link = line.link, let first = line.bytes.first else {
+                bytes += line.bytes
+                continue
+            }
+            // The descriptor comes with the first byte of its line.
+            guard (try? DescriptorIO.sendAll(bytes, to: descriptor)) != nil,
+                nearshare_send_descriptors(descriptor, first, [link.descriptor], 1) == 0
+            else { return false }
+            bytes = Array(line.bytes.dropFirst())
+        }
+        return (try? DescriptorIO.sendAll(bytes, to: descriptor)) != nil
     }
 
     /// The last of the two threads closes the descriptor, so that its number is not reused while the other one uses it.

@@ -7,6 +7,15 @@ package protocol NodeClient: Sendable {
 
     /// Events from now on, in order, until the node ends. A slow reader loses the oldest.
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
+
+    /// The direct links that peers open from now on, for one process that serves them, until the stream is released.
+    func links() async throws(ControlFailure) -> AsyncStream<PassedLink>
+}
+
+extension NodeClient {
+    package func links() async throws(ControlFailure) -> AsyncStream<PassedLink> {
+        throw ControlFailure(.refused, "this node passes no connections on")
+    }
 }
 
 extension NodeClient {

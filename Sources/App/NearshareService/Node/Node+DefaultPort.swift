@@ -9,12 +9,43 @@ extension Node {
     package func listen(
         onPort chosen: UInt16?, usesRadio: Bool = true, joinsMesh: Bool = true
     ) throws(NodeError) -> Listener {
-        if let chosen { return try listen(port: chosen, usesRadio: usesRadio, joinsMesh: joinsMesh) }
-        do {
-            return try listen(port: Self.defaultPort, usesRadio: usesRadio, joinsMesh: joinsMesh)
-        } catch {
-            guard case .unavailable = error else { throw error }
-            return try listen(port: 0, usesRadio: usesRadio, joinsMesh: joinsMesh)
+        let listener = makeListener(joinsMesh: joinsMesh)
+        try openPort(chosen: chosen, of: listener)
+        if usesRadio { startRadio(for: listener) }
+        return listener
+    }
+
+    /// Opens the chosen port for a listener; without one ``defaultPort``, or a free one when another process has it.
+    func openPort(chosen: UInt16?, of listener: Listener) throws(NodeError) {
+        if try openPort(chosen ?? Self.defaultPort, of: listener) { return }
+        if let chosen { throw .unavailable("port \(chosen) is in use; choose another one with --port") }
+        _ = try openPort(0, of: listener)
+    }
+
+    /// Waits for the port, which a `receive` of this user gives up when it sees this node (``ReceiverPort``).
+    func listen(
+        onPort chosen: UInt16?, waitingAt directory: String, timeout: Duration
+    ) async throws -> Listener {
+        let listener = makeListener(joinsMesh: true)
+        let watch = DirectoryWatch(directory)
+        let end = SystemClock.monotonic() + timeout
+        while try !openPort(chosen ?? Self.defaultPort, of: listener) {
+            let remaining = end - SystemClock.monotonic()
+            guard let watch, remaining > .zero else {
+                try openPort(chosen: chosen, of: listener)
+                break
+            }
+            try await watch.awaitChange(timeout: remaining)
         }
+        startRadio(for: listener)
+        return listener
+    }
+
+    /// A message about a port that is not the usual one, because another process has that; nil otherwise.
+    /// - Parameter chosen: the port that the user has chosen.
+    package static func fallbackNotice(port: UInt16, chosen: UInt16?) -> String? {
+        guard chosen == nil, port != defaultPort, port != 0 else { return nil }
+        return "port \(defaultPort) is in use; listening on \(port): open it in the firewall, or end the program that uses "
+            + "\(defaultPort) and start again"
     }
 }

@@ -96,7 +96,11 @@ package func runNode(
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
         // Processes that run for seconds take another port each time: others connect to a new address at once.
-        let listener = try node.listen(onPort: options.port ?? configuration.port ?? (isStanding ? nil : 0))
+        let listener =
+            isStanding
+            ? try await node.listen(
+                onPort: options.port ?? configuration.port, waitingAt: machine.directories.runtime, timeout: .seconds(1))
+            : try node.listen(onPort: options.port ?? configuration.port ?? 0)
         let facts = NodeService.Facts(
             isStanding: isStanding, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)

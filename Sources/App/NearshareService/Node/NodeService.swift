@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Nearshare
+package import Nearshare
 internal import NearshareBundles
 internal import NearshareMesh
 internal import Synchronization
@@ -26,6 +26,12 @@ package final class NodeService: NodeClient {
         }
     }
 
+    /// The processes that serve the node's direct links, the latest of them last.
+    private struct LinkReceivers {
+        var lastID = 0
+        var continuations: [(id: Int, continuation: AsyncStream<PassedLink>.Continuation)] = []
+    }
+
     private let node: Node
     private let messenger: Messenger
     private let contacts: ContactDirectory
@@ -38,6 +44,7 @@ package final class NodeService: NodeClient {
     private let observe: @Sendable (ControlEvent) -> Void
     private let files: FileTransferFollower
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
+    private let linkReceivers = Monitor(LinkReceivers())
     private let peerChanges = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
@@ -48,6 +55,8 @@ package final class NodeService: NodeClient {
     /// Limit on the messages of one reply.
     private static let maximumEntryCount = 1_000
     private static let answerTimeout = Duration.seconds(60)
+    /// Limit on links that wait to be passed to another process; above it the node serves them itself.
+    private static let maximumPassedLinks = 64
     private static let timeouts = Duration.milliseconds(100)...Duration.seconds(600)
 
     init(
@@ -70,6 +79,26 @@ package final class NodeService: NodeClient {
 
     package func events() async -> AsyncStream<ControlEvent> { subscribers.subscribe() }
 
+    package func links() async throws(ControlFailure) -> AsyncStream<PassedLink> {
+        guard !facts.handsOver else { throw ControlFailure(.refused, "this node receives the offers itself") }
+        let (links, continuation) = AsyncStream.makeStream(
+            of: PassedLink.self, bufferingPolicy: .bufferingOldest(Self.maximumPassedLinks))
+        let id = linkReceivers.withLock { receivers in
+            receivers.lastID += 1
+            receivers.continuations.append((receivers.lastID, continuation))
+            return receivers.lastID
+        }
+        continuation.onTermination = { [linkReceivers] _ in
+            linkReceivers.withLock { $0.continuations.removeAll { $0.id == id } }
+        }
+        node.passLinks { [linkReceivers] link in
+            guard let latest = linkReceivers.withLock({ $0.continuations.last?.continuation }) else { return false }
+            if case .enqueued = latest.yield(link) { return true }
+            return false
+        }
+        return links
+    }
+
     func publish(_ event: ControlEvent) {
         observe(event)
         subscribers.publish(event)
@@ -86,6 +115,7 @@ package final class NodeService: NodeClient {
         }
         subscribers.finish()
         handOverContinuation.finish()
+        for receiver in linkReceivers.withLock(\.continuations) { receiver.continuation.finish() }
     }
 
     func followRadio(of listener: Listener) async {
@@ -158,7 +188,7 @@ package final class NodeService: NodeClient {
         case .cancelTransfer(let id):
             files.cancel(id)
             return .done
-        case .subscribe: return .done
+        case .subscribe, .serveLinks: return .done
         case .handOver:
             guard facts.handsOver else { throw ControlFailure(.refused, "this node does not hand its role over") }
             handOverContinuation.yield()

@@ -115,7 +115,12 @@ package final class PrimaryRole: Sendable {
     }
 
     /// Serves other commands until the node shuts down, the role is handed over, or the task is cancelled.
-    package func run(_ service: NodeService, on node: Node, _ listener: Listener) async throws {
+    /// - Parameter givesPortUp: whether the process that takes the role over gets the TCP port as well.
+    /// - Returns: whether the role is handed over.
+    @discardableResult
+    package func run(
+        _ service: NodeService, on node: Node, _ listener: Listener, givesPortUp: Bool = false
+    ) async throws -> Bool {
         let isHandedOver = try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.serve(service) }
             group.addTask { await service.followRadio(of: listener) }
@@ -125,11 +130,13 @@ package final class PrimaryRole: Sendable {
             for await _ in service.handOverRequests {
                 isHandedOver = true
                 try await node.leaveMesh(listener)
+                if givesPortUp { node.closePort(of: listener) }
             }
             await ended
             return isHandedOver
         }
         // Otherwise it is held until the whole node has ended.
         if isHandedOver { release() }
+        return isHandedOver
     }
 }

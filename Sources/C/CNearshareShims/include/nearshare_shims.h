@@ -94,6 +94,10 @@ int nearshare_socketpair(int kind, int *first, int *second);
 /// Sends a byte with 1 to NEARSHARE_PASSED_LIMIT descriptors over a Unix socket. Returns 0, or -1 with errno set.
 int nearshare_send_descriptors(int socket, uint8_t byte, const int *descriptors, int count);
 
+/// Receives bytes, and the descriptors that came with them, which are then close-on-exec: at most NEARSHARE_PASSED_LIMIT. Returns
+/// the number of bytes, 0 at the end, or -1 with errno set.
+ssize_t nearshare_receive_with_descriptors(int socket, void *bytes, size_t length, int *descriptors, int *count);
+
 /// Receives a byte and descriptors, which are then close-on-exec. Returns their number, or -1 at the end.
 int nearshare_receive_descriptors(int socket, uint8_t *byte, int *descriptors);
 

@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 
 /// Determines the purpose of an incoming link from its first bytes.
 enum LinkDemultiplexer {
-    case direct(any StreamLink)
+    case direct(PrefixedLink)
     /// A mesh link: the peer's preamble has been read, the local one has not been sent.
     case frames(any StreamLink, Preamble)
     case nothing
@@ -113,9 +113,9 @@ enum LinkDemultiplexer {
 }
 
 /// A link with bytes that were read in advance.
-private final class PrefixedLink: StreamLink {
-    private let link: any StreamLink
-    private let bytes: [UInt8]
+final class PrefixedLink: StreamLink {
+    let link: any StreamLink
+    let bytes: [UInt8]
     private let position = Monitor(0)
 
     init(_ link: any StreamLink, _ bytes: [UInt8]) {

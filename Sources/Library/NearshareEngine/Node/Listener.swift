@@ -17,18 +17,21 @@ public struct Listener: Sendable {
         }
     }
 
-    /// The TCP port that it listens on.
-    public let port: UInt16
+    /// The TCP port that it listens on; 0 while it has none.
+    public var port: UInt16 { endpoint.port }
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public let invitations: AsyncStream<Invitation>
     /// Requests of peers to compare the short code.
     package let verificationRequests: AsyncStream<VerificationRequest>
     /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
     public let sessionInvitations: AsyncStream<SessionInvitation>
-    let advertisement: (any RunningAdvertisement)?
+    let continuations: Continuations
+    /// The service type to advertise.
+    let service: ServiceType
+    let endpoint = ListenerEndpoint()
     /// The advertised record.
     let record: SharedRecord
-    let radioEvent: Promise<Node.RadioState>
+    let radioEvent = Promise<Node.RadioState>()
 
     /// Waits until the radio is ready or has failed; never returns a state for a node without a radio. nil when the task is
     /// cancelled first.
@@ -59,7 +62,7 @@ public struct Listener: Sendable {
 
     /// Withdraws the advertisement. Peers that know the address, and existing links, are served as before.
     public func stopAdvertising() {
-        advertisement?.stop()
+        endpoint.advertisement?.stop()
     }
 
     /// Replaces the advertised key-value pairs.
@@ -75,7 +78,7 @@ public struct Listener: Sendable {
     private func update(_ change: (inout PeerTXTRecord) -> Void) throws(NodeError) {
         let record = record.change(change)
         do {
-            try advertisement?.update(txt: record.strings)
+            try endpoint.advertisement?.update(txt: record.strings)
         } catch {
             throw .unavailable(error.description)
         }
@@ -137,6 +140,23 @@ package struct VerificationRequest: Sendable {
     }
 }
 
+/// The TCP port of a listener, which may be closed and opened again, and its advertisement.
+final class ListenerEndpoint: Sendable {
+    typealias Parts = (listener: any StreamListener, advertisement: (any RunningAdvertisement)?)
+
+    private let parts = Mutex<Parts?>(nil)
+
+    var port: UInt16 { parts.withLock { $0?.listener.port ?? 0 } }
+    var advertisement: (any RunningAdvertisement)? { parts.withLock { $0?.advertisement } }
+
+    func open(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) {
+        parts.withLock { $0 = (listener, advertisement) }
+    }
+
+    /// - Returns: what is to be closed.
+    func close() -> Parts? { parts.withLock { $0.take() } }
+}
+
 /// The advertised record, which several tasks may change.
 final class SharedRecord: Sendable {
     private let record: Mutex<PeerTXTRecord>
@@ -144,6 +164,8 @@ final class SharedRecord: Sendable {
     init(_ record: PeerTXTRecord) {
         self.record = Mutex(record)
     }
+
+    var current: PeerTXTRecord { record.withLock(\.self) }
 
     func change(_ body: (inout PeerTXTRecord) -> Void) -> PeerTXTRecord {
         record.withLock { record in

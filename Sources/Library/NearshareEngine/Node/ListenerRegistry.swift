@@ -15,6 +15,8 @@ struct ListenerRegistry {
 
     mutating func remove(_ listener: any StreamListener) { listeners.removeAll { $0 === listener } }
 
+    mutating func remove(_ advertisement: any RunningAdvertisement) { advertisements.removeAll { $0 === advertisement } }
+
     /// Removes all.
     /// - Returns: what is to be closed.
     mutating func removeAll() -> ListenerRegistry {

@@ -33,6 +33,7 @@ public final class Node: Sendable {
         var mesh: MeshDriver?
         var radio: Radio?
         var sessions: [SessionID: Session] = [:]
+        var linkReceiver: (@Sendable (PassedLink) -> Bool)?
         var isShuttingDown = false
     }
 
@@ -97,10 +98,51 @@ public final class Node: Sendable {
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool = true
     ) throws(NodeError) -> Listener {
-        let listener: any StreamListener
-        do {
-            listener = try settings.transport.listen(port: port, interface: settings.interface)
+        let listener = makeListener(as: service, info: info, joinsMesh: joinsMesh)
+        guard try openPort(port, of: listener) else {
+            throw .unavailable("port \(port) is in use; choose another one with --port")
+        }
+        if usesRadio { startRadio(for: listener) }
+        return listener
+    }
+
+    /// Listens over the radio as well, where the settings have one; it is ready a moment later.
+    package func startRadio(for listener: Listener) {
+        guard settings.radio != nil else { return }
+        startRadio(startMesh(of: listener), listener.continuations, listener.radioEvent)
+    }
+
+    /// A listener without a port: it serves links that another process passes, and those of a port that is opened later.
+    package func makeListener(
+        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, joinsMesh: Bool
+    ) -> Listener {
+        let (invitations, invitationContinuation) = AsyncStream.makeStream(
+            of: Invitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
+        let (requests, requestContinuation) = AsyncStream.makeStream(
+            of: VerificationRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
+        let (sessions, sessionContinuation) = AsyncStream.makeStream(
+            of: SessionInvitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
+        let continuations = Listener.Continuations(
+            invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation)
+        start { [stopping] in
+            _ = await stopping.value
+            continuations.finish()
+        }
+        return Listener(
+            invitations: invitations, verificationRequests: requests, sessionInvitations: sessions,
+            continuations: continuations, service: service,
+            record: SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info)))
+    }
+
+    /// Opens a TCP port for a listener that has none, and advertises it.
+    /// - Parameter port: 0 for a free port.
+    /// - Returns: false when another socket has the port.
+    package func openPort(_ port: UInt16, of listener: Listener) throws(NodeError) -> Bool {
+        let socket: any StreamListener
+        do throws(LinkError) {
+            socket = try settings.transport.listen(port: port, interface: settings.interface)
         } catch {
+            if error.code == .portInUse { return false }
             throw NodeError(error)
         }
         var advertisement: (any RunningAdvertisement)?
@@ -110,37 +152,38 @@ public final class Node: Sendable {
                 advertisement = try discovery.advertise(
                     Advertisement(
                         // Two processes with one identity may listen on one machine; the tag distinguishes them.
-                        instance: "\(id.hex)-\(tag)", type: service, port: listener.port,
-                        txt: PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info).strings,
-                        interface: settings.interface))
+                        instance: "\(id.hex)-\(tag)", type: listener.service, port: socket.port,
+                        txt: listener.record.current.strings, interface: settings.interface))
             } catch {
-                listener.close()
+                socket.close()
                 throw .unavailable(error.description)
             }
         }
-        let (invitations, invitationContinuation) = AsyncStream.makeStream(
-            of: Invitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let (requests, requestContinuation) = AsyncStream.makeStream(
-            of: VerificationRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let (sessions, sessionContinuation) = AsyncStream.makeStream(
-            of: SessionInvitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let waiting = Listener.Continuations(
-            invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation)
-        state.withLock { $0.listeners.insert(listener, advertisement) }
-        let mesh = joinsMesh ? startMesh(.lowerID, invitations: invitationContinuation) : nil
+        guard keep(socket, advertisement) else { throw .unavailable("the node is shutting down") }
+        listener.endpoint.open(socket, advertisement)
         do throws(NodeError) {
-            try startAccepting(from: listener, mesh, waiting)
+            try startAccepting(from: socket, startMesh(of: listener), listener.continuations)
         } catch {
-            advertisement?.stop()
-            remove(listener)
+            closePort(of: listener)
             throw error
         }
-        let radioState = Promise<RadioState>()
-        if usesRadio, settings.radio != nil { startRadio(mesh, waiting, radioState) }
-        let record = SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info))
-        return Listener(
-            port: listener.port, invitations: invitations, verificationRequests: requests, sessionInvitations: sessions,
-            advertisement: advertisement, record: record, radioEvent: radioState)
+        return true
+    }
+
+    /// Closes the TCP port of a listener and withdraws its advertisement. Existing links are served as before.
+    package func closePort(of listener: Listener) {
+        guard let (socket, advertisement) = listener.endpoint.close() else { return }
+        if let advertisement {
+            advertisement.stop()
+            state.withLock { $0.listeners.remove(advertisement) }
+        }
+        remove(socket)
+    }
+
+    /// - Returns: nil for a listener that takes no frames.
+    private func startMesh(of listener: Listener) -> MeshDriver? {
+        guard listener.record.current.acceptsMeshLinks else { return nil }
+        return startMesh(.lowerID, invitations: listener.continuations.invitations)
     }
 
     /// Limit on invitations and requests that the program has not read; the oldest are released, and so declined.
@@ -151,17 +194,17 @@ public final class Node: Sendable {
         from listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?
     ) throws(NodeError) {
         do throws(ThreadError) {
-            let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, waiting) }
-            start {
-                await thread.join()
-                waiting?.finish()
+            let thread = try BlockingThread.start {
+                // Ended by an error, it has nothing to serve any more.
+                if !self.acceptLoop(listener, mesh, waiting) { waiting?.finish() }
             }
+            start { await thread.join() }
         } catch {
             throw NodeError(error)
         }
     }
 
-    /// Closes a listener that never accepts.
+    /// Closes a listener.
     func remove(_ listener: any StreamListener) {
         state.withLock { $0.listeners.remove(listener) }
         listener.close()
@@ -169,14 +212,14 @@ public final class Node: Sendable {
 
     /// Keeps a listener and its advertisement until the node shuts down.
     /// - Returns: false when it is shutting down already.
-    func keep(_ listener: any StreamListener, _ advertisement: any RunningAdvertisement) -> Bool {
+    func keep(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) -> Bool {
         let isKept = state.withLock { state in
             guard !state.isShuttingDown else { return false }
             state.listeners.insert(listener, advertisement)
             return true
         }
         if !isKept {
-            advertisement.stop()
+            advertisement?.stop()
             listener.close()
         }
         return isKept
@@ -301,7 +344,38 @@ public final class Node: Sendable {
 
     // MARK: Incoming links
 
-    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?) {
+    /// Lets another process of the user serve the direct links that peers open over TCP.
+    /// - Parameter receiver: nil for none. Returns false for a link that the node serves itself.
+    package func passLinks(to receiver: (@Sendable (PassedLink) -> Bool)?) {
+        state.withLock { $0.linkReceiver = receiver }
+    }
+
+    private func passOn(_ link: PrefixedLink) -> Bool {
+        guard let receiver = state.withLock({ $0.linkReceiver }), let link = PassedLink(link) else { return false }
+        return receiver(link)
+    }
+
+    /// Serves a link that another process has accepted.
+    /// - Parameters:
+    ///   - descriptor: owned by the node from now on.
+    ///   - opening: the bytes that were read from it.
+    package func serve(_ descriptor: Int32, opening: [UInt8], for listener: Listener) {
+        guard let link = settings.transport.link(adopting: descriptor) else {
+            return settings.log.error("a connection that the running node has passed on is not usable")
+        }
+        guard let ticket = admit(LinkSource(link.remote), link) else {
+            settings.log.info("a connection from \(link.remote) was refused: too many")
+            return link.close()
+        }
+        start { [self] in
+            await serve(PrefixedLink(link, opening), listener.continuations, ticket)
+            release(ticket)
+        }
+    }
+
+    /// - Returns: false when the system refuses to accept connections any more.
+    @discardableResult
+    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?) -> Bool {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
@@ -312,7 +386,8 @@ public final class Node: Sendable {
                 }
                 start { [self] in
                     switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
-                    case .direct(let link): await serve(link, waiting, ticket)
+                    case .direct(let link):
+                        if waiting == nil || !passOn(link) { await serve(link, waiting, ticket) }
                     case .frames(let link, let theirs):
                         // The mesh has limits of its own.
                         state.withLock { $0.links.attach(ticket, disuse: { _ in nil }, end: { link.close() }) }
@@ -322,8 +397,9 @@ public final class Node: Sendable {
                     release(ticket)
                 }
             } catch {
-                if error.code != .closed { settings.log.error("\(error)") }
-                return
+                guard error.code != .closed else { return true }
+                settings.log.error("\(error)")
+                return false
             }
         }
     }

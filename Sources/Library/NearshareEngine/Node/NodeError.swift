@@ -35,7 +35,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         switch error.code {
         case .unreachable: self = .unreachable(error.description)
         case .timedOut: self = .timedOut(error.description)
-        case .unavailable: self = .unavailable(error.description)
+        case .portInUse, .unavailable: self = .unavailable(error.description)
         case .broken, .closed: self = .connectionLost(error.description)
         }
     }

@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// An error of a link, a listener or a connection attempt. The description is shown to the user.
 package struct LinkError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Hashable {
@@ -8,7 +10,9 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
         case broken
         /// Closed by this node.
         case closed
-        /// Refused by the system: port in use, no descriptors left, no permission.
+        /// Another socket has the port.
+        case portInUse
+        /// Refused by the system: no descriptors left, no permission.
         case unavailable
     }
 
@@ -98,6 +102,13 @@ package protocol StreamLink: AnyObject, Sendable {
 
     /// Closes both directions immediately. May be called more than once.
     func close()
+
+    /// The socket, for passing it to another process; nil for a link that is no socket of its own. Valid as long as the link.
+    var passableDescriptor: Int32? { get }
+}
+
+extension StreamLink {
+    package var passableDescriptor: Int32? { nil }
 }
 
 /// Accepts incoming connections.
@@ -119,4 +130,15 @@ package protocol StreamTransport: Sendable {
 
     /// Blocks until the connection is open, refused or timed out.
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink
+
+    /// Makes a link of a connected socket that another process has passed, and owns it from then on.
+    /// - Returns: nil for a descriptor that is no connected socket of this transport; it is closed.
+    func link(adopting descriptor: Int32) -> (any StreamLink)?
+}
+
+extension StreamTransport {
+    package func link(adopting descriptor: Int32) -> (any StreamLink)? {
+        close(descriptor)
+        return nil
+    }
 }

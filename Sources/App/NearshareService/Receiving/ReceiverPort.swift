@@ -1,0 +1,125 @@
+package import Nearshare
+
+/// The TCP port of a `receive` beside other nodes of the user. A standing node has the usual port, and passes the direct links that
+/// peers open to the `receive`, which has no port meanwhile; when that node ends, the `receive` opens the port, until another
+/// node starts (docs/decisions/default-port.md).
+package struct ReceiverPort: Sendable {
+    /// Where peers reach the receiver.
+    package enum State: Sendable, Hashable {
+        case own(port: UInt16)
+        case node(port: UInt16, process: Int32)
+
+        package var port: UInt16 {
+            switch self {
+            case .own(let port), .node(let port, _): port
+            }
+        }
+    }
+
+    private let machine: LocalMachine
+    private let node: Node
+    private let listener: Listener
+    private let isFixed: Bool
+    private let isApart: Bool
+    private let last = Monitor<State?>(nil)
+
+    /// Timeout of the running node's first reply.
+    private static let replyTimeout = Duration.seconds(3)
+    /// The kernel may free the port of a process that was killed after it has closed its connections.
+    private static let portTimeout = Duration.milliseconds(500)
+    /// A node that has asked for the role listens within this time.
+    private static let handOverTimeout = Duration.seconds(5)
+
+    /// The directory wakes the task much earlier.
+    private static let longTime = Duration.seconds(86_400)
+
+    /// - Parameters:
+    ///   - isFixed: whether the user has chosen the port for this command, which keeps it then.
+    ///   - isApart: whether it is advertised apart from the node: by another name, or on one interface.
+    package init(_ machine: LocalMachine, _ node: Node, _ listener: Listener, isFixed: Bool, isApart: Bool) {
+        self.machine = machine
+        self.node = node
+        self.listener = listener
+        self.isFixed = isFixed
+        self.isApart = isApart
+    }
+
+    /// Runs until the task is cancelled.
+    /// - Parameters:
+    ///   - awaitsNode: whether another process has just taken the role of the node over.
+    ///   - report: receives the first state and each change.
+    /// - Throws: the errors of a port that cannot be opened.
+    package func run(awaitsNode: Bool = false, _ report: @Sendable (State) -> Void) async throws {
+        let watch = DirectoryWatch(machine.directories.runtime)
+        var deadline = SystemClock.monotonic() + (awaitsNode ? Self.handOverTimeout : .zero)
+        var leavesPort = awaitsNode
+        while !Task.isCancelled {
+            if await serveLinks(report) {
+                if !isFixed, listener.port != usualPort { node.closePort(of: listener) }
+                (deadline, leavesPort) = (SystemClock.monotonic() + Self.portTimeout, false)
+            }
+            let remaining = deadline - SystemClock.monotonic()
+            if listener.port == 0, !leavesPort || remaining <= .zero,
+                try !node.openPort(usualPort, of: listener), watch == nil || remaining <= .zero
+            {
+                // A configured port is not replaced by another one; a running command goes on where it can.
+                let isFirst = last.withLock { $0 == nil }
+                try node.openPort(chosen: isFirst ? machine.configuration.port : 0, of: listener)
+            }
+            let port = listener.port
+            if port != 0 { tell(.own(port: port), report) }
+            guard let watch else { return }
+            try await watch.awaitChange(timeout: port == 0 ? remaining : Self.longTime)
+        }
+    }
+
+    private var usualPort: UInt16 { machine.configuration.port ?? Node.defaultPort }
+
+    private func tell(_ state: State, _ report: @Sendable (State) -> Void) {
+        let isNew = last.withLock { last in
+            defer { last = state }
+            return last != state
+        }
+        if isNew { report(state) }
+    }
+
+    /// Serves the links that the running node passes, until one of the two ends.
+    /// - Returns: false when no node passes links.
+    private func serveLinks(_ report: @Sendable (State) -> Void) async -> Bool {
+        let isServed: Bool? = try? await withRunningNode(of: machine) { client in
+            if !isFixed, listener.port == usualPort {
+                // A standing node that has just started waits for it.
+                node.closePort(of: listener)
+                DirectoryWatch.touch(machine.directories.runtime)
+            }
+            guard let status = try await status(of: client) else { return false }
+            let ownPort = status.isStanding ? (isApart ? 0 : nil) : machine.configuration.port ?? Node.defaultPort
+            if listener.port == 0, let ownPort, try !node.openPort(ownPort, of: listener) {
+                _ = try node.openPort(0, of: listener)
+            }
+            guard try await client.submit(.serveLinks) == .done else { return false }
+            let isPassed = status.isStanding && !isFixed
+            tell(isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
+            for await link in client.links { node.serve(link.descriptor, opening: link.opening, for: listener) }
+            return true
+        }
+        return isServed ?? false
+    }
+
+    /// - Returns: nil when the node does not answer; then the connection is closed.
+    private func status(of client: ControlClient) async throws -> NodeStatus? {
+        try await withThrowingTaskGroup(of: NodeStatus?.self) { group in
+            group.addTask { try await client.status() }
+            group.addTask {
+                try? await Task.sleep(for: Self.replyTimeout)
+                return nil
+            }
+            defer { group.cancelAll() }
+            guard let status = try await group.next() ?? nil else {
+                client.close()
+                return nil
+            }
+            return status
+        }
+    }
+}
