@@ -2,11 +2,12 @@
 
 import json
 import os
+import pwd
 import socket
 import subprocess
 import unittest
 
-from harness import INTERRUPT, Peer, Story, address_of, digest, free_port, has_namespaces
+from harness import BINARY, INTERRUPT, Peer, Story, address_of, digest, free_port, has_namespaces
 
 
 class OneMachineStory(Story):
@@ -95,6 +96,42 @@ class OneMachineStory(Story):
     def test_no_peer_nearby(self):
         photo = self.file("photo.jpg", 10)
         self.assertCode(3, self.ben.run("send", photo, "--to", f"127.0.0.1:{free_port()}"))
+
+    def test_an_adapter_that_does_not_exist_is_an_error(self):
+        for command in (("browse",), ("send", "--text", "x", "--to", "anna")):
+            result = self.ben.run(*command, "--adapter", "hci7")
+            self.assertCode(1, result)
+            self.assertIn("there is no Bluetooth adapter hci7; this machine has", result.stderr.decode())
+
+    @unittest.skipUnless(has_namespaces(), "needs root")
+    def test_the_doctor_run_through_sudo_looks_at_the_users_settings(self):
+        entry = pwd.getpwnam("nobody")
+        accounts = self.place / "passwd"
+        accounts.write_text(f"root:x:0:0::{self.anna.home}:/bin/sh\nnobody:x:{entry.pw_uid}:{entry.pw_gid}::{self.ben.home}:/bin/sh\n")
+
+        def doctor():
+            environment = {"PATH": os.environ["PATH"], "HOME": str(self.anna.home), "SUDO_UID": str(entry.pw_uid)}
+            script = 'mount --bind "$0" /etc/passwd && exec "$@"'
+            command = ["unshare", "--mount", "sh", "-c", script, accounts, str(BINARY), "doctor", "--adapter", "none"]
+            result = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+            self.assertEqual([], list(self.anna.home.rglob("*")), result.stderr)
+            return result.stdout.decode()
+
+        for path in (self.place, self.ben.home):
+            path.chmod(0o755)
+        os.chown(self.ben.home, entry.pw_uid, entry.pw_gid)
+        text = doctor()
+        self.assertIn("run by root for nobody", text)
+        self.assertIn("nobody has not used nearshare yet", text)
+        self.assertEqual([], list(self.ben.home.rglob("*")))
+        configuration = self.ben.home / ".config" / "nearshare" / "config.toml"
+        configuration.parent.mkdir(parents=True)
+        configuration.write_text(f'inbox = "{self.ben.home}/Mine"\n')
+        (self.ben.home / ".local" / "state" / "nearshare").mkdir(parents=True)
+        for path in self.ben.home.rglob("*"):
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+        self.assertIn(f"{self.ben.home}/Mine is writable", doctor())
+        self.assertEqual({entry.pw_uid}, {path.stat().st_uid for path in self.ben.home.rglob("*")})
 
     def test_missing_source_files(self):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")

@@ -107,6 +107,17 @@ class TwoMachinesStory(Story):
         self.assertIn("inet t c: tcp dport 29742 drop", doctor)
         self.assertIn("nft insert rule inet t c tcp dport 29742 accept", doctor)
 
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_the_doctor_asks_the_firewall_about_the_port_of_the_running_node(self):
+        anna = self.anna.receive("--port", "4711")
+        self.assertEqual(4711, anna.ready["port"])
+        chain = "add table inet t; add chain inet t c { type filter hook input priority 0; }; "
+        rules = chain + "add rule inet t c tcp dport 4711 drop"
+        subprocess.run(["ip", "netns", "exec", self.network.names[0], "nft", rules], check=True)
+        doctor = self.anna.run("doctor", "--adapter", "none").stdout.decode()
+        self.assertIn(f"the running node (process {anna.process.pid}) listens on port 4711", doctor)
+        self.assertIn("inet t c: tcp dport 4711 drop", doctor)
+
     def test_a_second_process_uses_another_port_and_both_are_reached(self):
         first = self.anna.receive()
         second = self.anna.receive()
@@ -116,6 +127,9 @@ class TwoMachinesStory(Story):
             self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", "anna"))
             ending.signal(INTERRUPT)
             ending.end()
+        expected = f"port 29742 is in use; listening on {second.ready['port']}: open it in the firewall"
+        self.assertTrue(any(expected in line for line in second.errors), second.errors)
+        self.assertFalse(any("is in use" in line for line in first.errors), first.errors)
 
     def only_the_usual_port_is_open(self):
         rules = (

@@ -38,6 +38,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
+            try bluetooth.requireAdapter()
             let machine = try LocalMachine()
             let book = try machine.trust.read()
             let settings = try machine.nodeSettings(

@@ -20,8 +20,14 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let diagnosis = MachineDiagnosis { [json] in Self.render($0, isJSON: json) }
-            let discovery = diagnosis.checkNetwork()
+            let user = SudoUser.current
+            try user?.assume()
+            let diagnosis = MachineDiagnosis(through: user) { [json] in Self.render($0, isJSON: json) }
+            let port = await diagnosis.port()
+            // Only root can read the rules of the firewall.
+            try user?.resign()
+            let discovery = diagnosis.checkNetwork(port: port)
+            try user?.assume(isForGood: true)
             if !bluetooth.isOff { diagnosis.checkBluetooth(adapter: bluetooth.adapter) }
             diagnosis.checkInbox(at: inbox)
             diagnosis.checkClock()

@@ -53,9 +53,12 @@ struct MeshRunCommand: ConfinedCommand {
             json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
+        let chosenPort = options.port ?? machine.configuration.port
         try await runNode(machine, options, environment) { [json] node in
             let events = await node.events()
-            Self.greet(try await node.status(), isJSON: json)
+            let status = try await node.status()
+            Self.greet(status, isJSON: json)
+            if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
             for await event in events { reporter.report(.node(event)) }
         }
     }

@@ -69,7 +69,9 @@ struct ReceiveCommand: ConfinedCommand {
                 on: node, facts,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
-            let greeting = Greeting(node: node, destination: destination, engine: engine, isJSON: json)
+            let greeting = Greeting(
+                node: node, destination: destination, engine: engine,
+                chosenPort: options.port ?? machine.configuration.port, isJSON: json)
             try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
@@ -138,6 +140,8 @@ private struct Greeting: Sendable {
     let node: Node
     let destination: ReceiveDestination
     let engine: String?
+    /// The port that the user has chosen.
+    let chosenPort: UInt16?
     let isJSON: Bool
     private let isShown = Monitor(false)
 
@@ -147,6 +151,8 @@ private struct Greeting: Sendable {
             return !isShown
         }
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+        guard case .own(let port) = state, let notice = Node.fallbackNotice(port: port, chosen: chosenPort) else { return }
+        Console.warn(notice)
     }
 
     private func emit(_ state: ReceiverPort.State, isFirst: Bool) {

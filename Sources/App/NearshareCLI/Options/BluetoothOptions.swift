@@ -1,6 +1,8 @@
 internal import ArgumentParser
+internal import FoundationEssentials
 internal import Logging
 internal import Nearshare
+internal import NearshareService
 
 /// The Bluetooth adapter that a command uses.
 struct BluetoothOptions: ParsableArguments {
@@ -18,6 +20,17 @@ struct BluetoothOptions: ParsableArguments {
         if LocalMachine.bluetoothOpener() == nil {
             throw ValidationError("Bluetooth is not available in this build of nearshare; use another transport")
         }
+    }
+
+    /// Checks that the machine has the adapter, for commands that look for peers once.
+    func requireAdapter() throws {
+        guard let adapter, !isOff else { return }
+        let all = ((try? FileManager.default.contentsOfDirectory(atPath: "/sys/class/bluetooth")) ?? [])
+            .filter { $0.hasPrefix("hci") && $0.dropFirst(3).allSatisfy(\.isNumber) }.sorted()
+        guard !all.contains(adapter) else { return }
+        let known = all.isEmpty ? "this machine has none" : "this machine has \(all.joined(separator: ", "))"
+        throw CommandFailure(
+            .failure, "there is no Bluetooth adapter \(TerminalText.escaped(adapter)); \(known); --adapter none uses none")
     }
 
     /// A closure that opens the adapter; the node calls it when Bluetooth is first needed. nil for no Bluetooth.

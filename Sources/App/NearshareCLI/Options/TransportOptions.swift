@@ -32,6 +32,7 @@ struct TransportOptions: ParsableArguments {
 
     /// Settings of a node that can find the named receivers. Addresses alone need no discovery.
     func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
+        try bluetooth.requireAdapter()
         let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,

@@ -1,4 +1,5 @@
 internal import CNearshareShims
+internal import Glibc
 package import Logging
 package import Nearshare
 package import NearshareDiscovery
@@ -51,14 +52,36 @@ package struct MachineDiagnosis: Sendable {
     /// A phone discards packets of a sender whose clock differs by more (bitchat specification, section 3).
     private static let maximumClockDifference = Duration.seconds(120)
 
-    /// - Parameter environment: nil for that of the process.
-    package init(environment: [String: String]? = nil, report emit: @escaping @Sendable (Finding) -> Void) {
+    /// - Parameters:
+    ///   - environment: nil for that of the process.
+    ///   - user: the user who has run the command through sudo, with whose rights this is called; nil for the process's own.
+    ///     Nothing is created for that user.
+    package init(
+        environment: [String: String]? = nil, through user: SudoUser? = nil,
+        report emit: @escaping @Sendable (Finding) -> Void
+    ) {
         self.emit = emit
-        let result = Result { () throws(StorageError) in try LocalMachine(environment: environment) }
-        machine = try? result.get()
-        guard case .failure(let failure) = result else { return }
+        guard let user else {
+            let result = Result { () throws(StorageError) in try LocalMachine(environment: environment) }
+            machine = try? result.get()
+            if case .failure(let failure) = result { report(Self.finding(failure)) }
+            return
+        }
+        let name = TerminalText.escaped(user.name)
+        let isUsed = access(Directories(environment: user.environment, home: user.home).state, F_OK) == 0
+        let result = isUsed ? Result { () throws(StorageError) in try LocalMachine(environment: user.environment) } : nil
+        machine = try? result?.get()
+        report(Finding(.note, "user", "run by root for \(name): settings and inbox are those of that user"))
+        if case .failure(let failure)? = result { report(Self.finding(failure)) }
+        guard !isUsed else { return }
         report(
-            Finding(.problem, "configuration", failure.description, advice: "correct what is named, and run the doctor again"))
+            Finding(
+                .note, "user", "\(name) has not used nearshare yet; inbox and peers are not checked",
+                advice: "run `nearshare doctor` without sudo as well"))
+    }
+
+    private static func finding(_ failure: StorageError) -> Finding {
+        Finding(.problem, "configuration", failure.description, advice: "correct what is named, and run the doctor again")
     }
 
     private func report(_ finding: Finding) {
@@ -69,9 +92,29 @@ package struct MachineDiagnosis: Sendable {
     /// The highest severity of the findings so far.
     package var severity: DiagnosticSeverity { worst.withLock { $0 } }
 
-    /// - Parameter collect: the findings for a discovery engine and the TCP port that peers connect to.
+    /// The TCP port that peers connect to: that of the running node, which is a finding, or else the one that a node would have.
+    package func port() async -> UInt16 {
+        let usual = machine?.configuration.port ?? Node.defaultPort
+        guard let machine, let status = try? await withRunningNode(of: machine, { try await $0.status() }) else { return usual }
+        let text = "the running node (process \(status.process)) listens on port \(status.port)"
+        if status.isStanding, status.port != usual {
+            report(
+                Finding(
+                    .warning, "node", "\(text), not on \(usual)",
+                    advice:
+                        "end the program that used \(usual) and start the node again, or open \(status.port) in the firewall"))
+        } else {
+            report(Finding(.fine, "node", text))
+        }
+        return status.port
+    }
+
+    /// - Parameters:
+    ///   - port: the TCP port that peers connect to; nil for the one that a node would have.
+    ///   - collect: the findings for a discovery engine and that port.
     /// - Returns: the discovery engine; nil when none is available, which is a finding.
     package func checkNetwork(
+        port: UInt16? = nil,
         collect: (_ engine: String, _ port: UInt16?) -> [NetworkDiagnosis.Finding] = {
             NetworkDiagnosis.collect(engine: $0, port: $1).findings
         }
@@ -82,7 +125,8 @@ package struct MachineDiagnosis: Sendable {
         } catch {
             report(Finding(.problem, NetworkDiagnosis.Subject.engine.rawValue, "discovery is not available: \(error)"))
         }
-        let findings = collect(discovery?.engine ?? "embedded responder", machine?.configuration.port ?? Node.defaultPort)
+        let findings = collect(
+            discovery?.engine ?? "embedded responder", port ?? machine?.configuration.port ?? Node.defaultPort)
         for finding in findings where discovery != nil || finding.subject != .engine {
             report(Finding(finding.severity, finding.subject.rawValue, finding.text, advice: finding.advice))
         }
