@@ -567,6 +567,35 @@ private final class ChatHarness {
         }
     }
 
+    @Test("K2: lines that wait for a name are not sent to a new peer that has it before the user has seen which one that is")
+    func linesForANewPeer() {
+        let chat = ChatHarness()
+        let ben = Conversation.peer(ChatHarness.ben)
+        chat.write("/chat bne")
+        #expect(chat.write("one").isEmpty && chat.write("two").isEmpty)
+        let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
+        let reactions = chat.handle(.replied(.find("bne"), .success(.contact(found))))
+        #expect(!reactions.contains { if case .request(.say, _) = $0 { true } else { false } })
+        for words in ["is new here, so nothing was sent", "not sent: one", "not sent: two"] {
+            #expect(chat.text.contains(words))
+        }
+        #expect(chat.lines.last == "> one")
+        #expect(chat.press(.enter) == [.request(.say("one", in: ben), .say(ben, "one"))])
+        chat.press(.up, .up)
+        #expect(chat.lines.last == "> two")
+    }
+
+    @Test("lines that wait for an id are sent to the new peer that has it")
+    func linesForAnID() {
+        let chat = ChatHarness()
+        let (ben, id) = (Conversation.peer(ChatHarness.ben), ChatHarness.ben.hex)
+        chat.write("/chat \(id)")
+        chat.write("one")
+        let found = ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .new)
+        let reactions = chat.handle(.replied(.find(id), .success(.contact(found))))
+        #expect(reactions.last == .request(.say("one", in: ben), .say(ben, "one")))
+    }
+
     @Test("a peer that is found again keeps its one conversation, and no draft is lost")
     func foundAgain() {
         let chat = ChatHarness()

@@ -221,13 +221,17 @@ struct ChatScreen: Sendable {
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
 
-    /// Makes the view of a name the conversation with the peer that was found, and sends its lines.
-    private mutating func resolve(_ name: String, as peer: PeerID) -> [Reaction] {
+    /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knows;
+    /// for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
+    private mutating func resolve(_ name: String, as contact: Contact, at now: WallTime) -> [Reaction] {
         guard let index = views.firstIndex(where: { $0.lookup?.name == name && $0.lookup?.isRunning == true }) else {
             return []
         }
-        let conversation = Conversation.peer(peer)
+        let conversation = Conversation.peer(contact.id)
         let lines = views[index].lookup?.lines ?? []
+        // An id names one key.
+        let isKnown =
+            Self.isKnown(contact) || PeerID(hex: name) == contact.id || views.contains { $0.conversation == conversation }
         let isVisible = visibleIndex == index
         let pending = views[index]
         var target = index
@@ -238,8 +242,19 @@ struct ChatScreen: Sendable {
         } else {
             views[index].resolve(as: conversation)
         }
-        return (isVisible ? showView(target) : [])
-            + lines.map { .request(.say($0, in: conversation), .say(conversation, $0)) }
+        let reactions = isVisible ? showView(target) : []
+        if isKnown { return reactions + lines.map { .request(.say($0, in: conversation), .say(conversation, $0)) } }
+        guard let first = lines.first else { return reactions }
+        let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
+        views[target].addNotice(
+            "\(shown) is new here, so nothing was sent: Enter sends the line, Up shows the lines before", at: now)
+        for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
+        if views[target].editor.isEmpty { views[target].editor.replace(with: first) }
+        return reactions
+    }
+
+    private static func isKnown(_ contact: Contact) -> Bool {
+        if case .known = contact.trustStatus { true } else { false }
     }
 
     /// Ends the command, unless lines would be lost of which the user has not been told.
@@ -423,7 +438,7 @@ struct ChatScreen: Sendable {
             return insert(messages, of: conversation, isOlder: isOlder)
         case (.find(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
-            return resolve(name, as: contact.id)
+            return resolve(name, as: contact, at: now)
         default: break
         }
         return []
