@@ -98,7 +98,7 @@ class QuestionStory(Asked):
         anna = self.receiving()
         for number in range(2):
             ben = self.offer(self.ben, anna, "hello")
-            anna.wait_for(r"accept\? \[y\]es, \[n\]o, \[b\]lock: ")
+            anna.wait_for(r"accept\? \[y\]es, \[a\]lways, \[n\]o, \[b\]lock: ")
             anna.press("\x04\x04")
             anna.press("y\n")
             self.assertEqual("completed", self.outcome(ben), number)

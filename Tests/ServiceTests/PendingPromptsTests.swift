@@ -44,6 +44,20 @@ struct PendingPromptsTests {
         #expect(dan > cleo, "a late answer must not fit another question")
     }
 
+    @Test("K2: always is an answer only where the question says so") func always() {
+        var prompts = PendingPrompts<String>()
+        let ben = prompts.add("accept?", about: "ben", allowsAlways: true, "b")
+        #expect(prompts.prompt() == "accept? [y]es, [a]lways, [n]o, [b]lock: ")
+        #expect(prompts.parse("a", answering: ben) == .answer(number: ben, .always))
+        let mallory = prompts.add("accept?", about: "mallory", "m")
+        #expect(prompts.prompt()?.contains("[a]lways") == true)
+        #expect(prompts.parse("always \(ben)", answering: nil) == .answer(number: ben, .always))
+        let refusal = PendingPrompts<String>.Result.none(hint: "this peer can't be accepted always; please answer y, n or b")
+        #expect(prompts.parse("a \(mallory)", answering: nil) == refusal)
+        #expect(prompts.remove(ben) == "b" && prompts.prompt()?.contains("[a]lways") == false)
+        #expect(prompts.parse("a", answering: mallory) == refusal)
+    }
+
     @Test("R4: a flood of questions does not fill the screen") func flood() {
         var prompts = PendingPrompts<Int>()
         for number in 0..<100 { _ = prompts.add("accept?", about: "p\(number)", number) }

@@ -141,6 +141,28 @@ struct ReceiveControllerTests {
         #expect(reporter.names.filter { $0 == "delivered" }.isEmpty)
     }
 
+    @Test("A5: always accepts, makes a friend whose next offers ask nobody, and keeps to the quota and to the name")
+    func always() async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("ada"))
+        let display = AnsweringDisplay { prompt in prompt.contains("[a]lways") ? "a" : "n" }
+        _ = try await receiving(bea, accept: .ask, quota: 10_000, display: display) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .completed)
+            #expect(try bea.machine.trust.read()[ada.fingerprint]?.isFriend == true)
+            let questions = display.shown.split(separator: "offers:").count
+            #expect(try await offer(ada, bea, listener, name: "b.txt") == .completed)
+            #expect(display.shown.split(separator: "offers:").count == questions)
+            #expect(try await offer(ada, bea, listener, name: "c.txt", size: 20_000) == .declined(.tooLarge))
+            // Another key with the name of the friend is asked about, and is not offered it.
+            #expect(try await offer(mallory, bea, listener) == .declined(.declined))
+            // The user has changed the mind meanwhile.
+            _ = try bea.machine.trust.update { $0.setFriend(ada.fingerprint, false) }
+            let more = display.shown.split(separator: "offers:").count
+            #expect(try await offer(ada, bea, listener, name: "d.txt") == .completed)
+            #expect(display.shown.split(separator: "offers:").count == more + 1)
+        }
+        #expect(reporter.notices.first?.hasPrefix("ada is a friend now: offers are accepted without a question") == true)
+    }
+
     @Test("R11: refusals by policy are said once per peer and minute")
     func repeatedRefusals() async throws {
         let (ada, cleo, bea) = (try stage.user("ada"), try stage.user("cleo"), try stage.user("bea"))

@@ -11,10 +11,12 @@ struct PendingPrompts<Reply> {
         /// Whether its number has been shown, because several were open at a time: the question and the typed line may be far
         /// apart.
         var isNumbered: Bool
+        /// Whether "always" is an answer.
+        let allowsAlways: Bool
     }
 
     enum Word: Sendable, Hashable {
-        case yes, no, block
+        case yes, always, no, block
     }
 
     enum Result: Hashable {
@@ -30,9 +32,12 @@ struct PendingPrompts<Reply> {
     private static var maximumShown: Int { 4 }
 
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
-    mutating func add(_ question: String, about name: String, _ reply: Reply) -> Int {
+    mutating func add(_ question: String, about name: String, allowsAlways: Bool = false, _ reply: Reply) -> Int {
         lastNumber += 1
-        open.append(Prompt(number: lastNumber, name: name, question: question, reply: reply, isNumbered: false))
+        open.append(
+            Prompt(
+                number: lastNumber, name: name, question: question, reply: reply, isNumbered: false, allowsAlways: allowsAlways)
+        )
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }
@@ -53,12 +58,17 @@ struct PendingPrompts<Reply> {
         guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
         guard open.count > 1, first.number != target else {
             let about = first.isNumbered ? "number \(first.number), \(first.name): " : ""
-            return "\(about)\(first.question) [y]es, [n]o, [b]lock: "
+            return "\(about)\(first.question) \(Self.words(allowsAlways: first.allowsAlways)): "
         }
         let shown = open.prefix(Self.maximumShown).map { "number \($0.number), \($0.name): \($0.question)" }
             .joined(separator: "  ")
         let more = open.count > Self.maximumShown ? "  and \(open.count - Self.maximumShown) more" : ""
-        return "\(shown)\(more)  which one? [y]es, [n]o, [b]lock, as in \"y \(first.number)\": "
+        let words = Self.words(allowsAlways: open.contains { $0.allowsAlways })
+        return "\(shown)\(more)  which one? \(words), as in \"y \(first.number)\": "
+    }
+
+    private static func words(allowsAlways: Bool) -> String {
+        allowsAlways ? "[y]es, [a]lways, [n]o, [b]lock" : "[y]es, [n]o, [b]lock"
     }
 
     /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
@@ -70,18 +80,26 @@ struct PendingPrompts<Reply> {
         let word: Word
         switch first.lowercased() {
         case "y", "yes": word = .yes
+        case "a", "always": word = .always
         case "n", "no": word = .no
         case "b", "block": word = .block
         default: return .none(hint: "please answer y, n or b")
         }
         guard words.count > 1 else {
-            if let target, open.contains(where: { $0.number == target }) { return .answer(number: target, word) }
+            if let prompt = open.first(where: { $0.number == target }) { return Self.answer(prompt, word) }
             let examples = open.prefix(Self.maximumShown).map { "\(first) \($0.number)" }.joined(separator: " or ")
             return .none(hint: "which one? \(TerminalText.escaped(examples))")
         }
-        guard words.count == 2, let number = Int(words[1]), open.contains(where: { $0.number == number }) else {
+        guard words.count == 2, let number = Int(words[1]), let prompt = open.first(where: { $0.number == number }) else {
             return .none(hint: "there is no such question")
         }
-        return .answer(number: number, word)
+        return Self.answer(prompt, word)
+    }
+
+    private static func answer(_ prompt: Prompt, _ word: Word) -> Result {
+        guard word != .always || prompt.allowsAlways else {
+            return .none(hint: "this peer can't be accepted always; please answer y, n or b")
+        }
+        return .answer(number: prompt.number, word)
     }
 }

@@ -5,6 +5,8 @@ internal import Synchronization
 package final class PromptQueue: Sendable {
     package enum Answer: Sendable, Hashable {
         case yes
+        /// Yes, and to what the peer offers later.
+        case always
         case no
         case block
         /// The question is no longer open: the invitation was withdrawn or has expired.
@@ -60,9 +62,11 @@ package final class PromptQueue: Sendable {
     ///   - text: the subject, in whole lines.
     ///   - question: the question itself.
     ///   - name: of the peer, escaped.
+    ///   - allowsAlways: whether "always" is an answer.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
-        _ text: String, question: String, about name: String, until end: @escaping @Sendable () async -> TransferOutcome?
+        _ text: String, question: String, about name: String, allowsAlways: Bool = false,
+        until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -71,7 +75,7 @@ package final class PromptQueue: Sendable {
                     guard !state.isClosed else { return nil }
                     // Input from before the first question was meant for none.
                     if state.prompts.open.isEmpty { display.discardTypedInput() }
-                    let number = state.prompts.add(question, about: name, continuation)
+                    let number = state.prompts.add(question, about: name, allowsAlways: allowsAlways, continuation)
                     display.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     return number
@@ -125,6 +129,7 @@ package final class PromptQueue: Sendable {
         }
         switch result {
         case .answer(let number, .yes): resolve(number, .yes)
+        case .answer(let number, .always): resolve(number, .always)
         case .answer(let number, .no): resolve(number, .no)
         case .answer(let number, .block): resolve(number, .block)
         case .none(let hint):

@@ -29,6 +29,11 @@ package final class ReceiveController: Sendable {
     private let machine: LocalMachine
     private let destination: ReceiveDestination
     private let policy: AcceptancePolicy
+    /// For the friends that the user has made with "always".
+    private let friendPolicy: AcceptancePolicy
+    private let alwaysAccepted = Mutex<Set<Fingerprint>>([])
+    /// The offers that were answered with "always", for which no quota is reserved.
+    private let askedOffers = Mutex<Set<AcceptedOffers.Identity>>([])
     private let prompts: PromptQueue?
     private let trust: TrustRecorder
     private let reporter: any Reporter
@@ -56,6 +61,8 @@ package final class ReceiveController: Sendable {
         prompts = accept == .ask ? display.map { PromptQueue($0) } : nil
         policy = AcceptancePolicy(
             accept: accept, limits: destination.inbox?.limits, canAsk: prompts != nil, quota: quota)
+        friendPolicy = AcceptancePolicy(
+            accept: .friends, limits: destination.inbox?.limits, canAsk: false, quota: quota)
         trust = TrustRecorder(machine: machine, reporter: reporter)
     }
 
@@ -117,8 +124,10 @@ package final class ReceiveController: Sendable {
         var clash: String?
         if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
         let downgrade = trust.downgradeWarning(of: peer.proven, to: peer.version, name: machine.shown(peer).name.shown)
-        let verdict = policy.verdict(
-            on: invitation.offer, from: peer.proven.fingerprint, trustStatus: peer.trustStatus,
+        let rules = policy(for: peer.proven.fingerprint)
+        let verdict = rules.verdict(
+            on: invitation.offer, from: peer.proven.fingerprint,
+            trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace,
             kept: {
                 let sender = peer.proven.fingerprint
@@ -145,9 +154,17 @@ package final class ReceiveController: Sendable {
             let text = OfferText.describe(
                 invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash ?? downgrade)
             let answer = await prompts.ask(
-                text, question: "accept?", about: shown.name.quoted(of: shown.id), until: { await invitation.ended })
+                text, question: "accept?", about: shown.name.quoted(of: shown.id), allowsAlways: clash == nil && downgrade == nil,
+                until: { await invitation.ended })
             switch answer {
             case .yes: return .accept
+            case .always:
+                let fingerprint = peer.proven.fingerprint
+                askedOffers.withLock { _ = $0.insert(Self.identity(invitation)) }
+                if trust.befriend(peer, shownAs: shown.name.shown(of: shown.id)) {
+                    alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
+                }
+                return .accept
             case .no: return .decline(.declined)
             case .block:
                 trust.block(peer)
@@ -155,6 +172,27 @@ package final class ReceiveController: Sendable {
             case .ended(let outcome): return .ended(outcome)
             }
         }
+    }
+
+    /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one.
+    private func policy(for fingerprint: Fingerprint) -> AcceptancePolicy {
+        guard policy.accept == .ask, alwaysAccepted.withLock({ $0.contains(fingerprint) }),
+            let known = try? machine.trust.read()[fingerprint], known.isFriend, known.trust != .blocked
+        else { return policy }
+        return friendPolicy
+    }
+
+    /// The trust in a peer: a link that is older than the user's "always" does not know of that.
+    private func trustStatus(of peer: Peer) -> TrustStatus {
+        (try? machine.trust.read().trustStatus(of: peer.proven, claiming: peer.name)) ?? peer.trustStatus
+    }
+
+    /// Releases what the policy has reserved for a transfer that was not completed.
+    private func release(_ invitation: Invitation) {
+        // The user was asked about it, so that nothing was reserved.
+        if askedOffers.withLock({ $0.remove(Self.identity(invitation)) != nil }) { return }
+        let fingerprint = invitation.peer.proven.fingerprint
+        policy(for: fingerprint).release(invitation.offer, from: fingerprint)
     }
 
     private func receive(_ invitation: Invitation) async -> Bool {
@@ -166,7 +204,7 @@ package final class ReceiveController: Sendable {
         }
         guard reserveOutput() else {
             invitation.declineUnprompted(.busy)
-            policy.release(invitation.offer, from: peer.proven.fingerprint)
+            release(invitation)
             reportEnd(of: invitation, .declined(.busy))
             return false
         }
@@ -177,7 +215,7 @@ package final class ReceiveController: Sendable {
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
             invitation.declineUnprompted(reason)
-            policy.release(invitation.offer, from: peer.proven.fingerprint)
+            release(invitation)
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
         }
@@ -208,7 +246,7 @@ package final class ReceiveController: Sendable {
             of: invitation, result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
-        policy.release(invitation.offer, from: peer.proven.fingerprint)
+        release(invitation)
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return output.withLock { $0 == .used }

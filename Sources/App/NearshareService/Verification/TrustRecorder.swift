@@ -35,6 +35,24 @@ struct TrustRecorder: Sendable {
             + "quantum computer could decrypt; update nearshare there, and suspect an attack if it was not replaced"
     }
 
+    /// Makes the peer a friend, and reports how to undo it.
+    /// - Returns: whether it is a friend now.
+    func befriend(_ peer: Peer, shownAs name: String) -> Bool {
+        let isKept = try? machine.trust.update { trust in
+            trust.recordContact(with: peer.proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+            return trust.setFriend(peer.proven.fingerprint, true)
+        }
+        guard isKept == true else {
+            reporter.report(.warning("\(name) could not be made a friend: the address book is full or not writable"))
+            return false
+        }
+        reporter.report(
+            .notice(
+                "\(name) is a friend now: offers are accepted without a question until this command ends, and later by "
+                    + "--accept friends; `nearshare friends remove \(peer.id.hex)` undoes it"))
+        return true
+    }
+
     /// Blocks the peer, and reports how to undo it.
     func block(_ peer: Peer) {
         update { trust in

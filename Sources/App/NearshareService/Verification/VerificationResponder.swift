@@ -41,7 +41,8 @@ struct VerificationResponder: Sendable {
                 return await request.ended
             })
         switch answer {
-        case .yes:
+        // "Always" is no answer to this question.
+        case .yes, .always:
             request.answer(matches: true)
             if await !awaitPeer(of: request) {
                 reporter.report(.warning("\(name) is not verified: both users must confirm that the codes are the same"))
