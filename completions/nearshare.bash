@@ -187,7 +187,7 @@ _nearshare() {
 _nearshare_receive() {
     repeating_flags=(-v)
     non_repeating_flags=(--keep-executable --once --json --stdout --no-sandbox --version -h --help)
-    repeating_options=()
+    repeating_options=(--exec)
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
 
@@ -216,6 +216,10 @@ _nearshare_receive() {
         return
         ;;
     '--adapter')
+        return
+        ;;
+    '--exec')
+        __nearshare_add_completions -W "$(eval 'compgen -c')"
         return
         ;;
     '--log-level')

@@ -223,6 +223,15 @@ def free_port():
         return server.getsockname()[1]
 
 
+def wait_until(test, what, timeout=TIMEOUT):
+    """Waits until the test holds."""
+    deadline = time.monotonic() + timeout
+    while not test():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout} s for {what}")
+        time.sleep(0.02)
+
+
 def has_namespaces():
     return os.geteuid() == 0 and shutil.which("ip") is not None
 

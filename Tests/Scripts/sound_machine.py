@@ -8,10 +8,11 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import wave
 
 import numpy
+
+from harness import wait_until
 
 TIMEOUT = 30
 TOOLS = ("pulseaudio", "paplay", "parec", "pactl", "espeak-ng", "opusinfo", "opusdec", "ffprobe", "flac")
@@ -192,11 +193,3 @@ def ffprobe(path):
     )
     facts = json.loads(result.stdout)
     return facts["streams"][0]["codec_name"], facts["streams"][0]["channels"], float(facts["format"]["duration"])
-
-
-def wait_until(test, what, timeout=TIMEOUT):
-    deadline = time.monotonic() + timeout
-    while not test():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {timeout} s for {what}")
-        time.sleep(0.02)

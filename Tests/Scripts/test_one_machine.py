@@ -2,12 +2,14 @@
 
 import json
 import os
+import pathlib
 import pwd
+import signal
 import socket
 import subprocess
 import unittest
 
-from harness import BINARY, INTERRUPT, Peer, Story, address_of, digest, free_port, has_namespaces
+from harness import BINARY, INTERRUPT, Peer, Story, address_of, digest, free_port, has_namespaces, wait_until
 
 
 class OneMachineStory(Story):
@@ -107,7 +109,9 @@ class OneMachineStory(Story):
     def test_the_doctor_run_through_sudo_looks_at_the_users_settings(self):
         entry = pwd.getpwnam("nobody")
         accounts = self.place / "passwd"
-        accounts.write_text(f"root:x:0:0::{self.anna.home}:/bin/sh\nnobody:x:{entry.pw_uid}:{entry.pw_gid}::{self.ben.home}:/bin/sh\n")
+        accounts.write_text(
+            f"root:x:0:0::{self.anna.home}:/bin/sh\nnobody:x:{entry.pw_uid}:{entry.pw_gid}::{self.ben.home}:/bin/sh\n"
+        )
 
         def doctor():
             environment = {"PATH": os.environ["PATH"], "HOME": str(self.anna.home), "SUDO_UID": str(entry.pw_uid)}
@@ -132,6 +136,68 @@ class OneMachineStory(Story):
             os.chown(path, entry.pw_uid, entry.pw_gid)
         self.assertIn(f"{self.ben.home}/Mine is writable", doctor())
         self.assertEqual({entry.pw_uid}, {path.stat().st_uid for path in self.ben.home.rglob("*")})
+
+    def command_file(self, text):
+        path = self.place / "command"
+        path.write_text("#!/bin/sh\n" + text)
+        path.chmod(0o755)
+        return path
+
+    def test_a_command_runs_for_each_item_that_has_arrived(self):
+        log = self.place / "log"
+        command = self.command_file(f"""
+            test -e "$3" && touch {log}.outside
+            printf '%s\\n' "$1" "$2" "$3" "$#" "$NEARSHARE_NAME" "$NEARSHARE_SIZE" "$NEARSHARE_KIND" >> {log}
+            echo "$NEARSHARE_PEER_NAME" "$NEARSHARE_PATH" >> {log}; echo said""")
+        anna = self.anna.receive("--once", "--exec", command, "--once", "two words")
+        name = "a $(touch pwned) b.txt"
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+        self.assertCode(0, self.ben.run("send", self.file(name, 10), "--to", anna.address))
+        path = anna.wait_for("delivered")["path"]
+        self.assertEqual(0, anna.end())
+        expected = ["--once", "two words", path, "3", name, "10", "file", f"ben {path}"]
+        self.assertEqual(expected, log.read_text().splitlines())
+        self.assertTrue(pathlib.Path(f"{log}.outside").exists())
+        self.assertIn("said\n", anna.errors)
+        self.assertFalse(any(event["event"] == "not-json" for event in anna.events))
+
+    def test_a_command_that_fails_is_reported_and_the_next_one_runs(self):
+        log = self.place / "log"
+        command = self.command_file(f'test "$NEARSHARE_NAME" = one && exit 3; echo "$NEARSHARE_NAME" >> {log}')
+        anna = self.anna.receive("--exec", command)
+        for name in ("one", "two"):
+            self.assertCode(0, self.ben.run("send", self.file(name, 10), "--to", anna.address))
+        self.assertCode(0, self.ben.run("send", self.file("tree/file", 10).parent, "--to", anna.address))
+        wait_until(lambda: log.exists() and sorted(log.read_text().split()) == ["tree", "two"], "the log")
+        wait_until(lambda: any("one ended with status 3" in line for line in anna.errors), "the failure")
+        anna.signal(INTERRUPT)
+        self.assertEqual(130, anna.end())
+        missing = self.anna.receive("--once", "--exec", self.place / "missing")
+        self.assertCode(0, self.ben.run("send", self.file("three", 10), "--to", missing.address))
+        self.assertEqual(0, missing.end())
+        self.assertIn("could not be started: no such file or directory", "".join(missing.errors))
+
+    def test_a_command_that_does_not_end_stops_neither_receive_nor_its_end(self):
+        log = self.place / "log"
+        command = self.command_file(f"echo $$ >> {log}; exec sleep 60")
+        anna = self.anna.receive("--exec", command)
+        for number in range(6):
+            self.assertCode(0, self.ben.run("send", self.file(f"f{number}", 10), "--to", anna.address))
+        wait_until(lambda: log.exists() and len(log.read_text().split()) == 4, "four commands")
+        anna.signal(INTERRUPT)
+        self.assertEqual(130, anna.end())
+        processes = log.read_text().split()
+        self.assertEqual(4, len(processes), "at most four at a time")
+        for process in processes:
+            os.kill(int(process), signal.SIGKILL)
+
+    def test_a_declined_offer_runs_no_command(self):
+        log = self.place / "log"
+        anna = self.anna.receive("--exec", self.command_file(f"touch {log}"), accept="friends")
+        self.assertCode(4, self.ben.run("send", self.file("x", 10), "--to", anna.address))
+        anna.signal(INTERRUPT)
+        anna.end()
+        self.assertFalse(log.exists())
 
     def test_missing_source_files(self):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")

@@ -21,21 +21,38 @@ struct ReceiveCommand: ConfinedCommand {
     @Flag(help: "Write the received content to standard output instead of the inbox; ends after the first transfer.")
     var stdout = false
 
+    @Option(
+        parsing: .remaining,
+        help: ArgumentHelp(
+            "Run this command, with the path as its last argument, for each item that has arrived in the inbox. The rest of the "
+                + "command line belongs to it.", valueName: "command"), completion: .shellCommand("compgen -c"))
+    var exec: [String] = []
+
     @OptionGroup var sandbox: SandboxOptions
 
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
         if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
+        if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
+        if exec.first?.isEmpty == true { throw ValidationError("--exec expects a command") }
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 
     func prepare() throws -> @Sendable () async throws -> Void {
+        let runner = try startRunner()
         let (machine, _) = try sandbox.prepareMachine(inbox: receiving.inbox, createsInbox: !stdout, log: global.logger)
-        return { try await receive(on: machine) }
+        return { try await receive(on: machine, runner) }
     }
 
-    private func receive(on machine: LocalMachine) async throws {
+    /// Starts the helper process that runs the command of `--exec`, before this process gives up the right to.
+    private func startRunner() throws -> (any WorkerLauncher)? {
+        guard !exec.isEmpty else { return nil }
+        let inbox = try LocalMachine().inbox(receiving.inbox, limits: InboxLimits())
+        return try startHelper([.runCommand: ArrivalCommand.routine(exec, inbox: inbox.path)])
+    }
+
+    private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
         let log = global.logger
         let destination = try makeDestination(machine)
         let display: TerminalPromptDisplay? = .terminal
@@ -44,8 +61,10 @@ struct ReceiveCommand: ConfinedCommand {
             radio: receiving.bluetooth.makeOpener(log: log), log: log)
         // No command reads invitations into sessions.
         settings.acceptsSessions = false
-        let reporter: any Reporter =
+        let output: any Reporter =
             json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+        let command = runner.map { ArrivalCommand($0, reporter: output) }
+        let reporter: any Reporter = command ?? output
         let controller = ReceiveController(
             machine: machine, destination: destination,
             accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
@@ -72,7 +91,10 @@ struct ReceiveCommand: ConfinedCommand {
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
                 chosenPort: options.port ?? machine.configuration.port, isJSON: json)
-            try await SignalHandling.run(onSignal: { controller.interrupt(node) }) {
+            try await SignalHandling.run(onSignal: {
+                controller.interrupt(node)
+                command?.interrupt()
+            }) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
@@ -99,8 +121,15 @@ struct ReceiveCommand: ConfinedCommand {
                             }
                         }
                     }
-                    try await controller.serve(listener, on: node)
-                    group.cancelAll()
+                    if let command { group.addTask { await command.run() } }
+                    defer { group.cancelAll() }
+                    do {
+                        try await controller.serve(listener, on: node)
+                    } catch {
+                        await command?.finish()
+                        throw error
+                    }
+                    await command?.finish()
                 }
             }
         }

@@ -8,6 +8,8 @@ package enum WorkerJob: UInt8, Sendable, CaseIterable {
     case decodeSoundFile
     /// Moves what waits in the spool into the inbox.
     case deliverPending
+    /// Runs the user's command for an item that has arrived; the passed file is its output.
+    case runCommand
 }
 
 /// Starts worker processes. A worker that decodes bytes of peers has no rights but its socket and the passed file, so that a

@@ -1,0 +1,196 @@
+internal import FoundationEssentials
+internal import Glibc
+package import Nearshare
+internal import Synchronization
+
+/// Runs the user's command for each item that has arrived in the inbox: the words of `--exec`, and the item's path as the last one.
+/// No shell reads them. The command runs outside of the confinement, as a child of a helper process that was started before it and
+/// that runs this command only (docs/decisions/confined-process.md).
+package final class ArrivalCommand: Reporter {
+    /// One item. The peer chooses parts of the details: they are variables of the command's environment, and escaped.
+    private struct Arrival: Codable {
+        var path: String
+        var details: [String: String]
+    }
+
+    /// The end of a command.
+    private enum Outcome: Codable {
+        case exited(Int32)
+        case killed(signal: Int32)
+        case notStarted(code: Int32)
+    }
+
+    private let launcher: any WorkerLauncher
+    private let reporter: any Reporter
+    private let arrivals: AsyncStream<Arrival>
+    private let continuation: AsyncStream<Arrival>.Continuation
+    private let ended = Promise<Bool>()
+
+    /// Limit on commands at a time.
+    private static let maximumRunningCount = 4
+    /// Limit on items that wait for a command; the command is not run for more.
+    private static let maximumWaitingCount = 256
+    private static let maximumByteCount = 64 << 10
+    private static let prefix = "NEARSHARE_"
+
+    /// - Parameters:
+    ///   - launcher: the helper process with ``routine(_:inbox:)``.
+    ///   - reporter: receives all events, and what has failed.
+    package init(_ launcher: any WorkerLauncher, reporter: any Reporter) {
+        self.launcher = launcher
+        self.reporter = reporter
+        (arrivals, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumWaitingCount))
+    }
+
+    package func report(_ event: OperationEvent) {
+        reporter.report(event)
+        guard case .delivered(let item, _, let sender, _) = event, item.isInInbox, !item.path.isEmpty else { return }
+        var details = [
+            "PATH": item.path,
+            "NAME": TerminalText.escaped(String(decoding: item.claimedName.bytes, as: UTF8.self), columns: 4096),
+            "SIZE": "\(item.size)", "KIND": Self.word(item.kind), "TYPE": TerminalText.escaped(item.detectedType ?? ""),
+        ]
+        if let sender {
+            details["PEER"] = sender.id.hex
+            details["PEER_NAME"] = sender.name.shown
+        }
+        let arrival = Arrival(path: item.path, details: details)
+        if case .enqueued = continuation.yield(arrival) { return }
+        reporter.report(.warning("the command was not run for \(Self.shown(arrival)): too many items wait for it"))
+    }
+
+    package func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
+
+    /// Runs commands until ``finish()`` and the end of the last one, or until the task is cancelled; commands that run go on.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            var count = 0
+            for await arrival in arrivals {
+                if count == Self.maximumRunningCount {
+                    await group.next()
+                    count -= 1
+                }
+                group.addTask { await self.run(arrival) }
+                count += 1
+            }
+        }
+        ended.fulfil(true)
+    }
+
+    /// Records that no more items arrive, and waits for the end of the commands.
+    package func finish() async {
+        continuation.finish()
+        _ = await ended.value
+    }
+
+    /// Ends the wait of ``finish()``.
+    package func interrupt() {
+        continuation.finish()
+        ended.fulfil(false)
+    }
+
+    private static func word(_ kind: OfferedItem.Kind) -> String {
+        switch kind {
+        case .file: "file"
+        case .folder: "folder"
+        case .text: "text"
+        }
+    }
+
+    private static func shown(_ arrival: Arrival) -> String { TerminalText.escaped(arrival.path, columns: 1000) }
+
+    private func run(_ arrival: Arrival) async {
+        guard !Task.isCancelled, ended.current == nil else { return }
+        let problem: String?
+        switch await result(of: arrival) {
+        case .exited(0)?: problem = nil
+        case .exited(let status)?: problem = "ended with status \(status)"
+        case .killed(let signal)?: problem = "was ended by signal \(signal)"
+        case .notStarted(let code)?: problem = "could not be started: \(systemErrorText(code))"
+        case nil: problem = Task.isCancelled ? nil : "could not be run: its helper process has failed"
+        }
+        guard let problem else { return }
+        reporter.report(.warning("the command for \(Self.shown(arrival)) \(problem)"))
+    }
+
+    /// - Returns: nil when the helper process or a worker fails.
+    private func result(of arrival: Arrival) async -> Outcome? {
+        // The command writes to standard error: standard output may carry events or content.
+        guard let request = try? JSONEncoder().encode(arrival), request.count <= Self.maximumByteCount,
+            let socket = try? launcher.start(.runCommand, passing: STDERR_FILENO)
+        else { return nil }
+        defer { close(socket) }
+        return await withTaskCancellationHandler {
+            let bytes = try? await BlockingThread.run { () -> [UInt8] in
+                guard (try? DescriptorIO.sendAll(Array(request), to: socket)) != nil else { return [] }
+                shutdown(socket, Int32(SHUT_WR))
+                return Self.readAll(from: socket)
+            }
+            return bytes.flatMap { try? JSONDecoder().decode(Outcome.self, from: Data($0)) }
+        } onCancel: {
+            shutdown(socket, Int32(SHUT_RDWR))
+        }
+    }
+
+    private static func readAll(from socket: Int32) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while bytes.count <= maximumByteCount {
+            let count = read(socket, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return bytes }
+            bytes += buffer[..<count]
+        }
+        return []
+    }
+
+    // MARK: In the helper process
+
+    /// - Parameters:
+    ///   - words: the command and its first arguments.
+    ///   - inbox: the directory in which the items are: a compromised node can name no others.
+    package static func routine(_ words: [String], inbox: String) -> WorkerRoutine {
+        WorkerRoutine(isConfined: false) { socket, output in
+            {
+                guard let arrival = try? JSONDecoder().decode(Arrival.self, from: Data(readAll(from: socket))),
+                    isInside(arrival.path, inbox), let output
+                else { return }
+                let outcome = execute(words + [arrival.path], arrival.details, output: output)
+                guard let answer = try? JSONEncoder().encode(outcome) else { return }
+                try? DescriptorIO.sendAll(Array(answer), to: socket)
+            }
+        }
+    }
+
+    static func isInside(_ path: String, _ directory: String) -> Bool {
+        let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        return path.hasPrefix("\(directory)/") && !path.utf8.contains(0) && !parts.contains { $0.elementsEqual("..".utf8) }
+    }
+
+    private static func execute(_ words: [String], _ details: [String: String], output: Int32) -> Outcome {
+        // The helper ignores it, and the status of a child would be lost.
+        signal(SIGCHLD, SIG_DFL)
+        for (name, value) in details where name.utf8.allSatisfy({ $0 == UInt8(ascii: "_") || (65...90).contains($0) }) {
+            setenv(prefix + name, value, 1)
+        }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        for target in [STDOUT_FILENO, STDERR_FILENO] { posix_spawn_file_actions_adddup2(&actions, output, target) }
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        var signals = sigset_t()
+        sigfillset(&signals)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        // Ctrl-C in the terminal ends the receiver, and not what it has started.
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
+        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        var process = pid_t()
+        let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, environ)
+        guard code == 0 else { return .notStarted(code: code) }
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return .notStarted(code: errno) } }
+        let signal = status & 0x7f
+        return signal == 0 ? .exited((status >> 8) & 0xff) : .killed(signal: signal)
+    }
+}
