@@ -80,6 +80,8 @@ package struct SendResult: Sendable {
     package var detail: String?
     /// The content and its receiver; escaped for a terminal.
     package var label: String
+    /// The content alone, for the history.
+    package var content = ""
     package var byteCount: UInt64
     /// Bytes that an earlier attempt has sent.
     package var resumedByteCount: UInt64 = 0

@@ -33,7 +33,8 @@ struct NodeSendClient: Sendable {
                 OutgoingInvitation(
                     transfer: id, peer: contact.id, name: contact.name.quoted, trustStatus: contact.trustStatus, path: .node)))
         let file = absolute.split(separator: "/").last.map(String.init) ?? absolute
-        let label = "\(NameText.shown(file)) → \(name)"
+        let content = NameText.shown(file)
+        let label = "\(content) → \(name)"
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
         transfer.onCancel { Task { try? await client.cancelTransfer(.transfer(id)) } }
@@ -43,7 +44,8 @@ struct NodeSendClient: Sendable {
         reporter.report(
             .sent(
                 SendResult(
-                    transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label, byteCount: end.done)))
+                    transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label, content: content,
+                    byteCount: end.done, receiver: name)))
         guard outcome == .completed else {
             let status = running.isCancelled ? ExitStatus(outcome) : ExitStatus(atNode: outcome)
             throw CommandFailure(status, detail ?? outcome.sentence(name))
@@ -99,7 +101,7 @@ struct NodeSendClient: Sendable {
             .sent(
                 SendResult(
                     peer: contact.id, outcome: outcome, detail: failure?.message, label: "message → \(contact.name.shown)",
-                    byteCount: UInt64(text.utf8.count))))
+                    content: "message", byteCount: UInt64(text.utf8.count), receiver: contact.name.shown)))
         if let failure { throw failure }
     }
 

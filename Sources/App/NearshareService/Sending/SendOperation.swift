@@ -31,6 +31,7 @@ package final class SendOperation: Sendable {
     ) {
         self.machine = machine
         self.source = source
+        let reporter = SendRecorder(reporter: reporter, history: SendHistory(in: machine.state))
         self.reporter = reporter
         self.timeout = timeout
         canResume = resumes && source.canResume
@@ -244,8 +245,7 @@ package final class SendOperation: Sendable {
                 OutgoingInvitation(
                     transfer: transfer.id, peer: peer.id, name: known?.quoted ?? TerminalText.quoted(name),
                     trustStatus: trustStatus, path: .direct(connection.address))))
-        let label = "\(source.label) → \(name)"
-        let result = await running.following(transfer, label: label) {
+        let result = await running.following(transfer, label: "\(source.label) → \(name)") {
             await withTaskGroup(of: Void.self) { group in
                 if trustStatus == .new || trustStatus == .known(.seen, isFriend: false) {
                     group.addTask { await self.reportDigits(of: connection) }
@@ -256,7 +256,7 @@ package final class SendOperation: Sendable {
             return await transfer.result
         }
         attempt.byteCount = transfer.snapshot.done
-        report(result, of: transfer, to: peer.id, name: name, label: label)
+        report(result, of: transfer, to: peer.id, name: name, content: source.label)
         guard result.outcome == .completed else {
             let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
             // Another try would be refused as well.
@@ -314,12 +314,12 @@ package final class SendOperation: Sendable {
                     OutgoingInvitation(
                         transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
                         path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
-            let label = "\(OfferText.summary(part.offer)) → \(name)"
-            let result = await running.following(transfer, label: label) {
+            let content = OfferText.summary(part.offer)
+            let result = await running.following(transfer, label: "\(content) → \(name)") {
                 await follow(transfer)
                 return await transfer.result
             }
-            report(result, of: transfer, to: peer.id, name: name, label: label)
+            report(result, of: transfer, to: peer.id, name: name, content: content)
             guard result.outcome == .completed else {
                 throw CommandFailure(
                     ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name, canResume: canResume))
@@ -385,12 +385,13 @@ package final class SendOperation: Sendable {
         }
     }
 
-    private func report(_ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, label: String) {
+    private func report(_ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, content: String) {
         let progress = transfer.snapshot
         reporter.report(
             .sent(
                 SendResult(
-                    transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail, label: label,
+                    transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail,
+                    label: "\(content) → \(name)", content: content,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
                     changedNames: result.changedNames, receiver: name)))
     }

@@ -1,0 +1,23 @@
+internal import Nearshare
+
+/// Records the transfers of a send in the history, and passes all events on.
+struct SendRecorder: Reporter {
+    let reporter: any Reporter
+    let history: SendHistory
+
+    func report(_ event: OperationEvent) {
+        if case .sent(let result) = event {
+            let entry = SendHistory.Entry(
+                when: SystemClock.wall(), peer: result.peer, peerName: result.receiver, content: result.content,
+                size: result.byteCount, outcome: result.outcome.word)
+            do {
+                try history.append(entry)
+            } catch {
+                reporter.report(.warning("\(error)"))
+            }
+        }
+        reporter.report(event)
+    }
+
+    func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
+}
