@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|voice|config|doctor|help)
+    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|history|voice|config|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox voice config doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox history voice config doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -962,6 +962,29 @@ _nearshare_identity_destroy() {
 }
 
 _nearshare_inbox() {
+    repeating_flags=()
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=()
+    __nearshare_offer_flags_options 0
+
+    # Offer subcommand / subcommand argument completions
+    local -r subcommand="${unparsed_words[0]}"
+    unset 'unparsed_words[0]'
+    unparsed_words=("${unparsed_words[@]}")
+    case "${subcommand}" in
+    list|open|rm|clean)
+        # Offer subcommand argument completions
+        "_nearshare_inbox_${subcommand}"
+        ;;
+    *)
+        # Offer subcommand completions
+        COMPREPLY+=($(compgen -W 'list open rm clean' -- "${cur}"))
+        ;;
+    esac
+}
+
+_nearshare_inbox_list() {
     repeating_flags=(-v)
     non_repeating_flags=(--paths --json --version -h --help)
     repeating_options=()
@@ -974,6 +997,93 @@ _nearshare_inbox() {
         return
         ;;
     '--last')
+        return
+        ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_inbox_open() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -f
+        return
+        ;;
+    esac
+}
+
+_nearshare_inbox_rm() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--yes --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion inbox rm -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_inbox_clean() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_history() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--sent --received --json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--peer --limit --log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--peer')
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion history -- --peer "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    '--limit')
         return
         ;;
     '--log-level')

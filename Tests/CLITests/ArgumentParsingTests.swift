@@ -141,7 +141,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     }
 
     @Test func inbox() throws {
-        let inbox: InboxCommand = try parse(words("inbox --inbox /tmp/in --json"))
+        let inbox: InboxListCommand = try parse(words("inbox --inbox /tmp/in --json"))
         #expect(inbox.inbox == "/tmp/in" && inbox.json)
     }
 
@@ -151,7 +151,8 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     }
 
     @Test(arguments: [
-        "browse --via mesh", "browse --timeout 0.01", "browse anna", "inbox x", "doctor x",
+        "browse --via mesh", "browse --timeout 0.01", "browse anna", "inbox x", "inbox rm", "inbox clean x",
+        "history --limit 0", "history --sent --received", "doctor x",
         "browse --via bluetooth --adapter none",
     ])
     func invalid(_ line: String) {

@@ -199,6 +199,69 @@ class OneMachineStory(Story):
         anna.end()
         self.assertFalse(log.exists())
 
+    def test_the_history_has_both_directions(self):
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+        anna = self.anna.receive()
+        for name in ("one", "two"):
+            self.assertCode(0, self.ben.run("send", self.file(name, 10), "--to", anna.address))
+        anna.signal(INTERRUPT)
+        anna.end()
+        ben = self.ben.receive(accept="none", name="ben")
+        self.assertCode(4, self.anna.run("send", self.file("three", 10), "--to", ben.address))
+
+        def events(peer, *arguments):
+            result = peer.run("history", "--json", *arguments)
+            self.assertCode(0, result)
+            return [json.loads(line) for line in result.stdout.splitlines()]
+
+        found = [(each["direction"], each["outcome"], each["size"], each["peer"]) for each in events(self.anna)]
+        identifier = ben.ready["id"]
+        both = [("received", "completed", 10, identifier)] * 2
+        self.assertEqual([*both, ("sent", "declined", 0, identifier)], found)
+        self.assertEqual(
+            [str(self.anna.inbox / "two")], [each["path"] for each in events(self.anna, "--received", "--limit", "1")]
+        )
+        self.assertEqual(["one", "two"], [each["content"] for each in events(self.ben, "--peer", "anna", "--sent")])
+        self.assertCode(3, self.anna.run("history", "--peer", "cleo"))
+        text = self.anna.run("history").stdout.decode()
+        self.assertRegex(text, r"from  ben +10 B  received  .*/Inbox/one\n")
+        self.assertRegex(text, r"to    .* 0 B   declined  three\n")
+
+    def test_the_inbox_opens_and_removes_items(self):
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+        anna = self.anna.receive()
+        for name in ("a.txt", "b.txt", "run.sh"):
+            path = self.place / "source" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("text\n" * 10)
+            self.assertCode(0, self.ben.run("send", path, "--to", anna.address))
+        self.file("tree/file", 10)
+        self.assertCode(0, self.ben.run("send", self.place / "source" / "tree", "--to", anna.address))
+        anna.signal(INTERRUPT)
+        anna.end()
+        log = self.place / "log"
+        opener = self.command_file(f'printf "%s\\n" "$@" >> {log}')
+        configuration = self.anna.home / "config" / "nearshare" / "config.toml"
+        configuration.parent.mkdir(parents=True)
+        configuration.write_text(f'[open]\n"text/*" = "{opener} --flag"\n"inode/directory" = "{opener}"\n')
+        self.assertCode(0, self.anna.run("inbox", "open", "a.txt"))
+        self.assertCode(0, self.anna.run("inbox", "open"))
+        self.assertEqual(["--flag", str(self.anna.inbox / "a.txt"), str(self.anna.inbox / "tree")], log.read_text().split())
+        # Without a terminal nobody can be asked about what may start programs.
+        result = self.anna.run("inbox", "open", "run.sh")
+        self.assertCode(1, result)
+        self.assertIn("can start programs when opened, and there is no terminal", result.stderr.decode())
+        self.assertCode(1, self.anna.run("inbox", "open", "c.txt"))
+        self.assertCode(2, self.anna.run("inbox", "rm", "a.txt"))
+        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", "a.txt"))
+        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", self.anna.inbox / "tree"))
+        (self.anna.inbox / "b.txt").unlink()
+        result = self.anna.run("inbox", "clean")
+        self.assertCode(0, result)
+        self.assertIn("1 record removed", result.stderr.decode())
+        self.assertEqual(["run.sh"], list(self.anna.received()))
+        self.assertEqual(f"{self.anna.inbox}/run.sh\n", self.anna.run("inbox", "--paths").stdout.decode())
+
     def test_missing_source_files(self):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")
         self.assertCode(1, result)

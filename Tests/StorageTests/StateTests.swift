@@ -217,6 +217,39 @@ struct StateTests {
         #expect(try history.entries() == [entry(1), entry(1)])
     }
 
+    @Test("records of items are removed with their moves; other lines stay, also damaged ones")
+    func removedHistory() throws {
+        let history = ReceiveHistory(in: try state())
+        var (staged, other) = (entry(1), entry(2))
+        staged.path = "/spool/x"
+        other.path = "/inbox/y"
+        for entry in [staged, other] { try history.append(entry) }
+        try history.recordMove(from: "/spool/x", to: "/inbox/x")
+        let written = try scratch.read("a/b/state/history.jsonl")
+        try scratch.write("a/b/state/history.jsonl", written + Array("half a li".utf8) + [10])
+        #expect(try history.remove { $0.path == "/spool/x" } == 0)
+        #expect(try history.remove { $0.path == "/inbox/x" } == 1)
+        #expect(try history.entries() == [other])
+        let left = String(decoding: try scratch.read("a/b/state/history.jsonl"), as: UTF8.self)
+        #expect(left.hasSuffix("half a li\n") && left.split(separator: "\n").count == 2)
+    }
+
+    @Test("what was sent is remembered in order, and the oldest goes")
+    func sendHistory() throws {
+        let history = SendHistory(in: try state())
+        #expect(try history.entries().isEmpty)
+        let long = String(repeating: "n", count: 20_000)
+        for number in 0..<130 {
+            try history.append(
+                SendHistory.Entry(
+                    when: WallTime(milliseconds: Int64(number)), peer: anna.peerID, peerName: "anna", content: "a\n\(long)",
+                    size: UInt64(number), outcome: "completed"))
+        }
+        let entries = try history.entries()
+        #expect(entries.count < 110 && entries.map(\.size) == Array(entries[0].size...129))
+        #expect(try scratch.status("a/b/state/sent.jsonl").st_mode & 0o7777 == 0o600)
+    }
+
     @Test("the history is bounded: the oldest goes")
     func boundedHistory() throws {
         let history = ReceiveHistory(in: try state())
@@ -266,6 +299,15 @@ struct ConfigurationTests {
         #expect(try Configuration(toml: "") == Configuration())
         #expect(try Configuration(toml: "max-size = 1000").maximumSize == 1000)
         #expect(try Configuration(toml: "keep-executable = true").keepsExecutable && !Configuration().keepsExecutable)
+        let openers = try Configuration(
+            toml: "[open]\n\"image/*\" = \"feh --fullscreen\"\n\"image/PNG\" = \"gimp\"\n\"application/x.y\" = \"z\"")
+        #expect(openers.opener(for: "image/png") == ["gimp"])
+        #expect(openers.opener(for: "image/jpeg") == ["feh", "--fullscreen"])
+        #expect(openers.opener(for: "application/x.y") == ["z"])
+        #expect(openers.opener(for: "text/plain") == nil && openers.opener(for: nil) == nil)
+        for line in ["image = \"feh\"", "\"image/png\" = \" \"", "\"image/png\" = 3"] {
+            #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "[open]\n\(line)") }
+        }
         #expect(try Configuration(toml: "max-per-peer = \"1 MB\"").maximumPerPeer == 1_000_000)
     }
 

@@ -6,7 +6,14 @@ internal import NearshareTerminal
 
 struct InboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "inbox", abstract: "List received files, and files that wait for the inbox.")
+        commandName: "inbox", abstract: "List, open and remove received files.",
+        subcommands: [InboxListCommand.self, InboxOpenCommand.self, InboxRemoveCommand.self, InboxCleanCommand.self],
+        defaultSubcommand: InboxListCommand.self)
+}
+
+struct InboxListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List received files, and files that wait for the inbox.")
 
     @Option(help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"))
     var inbox: String?
@@ -28,12 +35,6 @@ struct InboxCommand: AsyncParsableCommand {
         if paths, json { throw ValidationError("give either --paths or --json, not both") }
     }
 
-    /// Whether something still has the path under which the item was delivered.
-    private static func isThere(_ entry: ReceiveHistory.Entry) -> Bool {
-        var status = stat()
-        return lstat(entry.path, &status) == 0
-    }
-
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
@@ -41,7 +42,7 @@ struct InboxCommand: AsyncParsableCommand {
             let entries = last.map { all.suffix($0) } ?? all[...]
             if paths {
                 let isTerminal = isatty(STDOUT_FILENO) == 1
-                for entry in entries where Self.isThere(entry) {
+                for entry in entries where entry.isThere {
                     Console.writeResult(isTerminal ? TerminalText.escaped(entry.path, columns: 4096) : entry.path)
                 }
                 return
@@ -68,7 +69,7 @@ struct InboxCommand: AsyncParsableCommand {
                     entry.when.localText, (trust.entries[entry.peer]?.givenName ?? entry.peerName).shown,
                     entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "",
-                    TerminalText.escaped(entry.path, columns: 4096) + (Self.isThere(entry) ? "" : "  (no longer there)"),
+                    TerminalText.escaped(entry.path, columns: 4096) + (entry.isThere ? "" : "  (no longer there)"),
                 ]
             }
             for line in Table.lines(rows) { Console.writeResult(line) }

@@ -47,6 +47,9 @@ package struct EffectiveSettings: Sendable {
         let lifetime = configuration.sessionLifetime ?? NodeSettings.defaultMeshSessionLifetime
         add("session-lifetime", nil, default: "\(lifetime.components.seconds)")
         addProfiles()
+        for (type, words) in configuration.openers.sorted(by: { $0.key < $1.key }) {
+            add("open.\(type)", nil, words.joined(separator: " "), default: nil)
+        }
         let directories = machine.directories
         for (name, directory, variable) in [
             ("configuration directory", directories.configuration, "XDG_CONFIG_HOME"),

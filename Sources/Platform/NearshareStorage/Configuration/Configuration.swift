@@ -25,6 +25,8 @@ package struct Configuration: Sendable, Hashable {
     package var profiles: [String: Profile] = [:]
     /// The lifetime of a Noise session with a peer in the mesh.
     package var sessionLifetime: Duration?
+    /// The commands that open received items, by media types such as "image/png" or "image/*".
+    package var openers: [String: [String]] = [:]
     /// The lines of the file on which settings stand, by their full names.
     package private(set) var lines: [String: Int] = [:]
 
@@ -102,6 +104,13 @@ package struct Configuration: Sendable, Hashable {
         }
     }
 
+    /// The command that opens items of a type: for the type itself, for all of its kind, or for all.
+    /// - Returns: nil where none is configured.
+    package func opener(for type: String?) -> [String]? {
+        guard let type = type?.lowercased(), let kind = type.split(separator: "/").first else { return openers["*/*"] }
+        return openers[type] ?? openers["\(kind)/*"] ?? openers["*/*"]
+    }
+
     private mutating func set(_ key: String, to value: TOMLDocument.Value) throws {
         func string() throws -> String {
             guard case .text(let text) = value else { throw Invalid(description: "expected a string in quotes") }
@@ -143,6 +152,14 @@ package struct Configuration: Sendable, Hashable {
                 throw Invalid(description: "expected a number of seconds from 60 to 604800")
             }
             sessionLifetime = .seconds(seconds)
+        case let key where key.hasPrefix("open."):
+            let words = try string().split(whereSeparator: \.isWhitespace).map(String.init)
+            guard !words.isEmpty else { throw Invalid(description: "expected a command, such as \"feh --fullscreen\"") }
+            let type = key.dropFirst("open.".count).lowercased()
+            guard type.split(separator: "/", omittingEmptySubsequences: false).count == 2 else {
+                throw Invalid(description: "expected a media type, such as \"image/png\" or \"image/*\"")
+            }
+            openers[type] = words
         default:
             let words = key.split(separator: ".", omittingEmptySubsequences: false)
             guard words.count == 3, words[0] == "profiles", !words[1].isEmpty,

@@ -90,6 +90,31 @@ package struct ReceiveHistory: Sendable {
         try append(line)
     }
 
+    /// Removes the records of items, and of their moves.
+    /// - Parameter isRemoved: receives each entry with its latest path.
+    /// - Returns: the number of items.
+    package func remove(where isRemoved: (Entry) -> Bool) throws(StorageError) -> Int {
+        var count = 0
+        try directory.filterLines(of: Self.fileName) { lines in
+            var items: [(entry: Entry, lines: [Int])] = []
+            for (number, line) in lines.enumerated() {
+                if let entry = try? JSONDecoder().decode(Entry.self, from: Data(line)) {
+                    items.append((entry, [number]))
+                } else if let move = try? JSONDecoder().decode(Move.self, from: Data(line)),
+                    let index = items.lastIndex(where: { $0.entry.path == move.movedFrom })
+                {
+                    items[index].entry.path = move.path
+                    items[index].lines.append(number)
+                }
+            }
+            let removed = items.filter { isRemoved($0.entry) }
+            count = removed.count
+            let numbers = Set(removed.flatMap(\.lines))
+            return lines.enumerated().filter { !numbers.contains($0.offset) }.map(\.element)
+        }
+        return count
+    }
+
     /// All entries with their latest paths, the oldest first. Damaged lines are skipped.
     package func entries() throws(StorageError) -> [Entry] {
         guard let bytes = try directory.readFile(Self.fileName) else { return [] }

@@ -246,6 +246,17 @@ package final class StateDirectory: Sendable {
         }
     }
 
+    /// Keeps the lines of a file that `select` returns, in order. No effect on a missing file.
+    func filterLines(of name: String, select: ([ArraySlice<UInt8>]) -> [ArraySlice<UInt8>]) throws(StorageError) {
+        try withLock { () throws(StorageError) in
+            guard let whole = try readFile(name) else { return }
+            let lines = whole.split(separator: UInt8(ascii: "\n"))
+            let kept = select(lines)
+            guard kept.count < lines.count else { return }
+            try replace(name, with: Array(kept.map { $0 + [UInt8(ascii: "\n")] }.joined()))
+        }
+    }
+
     /// Replaces a file atomically: a reader sees either the old content or the new one.
     private func replace(_ name: String, with bytes: [UInt8]) throws(StorageError) {
         let temporaryName = "\(name).new"

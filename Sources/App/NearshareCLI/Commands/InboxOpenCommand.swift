@@ -1,0 +1,148 @@
+internal import ArgumentParser
+internal import FoundationEssentials
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// A received item, as named on the command line.
+struct ReceivedItemArgument: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp("A received item: its path or its name; of several the latest.", valueName: "item"),
+        completion: .custom(Self.completions))
+    var item: String
+
+    /// The latest item that is still there.
+    static func latest(of machine: LocalMachine) throws -> ReceiveHistory.Entry {
+        guard let entry = try ReceiveHistory(in: machine.state).entries().last(where: \.isThere) else {
+            throw CommandFailure(.failure, "no received item is there; `nearshare inbox` lists all")
+        }
+        return entry
+    }
+
+    static func find(_ text: String, of machine: LocalMachine) throws -> ReceiveHistory.Entry {
+        let entries = try ReceiveHistory(in: machine.state).entries().filter { $0.isThere }
+        let absolute = (try? AbsolutePath.of(text)) ?? text
+        guard
+            let entry = entries.last(where: { $0.path == text || $0.path == absolute || $0.fileName == text })
+        else {
+            throw CommandFailure(
+                .failure, "\(TerminalText.escaped(text)) is no received item that is still there; `nearshare inbox` lists all")
+        }
+        return entry
+    }
+
+    @Sendable private static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+        guard let state = try? LocalMachine().state, let entries = try? ReceiveHistory(in: state).entries() else { return [] }
+        // A shell would give a meaning to characters of other names (T8).
+        return Set(entries.filter(\.isThere).map(\.fileName)).filter(PeerArgument.isPlainWord).sorted()
+    }
+}
+
+extension ReceiveHistory.Entry {
+    /// Whether something still has the path under which the item was delivered.
+    var isThere: Bool {
+        var status = stat()
+        return lstat(path, &status) == 0
+    }
+
+    /// The name under which it is stored.
+    var fileName: String { path.split(separator: "/").last.map(String.init) ?? path }
+}
+
+struct InboxOpenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "open", abstract: "Open a received item with the program for its type.",
+        discussion: "The program is the one that [open] in the configuration names, or xdg-open.")
+
+    @Argument(
+        help: ArgumentHelp("A path or a name; by default the item received last.", valueName: "item"), completion: .file())
+    var item: String?
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let entry =
+                try item.map { try ReceivedItemArgument.find($0, of: machine) } ?? ReceivedItemArgument.latest(of: machine)
+            let shown = TerminalText.escaped(entry.path, columns: 4096)
+            var words = machine.configuration.opener(for: entry.isFolder ? "inode/directory" : entry.type)
+            let name = ClaimedFileName(bytes: Array(entry.fileName.utf8))
+            if !entry.isFolder, name.map({ ProgramStarter.isStarter($0, claimedType: entry.type) }) ?? true {
+                guard let terminal = TerminalDevice() else {
+                    throw CommandFailure(
+                        .failure, "\(shown) can start programs when opened, and there is no terminal to ask on")
+                }
+                terminal.write("\(shown) can start programs when opened. open it anyway? [y]es, [n]o: ")
+                guard await YesNoPrompt.answer(on: terminal) else { throw CommandFailure(.failure, "not opened") }
+                words = nil
+            }
+            try Self.execute((words ?? ["xdg-open"]) + [entry.path])
+        }
+    }
+
+    /// Replaces this process, so that the program has the terminal.
+    private static func execute(_ words: [String]) throws(CommandFailure) {
+        // The program expects the usual actions.
+        for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] { signal(number, SIG_DFL) }
+        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        execvp(words[0], &arguments)
+        throw CommandFailure(
+            .failure,
+            "could not start \(TerminalText.escaped(words[0])): \(systemErrorText(errno)); "
+                + "install xdg-utils, or name a program in [open] of the configuration")
+    }
+}
+
+struct InboxRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rm", abstract: "Remove a received item from the disk and from the list.")
+
+    @OptionGroup var selection: ReceivedItemArgument
+
+    @Flag(help: "Do not ask for confirmation.")
+    var yes = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            let entry = try ReceivedItemArgument.find(selection.item, of: machine)
+            let shown = TerminalText.escaped(entry.path, columns: 4096)
+            var status = stat()
+            guard lstat(entry.path, &status) == 0, (status.st_mode & S_IFMT == S_IFDIR) == entry.isFolder else {
+                throw CommandFailure(.failure, "\(shown) is not what was received any more; remove it by hand")
+            }
+            if !yes {
+                guard let terminal = TerminalDevice() else {
+                    throw CommandFailure(.usage, "there is no terminal to ask on; --yes removes \(shown) without asking")
+                }
+                terminal.write("remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: ")
+                guard await YesNoPrompt.answer(on: terminal) else { throw CommandFailure(.failure, "not removed") }
+            }
+            do {
+                try FileManager.default.removeItem(atPath: entry.path)
+            } catch {
+                throw CommandFailure(.failure, "\(shown) could not be removed: \(systemErrorText(errno))")
+            }
+            _ = try ReceiveHistory(in: machine.state).remove { $0.path == entry.path }
+            Console.notice("\(shown) is removed")
+        }
+    }
+}
+
+struct InboxCleanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "clean", abstract: "Remove the records of items that are no longer there; no file is touched.")
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let count = try ReceiveHistory(in: LocalMachine().state).remove { !$0.isThere }
+            Console.notice("\(count) \(count == 1 ? "record" : "records") removed")
+        }
+    }
+}
