@@ -14,8 +14,8 @@ from pseudo_terminal import PseudoTerminal
 class Terminal(PseudoTerminal):
     """A process, or a shell with jobs."""
 
-    def __init__(self, peer, *command):
-        super().__init__(command, peer.environment(), columns=200, rows=50)
+    def __init__(self, peer, *command, columns=200, rows=50, variables=None):
+        super().__init__(command, peer.environment() | (variables or {}), columns, rows)
 
     @property
     def text(self):
@@ -57,8 +57,8 @@ class Asked(Story):
         for peer in (self.anna, self.ben, self.cleo):
             self.assertCode(0, peer.run("identity", "rename", peer.home.name))
 
-    def terminal(self, peer, *command):
-        terminal = Terminal(peer, *command)
+    def terminal(self, peer, *command, **properties):
+        terminal = Terminal(peer, *command, **properties)
         self.addCleanup(terminal.close)
         return terminal
 
@@ -210,3 +210,34 @@ class CodeStory(Asked):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class TerminalSizeStory(Asked):
+    """Lines on terminals of 80 x 24 and 40 x 12 cells."""
+
+    def lines(self, peer, size, variables, code, *arguments):
+        """Returns what a command writes. No line is longer than the terminal, but a single word."""
+        terminal = self.terminal(peer, *peer.command(*arguments), columns=size[0], rows=size[1], variables=variables)
+        self.assertEqual(code, terminal.end())
+        while terminal.read(0.1) and not terminal.drawn:
+            pass
+        # A progress line is drawn over itself.
+        lines = [part for line in terminal.text.split("\n") for part in line.rstrip("\r").split("\r")]
+        for line in lines:
+            self.assertTrue(len(line) <= size[0] or len(line.split()) == 1, f"{arguments}: {line!r}")
+        return lines
+
+    def test_messages_and_tables_fit(self):
+        anna = self.anna.receive()
+        for size in ((80, 24), (40, 12)):
+            for variables in ({}, {"LC_ALL": "C", "TERM": "dumb"}):
+                name = f"a-rather-long-name-{size[0]}{len(variables)}.txt"
+                self.lines(self.ben, size, variables, 0, "send", self.file(name, 10), "--to", anna.address)
+                self.lines(self.ben, size, variables, 3, "send", "--text", "x", "--to", "nobody", "--timeout", "0.5")
+                self.lines(self.ben, size, variables, 0, "peers")
+                self.lines(self.ben, size, variables, 0, "browse", "--timeout", "0.5")
+                self.lines(self.ben, size, variables, 0, "history")
+                inbox = self.lines(self.anna, size, variables, 0, "inbox", "--last", "2")
+                if size[0] == 40:
+                    # The path stands on a line of its own, whole.
+                    self.assertIn(f"    {self.anna.inbox}/{name}", inbox)

@@ -18,6 +18,15 @@ import Testing
         }
     }
 
+    @Test("a message is broken at words, and a word that is longer than a row stays whole")
+    func words() {
+        #expect(TextLayout.wrapWords("one two three", columns: 13) == ["one two three"])
+        #expect(TextLayout.wrapWords("one two three four", columns: 10) == ["one two", "  three", "  four"])
+        #expect(TextLayout.wrapWords("to /a/very/long/path now", columns: 8) == ["to", "  /a/very/long/path", "  now"])
+        #expect(TextLayout.wrapWords("  one two", columns: 6) == ["  one", "    two"])
+        #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == ["   "])
+    }
+
     @Test("wrapping keeps every letter")
     func complete() {
         let text = "the quick brown fox jumps over the lazy dog, 漢字 and all"

@@ -129,7 +129,7 @@ private final class BrowsedPeers: Sendable {
         if isJSON {
             for peer in peers { JSONEvents.emit("found", describe(peer)) }
         } else {
-            for line in Table.lines(peers.map(row)) { Console.writeResult(line) }
+            Console.writeTable(peers.map(row))
         }
     }
 

@@ -28,7 +28,7 @@ struct ConfigCommand: AsyncParsableCommand {
             let rows = all.settings.map { one in
                 [one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none", Self.text(one.origin)]
             }
-            for line in Table.lines(rows) { Console.writeResult(line) }
+            Console.writeTable(rows)
         }
     }
 

@@ -45,7 +45,7 @@ struct FriendsListCommand: AsyncParsableCommand {
                     entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
                 ]
             }
-            for line in Table.lines(rows) { Console.writeResult(line) }
+            Console.writeTable(rows)
         }
     }
 }

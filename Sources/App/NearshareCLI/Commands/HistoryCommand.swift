@@ -61,14 +61,13 @@ struct HistoryCommand: AsyncParsableCommand {
             if shown.isEmpty {
                 return Console.notice("nothing was sent or received yet\(peer == nil ? "" : ", with this peer")")
             }
-            let lines = Table.lines(
+            Console.writeTable(
                 shown.map { row in
                     [
                         row.when.localText, row.isReceived ? "from" : "to", row.name.shown, row.size.asByteCount,
                         row.isReceived ? "received" : row.outcome == "completed" ? "sent" : row.outcome, row.content,
                     ]
                 })
-            for line in lines { Console.writeResult(line) }
         }
     }
 

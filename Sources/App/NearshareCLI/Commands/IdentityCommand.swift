@@ -40,7 +40,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
             let rows = [
                 ["name", name.unquoted], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
             ]
-            for line in Table.lines(rows) { Console.writeResult(line) }
+            Console.writeTable(rows)
         }
     }
 }

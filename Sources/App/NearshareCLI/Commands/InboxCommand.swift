@@ -72,7 +72,7 @@ struct InboxListCommand: AsyncParsableCommand {
                     TerminalText.escaped(entry.path, columns: 4096) + (entry.isThere ? "" : "  (no longer there)"),
                 ]
             }
-            for line in Table.lines(rows) { Console.writeResult(line) }
+            Console.writeTable(rows)
             for path in pending {
                 Console.writeResult("waits for the inbox: \(TerminalText.escaped(path, columns: 4096))")
             }

@@ -49,7 +49,7 @@ struct KeysListCommand: AsyncParsableCommand {
                     contact.isFriend ? "friend" : "",
                 ]
             }
-            for line in Table.lines(rows) { Console.writeResult(line) }
+            Console.writeTable(rows)
         }
     }
 }

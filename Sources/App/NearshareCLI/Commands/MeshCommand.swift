@@ -88,7 +88,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
             try await withStandingNode { client in
                 let status = try await client.status()
                 if json { return JSONEvents.emit("status", Self.describe(status)) }
-                for line in Table.lines(Self.rows(status)) { Console.writeResult(line) }
+                Console.writeTable(Self.rows(status))
                 guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
                 let rows = status.neighbours.map { neighbour in
                     [
@@ -98,7 +98,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
                     ]
                 }
                 Console.writeResult("nearby:")
-                for line in Table.lines(rows) { Console.writeResult(line) }
+                Console.writeTable(rows)
             }
         }
     }

@@ -50,7 +50,7 @@ struct PeersListCommand: AsyncParsableCommand {
                     entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
                 ]
             }
-            for line in Table.lines(rows) { Console.writeResult(line) }
+            Console.writeTable(rows)
         }
     }
 }

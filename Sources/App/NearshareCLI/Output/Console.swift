@@ -12,10 +12,25 @@ enum Console {
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(line + "\n", to: STDOUT_FILENO) }
     }
 
-    /// Writes a message for the user.
-    static func notice(_ line: String) {
-        if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler(line) }
-        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(line + "\n", to: STDERR_FILENO) }
+    /// Writes a table of the command's results, as far as possible within the width of the terminal.
+    static func writeTable(_ rows: [[String]]) {
+        for line in Table.lines(rows, columns: columns(of: STDOUT_FILENO)) { writeResult(line) }
+    }
+
+    /// Writes a message for the user, wrapped at words on a terminal.
+    static func notice(_ text: String) {
+        if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler(text) }
+        let lines = TextLayout.lines(of: text)
+        let rows = columns(of: STDERR_FILENO).map { columns in
+            lines.flatMap { TextLayout.wrapWords(String($0), columns: columns) }
+        }
+        let wrapped = rows?.joined(separator: "\n") ?? text
+        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(wrapped + "\n", to: STDERR_FILENO) }
+    }
+
+    /// - Returns: nil for what is not a terminal.
+    private static func columns(of descriptor: Int32) -> Int? {
+        TerminalProperties.isTerminal(descriptor) ? TerminalProperties.size(of: descriptor).columns : nil
     }
 
     /// Writes a warning or an error for the user.

@@ -154,7 +154,8 @@ package final class ReceiveController: Sendable {
             let text = OfferText.describe(
                 invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash ?? downgrade)
             let answer = await prompts.ask(
-                text, question: "accept?", about: shown.name.quoted(of: shown.id), allowsAlways: clash == nil && downgrade == nil,
+                text, question: "accept?", about: shown.name.quoted(of: shown.id),
+                allowsAlways: clash == nil && downgrade == nil,
                 until: { await invitation.ended })
             switch answer {
             case .yes: return .accept

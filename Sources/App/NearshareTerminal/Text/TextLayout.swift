@@ -99,6 +99,27 @@ package enum TextLayout {
         return rows
     }
 
+    /// Breaks an escaped line at spaces. A word that is longer than a row, such as a path, stays whole, so that it can be copied.
+    /// Further rows are indented by two columns more than the first.
+    package static func wrapWords(_ line: String, columns: Int) -> [String] {
+        guard TerminalText.width(of: line) > columns else { return [line] }
+        let indentation = String(line.prefix { $0 == " " })
+        var rows: [String] = []
+        var row = indentation
+        var hasWord = false
+        for word in line.dropFirst(indentation.count).split(separator: " ", omittingEmptySubsequences: false) {
+            let longer = hasWord ? "\(row) \(word)" : row + word
+            if hasWord, !word.isEmpty, TerminalText.width(of: longer) > columns {
+                rows.append(row)
+                row = "\(indentation)  \(word)"
+            } else {
+                row = longer
+            }
+            hasWord = true
+        }
+        return rows + [row]
+    }
+
     /// The longest start of an escaped text that fits, with "…" for the rest.
     package static func truncated(_ text: String, to columns: Int) -> String {
         guard TerminalText.width(of: text) > columns else { return text }

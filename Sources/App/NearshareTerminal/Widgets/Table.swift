@@ -2,6 +2,27 @@ internal import NearshareBase
 
 /// Columns of escaped text, aligned by display width.
 package enum Table {
+    /// - Parameter columns: the width of the terminal: where a row is longer, the last cells of all rows stand on lines of their
+    ///   own; nil for no limit.
+    package static func lines(_ rows: [[String]], columns: Int?) -> [String] {
+        func fits(_ lines: [String]) -> Bool {
+            columns.map { columns in lines.allSatisfy { TerminalText.width(of: $0) <= columns } } ?? true
+        }
+        var count = rows.map(\.count).max() ?? 0
+        var heads = lines(rows)
+        while !fits(heads), count > 1 {
+            count -= 1
+            heads = lines(rows.map { Array($0.prefix(count)) }).map(trimmed)
+        }
+        return zip(rows, heads).flatMap { row, head in
+            [head] + row.dropFirst(count).filter { !$0.isEmpty }.map { "    \($0)" }
+        }
+    }
+
+    private static func trimmed(_ line: String) -> String {
+        String(line.reversed().drop { $0 == " " }.reversed())
+    }
+
     package static func lines(_ rows: [[String]]) -> [String] {
         let count = rows.map(\.count).max() ?? 0
         let widths = (0..<count).map { column in
