@@ -215,7 +215,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare send" -ge 1' -F
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -l 'to' -d 'Receiver: a name, an unambiguous prefix of one, an id, or an address with a port; may be repeated.' -rfka '(__nearshare_custom_completion ---completion send -- --to (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -l 'to' -d 'Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address with a port; may be repeated.' -rfka '(__nearshare_custom_completion ---completion send -- --to (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" text' -l 'text' -d 'Send this text instead of files.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" as' -l 'as' -d 'File name for standard input at the receiver.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" links' -l 'links' -d 'Send symbolic links inside folders as links instead of leaving them out.'
