@@ -42,13 +42,19 @@ enum Samples {
             .resume(id, .start),
             .resume(id, ResumePoint(completeEntries: 3, entriesDigest: digest, partialSize: 9, partialDigest: digest)),
             .resume(id, ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 9, partialDigest: digest)),
-            .grant(id, upTo: .max), .stored(id),
+            .grant(id, upTo: .max), .stored(id), .features(.listsFiles), .features([]), .listFiles(id),
+            .candidates(id, files([])), .candidates(id, files([true, false, true, true, false, false, false, true, true])),
+            .present(id, identical: files([true, false, false]), newer: files([false, false, true])),
             .changedNames(id, changedNames), .changedNames(id, ChangedNames(count: .max, listed: [])), .cancel(id, .goingAway),
             .cancelled(id),
         ]
         + offers.map { offer in
             .offer(TransferOffer(id: id, timeout: .seconds(120), resumeKey: digest, context: [1, 2, 3], offer: offer))
         }
+
+    static func files(_ members: [Bool]) -> FileSet {
+        members.reduce(into: FileSet()) { $0.append($1) }
+    }
 
     static func name(_ text: String) -> ClaimedFileName { ClaimedFileName(text)! }
 

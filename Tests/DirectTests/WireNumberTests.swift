@@ -108,6 +108,7 @@ import Testing
         struct Nowhere: ContentReceiver {
             mutating func start(completeEntries: UInt64, offset: UInt64) throws(Never) {}
             mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Never) {}
+            mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Never) {}
             mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Never) {}
             mutating func endEntry() throws(Never) {}
         }

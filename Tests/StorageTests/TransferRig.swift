@@ -98,6 +98,8 @@ struct TransferRig {
     var recordSize = 1000
     /// After so many bytes of the stream the connection is gone.
     var cut: Int?
+    /// Whether files are compared before they are sent, where the sink does that.
+    var comparesFiles = false
 
     struct Result {
         /// nil when it was cut.
@@ -105,11 +107,13 @@ struct TransferRig {
         /// Bytes of content that did not have to be sent.
         var resumed: UInt64
         var streamByteCount: Int
+        var compared: ComparedFiles?
     }
 
     @discardableResult
     func move(_ source: any ResourceSource, to sink: any ResourceSink) throws -> Result {
         let point = try sink.resumePoint()
+        let present = comparesFiles && sink.comparesFiles ? try compare(source, with: sink) : .none
         var provider = Provider(reader: try source.makeReader())
         var start = StartPoint.beginning
         if point != .start {
@@ -119,8 +123,8 @@ struct TransferRig {
                 provider = Provider(reader: try source.makeReader())
             }
         }
-        var outgoing = OutgoingContent(from: start)
-        var incoming = IncomingContent(offer: source.offer, resumePoint: point)
+        var outgoing = OutgoingContent(from: start, present: present)
+        var incoming = IncomingContent(offer: source.offer, resumePoint: point, present: present)
         var receiver = Receiver(sink: sink, asked: point)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
         defer { buffer.deallocate() }
@@ -135,7 +139,43 @@ struct TransferRig {
             total += count
             try consume(UnsafeRawBufferPointer(rebasing: buffer[..<count]), &incoming, &receiver)
         }
-        return Result(delivered: try sink.finish(), resumed: incoming.resumedByteCount, streamByteCount: total)
+        return Result(
+            delivered: try sink.finish(), resumed: incoming.resumedByteCount, streamByteCount: total, compared: present.counts)
+    }
+
+    private func compare(_ source: any ResourceSource, with sink: any ResourceSink) throws -> PresentFiles {
+        var outgoing = OutgoingFileList(of: source.offer)
+        var incoming = IncomingFileList(of: source.offer)
+        var comparer = Comparer(sink: sink)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
+        defer { buffer.deallocate() }
+        while !incoming.isComplete {
+            var provider = Provider(reader: try source.makeReader())
+            while !outgoing.isPartFinished {
+                let count = try outgoing.fill(buffer, from: &provider)
+                do {
+                    try incoming.consume(UnsafeRawBufferPointer(rebasing: buffer[..<count]), with: &comparer)
+                } catch {
+                    throw RigFailure(description: "\(error)")
+                }
+            }
+            if incoming.isListed { incoming.beginComparison() }
+            if !incoming.isComplete { outgoing.begin(hashing: incoming.candidates) }
+        }
+        return incoming.presentFiles
+    }
+
+    private struct Comparer: FileComparer {
+        let sink: any ResourceSink
+
+        mutating func compare(
+            _ header: EntryHeader, encodedHeader: [UInt8], number: UInt64
+        ) throws(StorageError) -> FilePresence {
+            try sink.compare(header, encodedHeader: encodedHeader, number: number)
+        }
+        mutating func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
+            try sink.decide(number: number, digest: digest)
+        }
     }
 
     /// Bytes that the whole of it takes in a stream.
@@ -182,6 +222,9 @@ struct TransferRig {
         }
         mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
             try sink.begin(header, at: offset, entriesDigest: digest)
+        }
+        mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
+            try sink.keepPresent(header, number: number, entriesDigest: digest)
         }
         mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
         mutating func endEntry() throws(StorageError) { try sink.endEntry() }

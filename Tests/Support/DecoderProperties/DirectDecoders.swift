@@ -25,9 +25,12 @@ extension DecoderProperty {
         ]
         let offer = Offer(items: items, itemCount: 2, entryCount: 3, totalSize: 12)
         let digest = [UInt8](repeating: 1, count: 32)
+        let files = [true, false, true].reduce(into: FileSet()) { $0.append($1) }
         return [
             .offer(TransferOffer(id: id, timeout: .seconds(60), resumeKey: digest, context: [1], offer: offer)),
             .resume(id, ResumePoint(completeEntries: 1, entriesDigest: digest, partialSize: 0, partialDigest: [])),
+            .features(.listsFiles), .listFiles(id), .candidates(id, files),
+            .present(id, identical: FileSet(), newer: FileSet()),
             .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
         ]
     }()

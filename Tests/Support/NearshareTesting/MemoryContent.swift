@@ -176,6 +176,10 @@ package struct MemoryReceiver: ContentReceiver, Sendable {
         }
     }
 
+    package mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Never) {
+        entries.append(MemoryContent.Entry(header: header, bytes: []))
+    }
+
     package mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Never) {
         entries[complete].bytes += bytes
     }

@@ -225,6 +225,8 @@ package struct SimulatedPeer: Sendable {
                 transfer.content = OutgoingContent(from: start)
                 outgoing[id] = transfer
                 notes.append("sends \(id) from \(start.completeEntries), \(start.offset)")
+            // These peers offer without the feature.
+            case .listFiles, .sendDigests, .filesPresent: break
             case .windowRaised(let id, let limit):
                 let before = outgoing[id]?.limit ?? 0
                 outgoing[id]?.limit = max(before, limit)

@@ -9,7 +9,8 @@ internal import NearshareInterfaces
 struct LinkControl: Sendable {
     /// The work of a new thread.
     enum Job: Sendable {
-        case feed(SourcePump, from: ResumePoint)
+        /// The resume point is nil where files are compared first.
+        case feed(SourcePump, from: ResumePoint?)
         case store(SinkPump)
     }
 
@@ -48,7 +49,17 @@ struct LinkControl: Sendable {
                 case .offerReceived(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
                 case .offerAccepted(let id): transfers.source(id)?.transfer.enter(.comparing)
                 case .startSending(let id, let point):
-                    if let pump = transfers.source(id) { jobContinuation.yield(.feed(pump, from: point)) }
+                    if let pump = transfers.source(id), !pump.receive(point) {
+                        jobContinuation.yield(.feed(pump, from: point))
+                    }
+                case .listFiles(let id):
+                    if let pump = transfers.source(id) {
+                        pump.beginComparison()
+                        jobContinuation.yield(.feed(pump, from: nil))
+                    }
+                case .sendDigests(let id, let candidates): transfers.source(id)?.receive(candidates: candidates)
+                case .filesPresent(let id, let identical, let newer):
+                    transfers.source(id)?.receivePresent(identical: identical, newer: newer)
                 case .windowRaised(let id, let limit): transfers.source(id)?.allow(upTo: limit)
                 case .stopSending(let id): transfers.source(id)?.stop()
                 case .namesChanged(let id, let names): transfers.source(id)?.recordChangedNames(names)

@@ -113,7 +113,7 @@ final class LinkDriver: Sendable {
 
     func accept(_ offer: TransferOffer, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool) {
         let pump = SinkPump(
-            wireID: offer.id, transfer: transfer, offer: offer.offer, sink: sink, keepsPartial: keepsPartial)
+            wireID: offer.id, transfer: transfer, offer: offer, sink: sink, keepsPartial: keepsPartial)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         transfer.onCut { [link] in link.close() }
         if !control.accept(offer.id, into: pump) { pump.run(sinkLink(offer.id)) }
@@ -148,7 +148,7 @@ final class LinkDriver: Sendable {
         offer(
             TransferOffer(
                 id: id, timeout: min(max(.seconds(timeout.components.seconds), .seconds(1)), TransferOffer.maximumTimeout),
-                resumeKey: resumeKey, context: context, offer: source.offer),
+                resumeKey: resumeKey, context: context, offer: source.offer, features: source.features),
             transfer: transfer, source: source)
         return transfer
     }
@@ -222,6 +222,13 @@ final class LinkDriver: Sendable {
 
     private func sinkLink(_ id: TransferID) -> SinkPump.Link {
         SinkPump.Link(
+            listFiles: { [control] in control.decide { connection, _ in connection.listFiles(id) } },
+            requestDigests: { [control] files in
+                control.decide { connection, _ in connection.requestDigests(id, of: files) }
+            },
+            reportPresent: { [control] identical, newer in
+                control.decide { connection, _ in connection.reportPresent(id, identical: identical, newer: newer) }
+            },
             resumePoint: { [control] point in control.decide { connection, _ in connection.resume(id, at: point) } },
             stored: { [control] total in control.decide { connection, _ in connection.recordStored(id, upTo: total) } },
             mayFinish: { [control] in
@@ -238,11 +245,15 @@ final class LinkDriver: Sendable {
             violated: { [control] what in control.decide { connection, _ in connection.violation(what) } })
     }
 
-    private func feed(from pump: SourcePump, _ point: ResumePoint) {
-        do throws(StorageError) {
+    private func feed(from pump: SourcePump, _ point: ResumePoint?) {
+        do throws(SourcePumpError) {
             try pump.run(from: point) { filled in send(filled, of: pump) }
         } catch {
-            cancel(pump.wireID, because: error.code == .changed ? .sourceChanged : .sourceUnreadable)
+            switch error {
+            case .source(let failure):
+                cancel(pump.wireID, because: failure.code == .changed ? .sourceChanged : .sourceUnreadable)
+            case .violation(let what): violated(what)
+            }
         }
     }
 
@@ -300,5 +311,12 @@ final class LinkDriver: Sendable {
             if machine.isEnding { return .end }
             return machine.isEstablished && streams.hasFrames ? .frames : nil
         }
+    }
+}
+
+extension ResourceSource {
+    /// The abilities of a sender of this source. Listing reads the source more than once.
+    fileprivate var features: TransferFeatures {
+        offer.totalSize != nil && offer.items.contains { $0.kind != .text } ? .listsFiles : []
     }
 }

@@ -16,6 +16,9 @@ final class SinkPump: Sendable {
 
     /// The pump's reports to its link.
     struct Link: Sendable {
+        var listFiles: @Sendable () -> Void
+        var requestDigests: @Sendable (FileSet) -> Void
+        var reportPresent: @Sendable (_ identical: FileSet, _ newer: FileSet) -> Void
         var resumePoint: @Sendable (ResumePoint) -> Void
         /// Bytes of the content stream that are stored, counted from its start.
         var stored: @Sendable (UInt64) -> Void
@@ -32,14 +35,16 @@ final class SinkPump: Sendable {
     let wireID: TransferID
     let transfer: Transfer
     private let offer: Offer
+    private let features: TransferFeatures
     private let sink: Sink
     private let keepsPartial: Bool
     private let state = Monitor(State())
 
-    init(wireID: TransferID, transfer: Transfer, offer: Offer, sink: any ResourceSink, keepsPartial: Bool) {
+    init(wireID: TransferID, transfer: Transfer, offer: TransferOffer, sink: any ResourceSink, keepsPartial: Bool) {
         self.wireID = wireID
         self.transfer = transfer
-        self.offer = offer
+        self.offer = offer.offer
+        features = offer.features
         self.sink = Sink(sink: sink)
         self.keepsPartial = keepsPartial
     }
@@ -69,8 +74,9 @@ final class SinkPump: Sendable {
     func run(_ link: Link) {
         var detail: String?
         var delivered: [DeliveredItem] = []
+        var compared: ComparedFiles?
         do throws(IncomingContentError<StorageError>) {
-            delivered = try store(link)
+            (delivered, compared) = try store(link)
         } catch {
             switch error {
             case .violation(let what):
@@ -90,10 +96,13 @@ final class SinkPump: Sendable {
             }
         }
         let names = outcome == .completed ? sink.sink.changedNames : ChangedNames()
-        transfer.end(TransferResult(outcome: outcome, detail: detail, delivered: delivered, changedNames: names))
+        transfer.end(
+            TransferResult(outcome: outcome, detail: detail, delivered: delivered, changedNames: names, compared: compared))
     }
 
-    private func store(_ link: Link) throws(IncomingContentError<StorageError>) -> [DeliveredItem] {
+    private func store(
+        _ link: Link
+    ) throws(IncomingContentError<StorageError>) -> (delivered: [DeliveredItem], compared: ComparedFiles?) {
         transfer.enter(.comparing)
         let point: ResumePoint
         do {
@@ -101,10 +110,15 @@ final class SinkPump: Sendable {
         } catch {
             throw .receiver(error)
         }
-        link.resumePoint(point)
-        var content = IncomingContent(offer: offer, resumePoint: point)
-        var receiver = SinkReceiver(sink: sink.sink, asked: point)
         var total: UInt64 = 0
+        var present = PresentFiles.none
+        if features.contains(.listsFiles), sink.sink.comparesFiles {
+            guard let files = try compareFiles(link, total: &total) else { return ([], nil) }
+            present = files
+        }
+        link.resumePoint(point)
+        var content = IncomingContent(offer: offer, resumePoint: point, present: present)
+        var receiver = SinkReceiver(sink: sink.sink, asked: point)
         var hasStarted = false
         while let pieces = nextPieces() {
             for piece in pieces {
@@ -119,7 +133,7 @@ final class SinkPump: Sendable {
             link.stored(total)
             guard content.isComplete else { continue }
             // Cancelled or interrupted concurrently: the outcome is about to arrive.
-            guard link.mayFinish() else { return [] }
+            guard link.mayFinish() else { return ([], nil) }
             transfer.enter(.finishing)
             let delivered: [DeliveredItem]
             do {
@@ -130,9 +144,34 @@ final class SinkPump: Sendable {
             // The transfer is complete from here on, whatever happens to the link.
             state.update { $0.ending = .completed }
             link.finished(sink.sink.changedNames)
-            return delivered
+            return (delivered, present.counts)
         }
-        return []
+        return ([], nil)
+    }
+
+    /// Compares the files of the offer with those that are present.
+    /// - Parameter total: the bytes of the content stream so far.
+    /// - Returns: the files that need not be sent; nil when the transfer has ended meanwhile.
+    private func compareFiles(
+        _ link: Link, total: inout UInt64
+    ) throws(IncomingContentError<StorageError>) -> PresentFiles? {
+        link.listFiles()
+        var files = IncomingFileList(of: offer)
+        var comparer = SinkComparer(sink: sink.sink)
+        while !files.isComplete {
+            guard let pieces = nextPieces() else { return nil }
+            for piece in pieces {
+                try files.consume(piece.bytes, with: &comparer)
+                total += UInt64(piece.range.count)
+            }
+            link.stored(total)
+            guard files.isListed else { continue }
+            files.beginComparison()
+            if !files.isComplete { link.requestDigests(files.candidates) }
+        }
+        let (identical, newer) = files.answer
+        link.reportPresent(identical, newer)
+        return files.presentFiles
     }
 
     private func nextPieces() -> [Piece]? {
@@ -158,6 +197,21 @@ extension CancelReason {
     }
 }
 
+/// Adapts a resource sink to the comparison of files.
+private struct SinkComparer: FileComparer {
+    let sink: any ResourceSink
+
+    mutating func compare(
+        _ header: EntryHeader, encodedHeader: [UInt8], number: UInt64
+    ) throws(StorageError) -> FilePresence {
+        try sink.compare(header, encodedHeader: encodedHeader, number: number)
+    }
+
+    mutating func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
+        try sink.decide(number: number, digest: digest)
+    }
+}
+
 /// Adapts a resource sink to the content stream.
 private struct SinkReceiver: ContentReceiver {
     let sink: any ResourceSink
@@ -171,6 +225,10 @@ private struct SinkReceiver: ContentReceiver {
 
     mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
         try sink.begin(header, at: offset, entriesDigest: digest)
+    }
+
+    mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
+        try sink.keepPresent(header, number: number, entriesDigest: digest)
     }
 
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }

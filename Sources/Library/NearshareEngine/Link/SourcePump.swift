@@ -21,6 +21,11 @@ final class SourcePump: Sendable {
         var reader: Reader?
         var failure: StorageError?
         var changedNames = ChangedNames()
+        var isComparing = false
+        var candidates: FileSet?
+        var present: (identical: FileSet, newer: FileSet)?
+        var point: ResumePoint?
+        var compared: ComparedFiles?
     }
 
     /// Used by the pump's thread alone, but may be cancelled from any thread.
@@ -64,73 +69,140 @@ final class SourcePump: Sendable {
         state.update { $0.changedNames = names.limited(to: source.offer.entryCount) }
     }
 
+    /// Starts the comparison of files that may be present at the receiver, before its resume point is known.
+    func beginComparison() { state.update { $0.isComparing = true } }
+
+    /// Passes the receiver's resume point to a pump that runs already.
+    /// - Returns: false when it does not run yet.
+    func receive(_ point: ResumePoint) -> Bool {
+        state.update { state in
+            if state.isComparing { state.point = point }
+            return state.isComparing
+        }
+    }
+
+    func receive(candidates: FileSet) { state.update { $0.candidates = candidates } }
+
+    func receivePresent(identical: FileSet, newer: FileSet) { state.update { $0.present = (identical, newer) } }
+
     /// Ends the transfer, and reports the outcome to its handle, with the failure of the source if there was one.
     func end(_ outcome: TransferOutcome) {
         stop()
-        let (failure, names) = state.withLock { ($0.failure, outcome == .completed ? $0.changedNames : ChangedNames()) }
-        transfer.end(TransferResult(outcome: outcome, detail: failure?.description, changedNames: names))
+        let (failure, names, compared) = state.withLock {
+            ($0.failure, outcome == .completed ? $0.changedNames : ChangedNames(), outcome == .completed ? $0.compared : nil)
+        }
+        transfer.end(
+            TransferResult(outcome: outcome, detail: failure?.description, changedNames: names, compared: compared))
     }
 
     // MARK: The pump's thread
 
     /// Runs until all content has been sent, the pump is stopped, or the source fails.
-    /// - Parameter send: writes a block to the link; false when no more is wanted.
-    func run(from point: ResumePoint, send: (borrowing FilledBlock) -> Bool) throws(StorageError) {
-        do {
+    /// - Parameters:
+    ///   - point: nil for a pump that first compares files.
+    ///   - send: writes a block to the link; false when no more is wanted.
+    func run(from point: ResumePoint?, send: (borrowing FilledBlock) -> Bool) throws(SourcePumpError) {
+        do throws(SourcePumpError) {
             try pump(from: point, send: send)
-        } catch {
+        } catch .violation(let what) {
+            throw .violation(what)
+        } catch .source(let error) {
             // A stopped reader throws as a consequence of the stop, not of a failure.
             let isEcho = state.withLock { state in
                 if !state.isStopped { state.failure = error }
                 return state.isStopped
             }
-            if !isEcho { throw error }
+            if !isEcho { throw .source(error) }
         }
     }
 
-    private func pump(from point: ResumePoint, send: (borrowing FilledBlock) -> Bool) throws(StorageError) {
-        var provider = try openReader()
-        var start = StartPoint.beginning
-        if point != .start {
-            if let found = try StartPoint.find(point, in: &provider) {
-                start = found
-            } else {
-                provider = try openReader()
+    private func pump(
+        from given: ResumePoint?, send: (borrowing FilledBlock) -> Bool
+    ) throws(SourcePumpError) {
+        var blocks = ContentBlocks(of: wireID, clock: clock)
+        var present = PresentFiles.none
+        var point = given
+        if given == nil { (point, present) = try compareFiles(&blocks, send: send) }
+        // nil: stopped meanwhile.
+        guard let point else { return }
+        do throws(StorageError) {
+            var provider = try openReader()
+            var start = StartPoint.beginning
+            if point != .start {
+                if let found = try StartPoint.find(point, in: &provider) {
+                    start = found
+                } else {
+                    provider = try openReader()
+                }
             }
-        }
-        var content = OutgoingContent(from: start)
-        transfer.resumes(after: content.contentByteCount, entries: content.finishedEntryCount)
-        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: BlockSize.maximumByteCount, alignment: 64)
-        defer { bytes.deallocate() }
-        var size = BlockSize()
-        var sent: UInt64 = 0
-        while !content.isFinished {
-            guard let allowance = waitForAllowance(sent: sent) else { return }
-            var left = min(allowance, UInt64(size.contentByteCount))
-            var frames: [Int] = []
-            var position = 0
-            while left > 0, !content.isFinished {
-                let header = position + RecordFormat.headerByteCount
-                let body = header + RecordFormat.contentHeaderByteCount
-                let room = min(RecordFormat.maximumContentByteCount, Int(clamping: left))
-                let count = try content.fill(
-                    UnsafeMutableRawBufferPointer(rebasing: bytes[body..<body + room]), from: &provider)
-                guard count > 0 else { break }
-                bytes[header] = FrameType.content
-                bytes.storeBytes(of: wireID.rawValue.bigEndian, toByteOffset: header + 1, as: UInt64.self)
-                frames.append(RecordFormat.contentHeaderByteCount + count)
-                position = body + count + RecordFormat.tagByteCount
-                left -= UInt64(count)
-                sent += UInt64(count)
-                // A source of unknown size returns what it has; the block is not held back for more.
-                if count < room { break }
+            var content = OutgoingContent(from: start, present: present)
+            transfer.resumes(after: content.contentByteCount, entries: content.finishedEntryCount)
+            while !content.isFinished {
+                guard let allowance = waitForAllowance(sent: blocks.sent) else { return }
+                let isSent = try blocks.send(
+                    upTo: allowance, isFinished: { content.isFinished }, isLast: true,
+                    fill: { (buffer) throws(StorageError) in try content.fill(buffer, from: &provider) }, to: send)
+                guard isSent else { return }
+                transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
             }
-            let begun = clock()
-            guard send(FilledBlock(bytes: bytes, frames: frames, isLast: content.isFinished)) else { return }
-            size.adapt(toTime: clock() - begun)
-            transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
+        } catch {
+            throw .source(error)
         }
         transfer.enter(.finishing)
+    }
+
+    /// Lists the files of the source, and sends the digests that the receiver asks for.
+    /// - Returns: the receiver's resume point, nil when the pump was stopped; and the files whose content is not sent.
+    private func compareFiles(
+        _ blocks: inout ContentBlocks, send: (borrowing FilledBlock) -> Bool
+    ) throws(SourcePumpError) -> (ResumePoint?, PresentFiles) {
+        var files = OutgoingFileList(of: source.offer)
+        guard try sendPart(of: &files, &blocks, send: send) else { return (nil, .none) }
+        let candidates = state.waitUntilReady { state -> MonitorWait<FileSet?> in
+            if state.isStopped { return .ready(nil) }
+            if let candidates = state.candidates { return .ready(candidates) }
+            return state.present == nil && state.point == nil ? .waiting() : .ready(nil)
+        }
+        if let candidates {
+            guard candidates.count == files.list.count else {
+                throw .violation(MalformedInput("candidates of another number of files than was listed"))
+            }
+            files.begin(hashing: candidates)
+            guard try sendPart(of: &files, &blocks, send: send) else { return (nil, .none) }
+            // The receiver waits for the digests that are missing.
+            guard !files.hasLostFiles else { throw .source(ReaderProvider.changed) }
+        }
+        let point = state.waitUntilReady { state -> MonitorWait<ResumePoint?> in
+            if state.isStopped { return .ready(nil) }
+            return state.point.map { .ready($0) } ?? .waiting()
+        }
+        guard let point, let (identical, newer) = state.withLock({ $0.present }) else { return (point, .none) }
+        guard identical.count == files.list.count,
+            candidates.map({ identical.isSubset(of: $0) }) ?? (identical.memberCount == 0)
+        else { throw .violation(MalformedInput("present files that were not listed or not compared")) }
+        let present = PresentFiles(list: files.list, identical: identical, newer: newer)
+        state.update { $0.compared = present.counts }
+        return (point, present)
+    }
+
+    /// Sends the list or the digests.
+    /// - Returns: false when the pump was stopped.
+    private func sendPart(
+        of files: inout OutgoingFileList, _ blocks: inout ContentBlocks, send: (borrowing FilledBlock) -> Bool
+    ) throws(SourcePumpError) -> Bool {
+        do throws(StorageError) {
+            var provider = try openReader()
+            while !files.isPartFinished {
+                guard let allowance = waitForAllowance(sent: blocks.sent) else { return false }
+                let isSent = try blocks.send(
+                    upTo: allowance, isFinished: { files.isPartFinished }, isLast: false,
+                    fill: { (buffer) throws(StorageError) in try files.fill(buffer, from: &provider) }, to: send)
+                guard isSent else { return false }
+            }
+            return true
+        } catch {
+            throw .source(error)
+        }
     }
 
     private func openReader() throws(StorageError) -> ReaderProvider {
@@ -150,6 +222,64 @@ final class SourcePump: Sendable {
             if state.isStopped { return .ready(nil) }
             return state.limit > sent ? .ready(state.limit - sent) : .waiting()
         }
+    }
+}
+
+/// The reason why a pump has stopped.
+enum SourcePumpError: Error {
+    /// The source failed.
+    case source(StorageError)
+    /// The receiver has violated the protocol.
+    case violation(MalformedInput)
+}
+
+/// The single block of memory of a pump, which it fills with records and sends.
+private struct ContentBlocks: ~Copyable {
+    private let wireID: TransferID
+    private let clock: @Sendable () -> MonotonicInstant
+    private let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: BlockSize.maximumByteCount, alignment: 64)
+    private var size = BlockSize()
+    /// Bytes of the content stream that were sent.
+    private(set) var sent: UInt64 = 0
+
+    init(of wireID: TransferID, clock: @escaping @Sendable () -> MonotonicInstant) {
+        (self.wireID, self.clock) = (wireID, clock)
+    }
+
+    deinit { bytes.deallocate() }
+
+    /// Fills and sends one block.
+    /// - Parameters:
+    ///   - isLast: whether the transfer's content ends where the filling is finished.
+    ///   - fill: returns the number of bytes; fewer than there is room for when there are no more for now.
+    /// - Returns: false when no more is wanted.
+    mutating func send(
+        upTo allowance: UInt64, isFinished: () -> Bool, isLast: Bool,
+        fill: (UnsafeMutableRawBufferPointer) throws(StorageError) -> Int, to send: (borrowing FilledBlock) -> Bool
+    ) throws(StorageError) -> Bool {
+        var left = min(allowance, UInt64(size.contentByteCount))
+        var frames: [Int] = []
+        var position = 0
+        while left > 0, !isFinished() {
+            let header = position + RecordFormat.headerByteCount
+            let body = header + RecordFormat.contentHeaderByteCount
+            let room = min(RecordFormat.maximumContentByteCount, Int(clamping: left))
+            let count = try fill(UnsafeMutableRawBufferPointer(rebasing: bytes[body..<body + room]))
+            guard count > 0 else { break }
+            bytes[header] = FrameType.content
+            bytes.storeBytes(of: wireID.rawValue.bigEndian, toByteOffset: header + 1, as: UInt64.self)
+            frames.append(RecordFormat.contentHeaderByteCount + count)
+            position = body + count + RecordFormat.tagByteCount
+            left -= UInt64(count)
+            sent += UInt64(count)
+            // A source of unknown size returns what it has; the block is not held back for more.
+            if count < room { break }
+        }
+        guard !frames.isEmpty else { return true }
+        let begun = clock()
+        guard send(FilledBlock(bytes: bytes, frames: frames, isLast: isLast && isFinished())) else { return false }
+        size.adapt(toTime: clock() - begun)
+        return true
     }
 }
 
@@ -187,6 +317,8 @@ private struct ReaderProvider: ContentProvider {
         self.offer = offer
     }
 
+    static let changed = StorageError(.changed, "the content has changed since it was offered; send it again")
+
     mutating func nextEntry() throws(StorageError) -> EntryHeader? {
         let header = try reader.nextEntry()
         if let header {
@@ -196,7 +328,7 @@ private struct ReaderProvider: ContentProvider {
         let isBeyond = entryCount > offer.entryCount || byteCount > offer.totalSize ?? .max
         let isShort = header == nil && (entryCount < offer.entryCount || byteCount < offer.totalSize ?? 0)
         guard !isBeyond, !isShort else {
-            throw StorageError(.changed, "the content has changed since it was offered; send it again")
+            throw Self.changed
         }
         return header
     }

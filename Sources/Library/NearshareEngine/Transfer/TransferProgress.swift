@@ -88,15 +88,18 @@ public struct TransferResult: Sendable, Hashable {
     public var delivered: [DeliveredItem]
     /// The names that the receiver of a completed transfer could not store as they are.
     package var changedNames: ChangedNames
+    /// The files of a completed transfer that both ends have compared; nil where none were.
+    package var compared: ComparedFiles?
 
     /// Creates a result.
     package init(
         outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = [],
-        changedNames: ChangedNames = ChangedNames()
+        changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil
     ) {
         self.outcome = outcome
         self.detail = detail
         self.delivered = delivered
         self.changedNames = changedNames
+        self.compared = compared
     }
 }

@@ -14,6 +14,12 @@ public struct DeliveredItem: Sendable, Hashable {
     package var stagedPath: String?
     /// The content in bytes.
     public var size: UInt64
+    /// Whether everything was in the inbox already, so that nothing has changed.
+    package var isPresent = false
+    /// Files of the inbox that received ones have replaced.
+    package var replacedCount: UInt64 = 0
+    /// Files of the inbox that stay because they are not older than the received ones.
+    package var newerCount: UInt64 = 0
     /// The media type that libmagic detects in the content; nil for folders.
     public var detectedType: String?
     /// A warning that name, claimed type and content disagree; nil when they agree.
@@ -44,6 +50,18 @@ package protocol ResourceSink: AnyObject {
     /// content, which may take long.
     func resumePoint() throws(StorageError) -> ResumePoint
 
+    /// Whether files of the offer may be present already, so that they are compared before they are sent. Read after
+    /// ``resumePoint()``.
+    var comparesFiles: Bool { get }
+
+    /// Looks for a file with the name and size of a listed one.
+    /// - Parameter number: of its entry in the stream; ascending.
+    func compare(_ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64) throws(StorageError) -> FilePresence
+
+    /// Compares the file that was found for a candidate with a digest: SHA-256 of its listed header and content
+    /// (`docs/PROTOCOL.md`, section 6.1). Reads the file.
+    func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence
+
     /// Continues at the point that the sender has accepted. Content beyond it is removed.
     func resume(at point: ResumePoint) throws(StorageError)
 
@@ -52,6 +70,9 @@ package protocol ResourceSink: AnyObject {
     func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError)
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError)
+
+    /// Starts an entry whose content is that of the file that was found for it; ``endEntry()`` follows.
+    func keepPresent(_ entry: EntryHeader, number: UInt64, entriesDigest: [UInt8]) throws(StorageError)
 
     /// Completes the present entry.
     func endEntry() throws(StorageError)
@@ -70,6 +91,19 @@ package protocol ResourceSink: AnyObject {
 }
 
 extension ResourceSink {
+    /// False: everything is received.
+    package var comparesFiles: Bool { false }
+
+    package func compare(
+        _ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64
+    ) throws(StorageError) -> FilePresence { .absent }
+
+    package func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence { .absent }
+
+    package func keepPresent(_ entry: EntryHeader, number: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
+        throw StorageError(.failed, "no file of this destination is compared")
+    }
+
     /// None: a destination without names.
     package var changedNames: ChangedNames { ChangedNames() }
 }

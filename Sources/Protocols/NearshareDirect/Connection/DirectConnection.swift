@@ -22,6 +22,8 @@ package struct DirectConnection: Sendable {
     private var keepalive: Keepalive
     private var activity: LinkActivity
     private let hello: ControlFrame
+    /// The abilities that the peer has stated for its next offers.
+    private var peerFeatures: TransferFeatures = []
 
     /// The name that the peer claims; nil before its hello.
     package private(set) var peerName: DisplayName?
@@ -132,7 +134,11 @@ package struct DirectConnection: Sendable {
         case .ping(let token): return [.send(.pong(token))]
         case .pong: return []
         case .close(let reason): return end(.closed(by: .remote, reason), sending: nil)
-        case .offer(let offer):
+        case .features(let features):
+            peerFeatures = features
+            return []
+        case .offer(var offer):
+            offer.features = peerFeatures
             guard !incoming.isUsed(offer.id), !outgoing.isUsed(offer.id) else {
                 throw MalformedInput("a transfer id used twice")
             }
@@ -140,6 +146,10 @@ package struct DirectConnection: Sendable {
         case .accept(let id, let window): return try outgoing.receiveAccept(id, window: window, now: now)
         case .decline(let id, let reason): return try outgoing.receiveDecline(id, reason: reason)
         case .resume(let id, let point): return try outgoing.receiveResume(id, at: point)
+        case .listFiles(let id): return try outgoing.receiveListFiles(id)
+        case .candidates(let id, let files): return try outgoing.receiveCandidates(id, files)
+        case .present(let id, let identical, let newer):
+            return try outgoing.receivePresent(id, identical: identical, newer: newer)
         case .grant(let id, let limit): return try outgoing.receiveGrant(id, upTo: limit)
         case .changedNames(let id, let names): return try outgoing.receiveChangedNames(id, names)
         case .stored(let id): return try outgoing.receiveStored(id)
@@ -187,6 +197,19 @@ package struct DirectConnection: Sendable {
     /// Accepts an offer. Content waits for ``resume(_:at:)``.
     /// - Returns: No reaction when the offer has ended.
     package mutating func accept(_ id: TransferID, now: MonotonicInstant) -> [DirectReaction] { incoming.accept(id, now: now) }
+
+    /// Asks the sender of an accepted transfer to list its files.
+    package mutating func listFiles(_ id: TransferID) -> [DirectReaction] { incoming.listFiles(id) }
+
+    /// Asks for the digests of listed files.
+    package mutating func requestDigests(_ id: TransferID, of candidates: FileSet) -> [DirectReaction] {
+        incoming.requestDigests(id, of: candidates)
+    }
+
+    /// Tells the sender which listed files it need not send.
+    package mutating func reportPresent(_ id: TransferID, identical: FileSet, newer: FileSet) -> [DirectReaction] {
+        incoming.reportPresent(id, identical: identical, newer: newer)
+    }
 
     /// Tells the sender where to resume an accepted transfer.
     package mutating func resume(_ id: TransferID, at point: ResumePoint) -> [DirectReaction] {

@@ -17,6 +17,12 @@ package enum DirectReaction: Sendable, Hashable {
     case offerReceived(TransferOffer, expiry: MonotonicInstant)
     /// The peer has accepted an offer; content may flow after ``startSending(_:from:)``.
     case offerAccepted(TransferID)
+    /// List the files of an accepted offer.
+    case listFiles(TransferID)
+    /// Send the digests of these listed files.
+    case sendDigests(TransferID, of: FileSet)
+    /// The content of these listed files need not be sent.
+    case filesPresent(TransferID, identical: FileSet, newer: FileSet)
     /// Send content, after the part that the receiver has kept.
     case startSending(TransferID, from: ResumePoint)
     /// Content may be sent up to this number of bytes, counted from the start of the content stream.

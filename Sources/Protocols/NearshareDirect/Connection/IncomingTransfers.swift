@@ -3,6 +3,7 @@ internal import NearshareBase
 /// The receiver's side of all transfers of a connection.
 ///
 ///     invited ─accept─► locating ─resume─► receiving ─all there─► finishing ─stored─► ended
+///        │                  └─list files─► comparing ─resume─►┘
 ///        └─decline, expiry─► ended           └── local cancel ─► cancelling ─cancelled, timeout─► ended
 ///
 /// A cancel from the peer ends a transfer at once, unless it is finishing.
@@ -10,7 +11,9 @@ struct IncomingTransfers: Sendable {
     private enum State {
         case invited(since: MonotonicInstant, expiry: MonotonicInstant)
         case locating
-        /// Bytes of the content stream received and granted so far.
+        /// The files are listed and compared; bytes of the content stream received and granted so far.
+        case comparing(received: UInt64, granted: UInt64)
+        /// The same while entries are received.
         case receiving(received: UInt64, granted: UInt64)
         /// All content has arrived and is being made durable: too late to cancel.
         case finishing
@@ -53,9 +56,31 @@ struct IncomingTransfers: Sendable {
 
     /// Sends the resume point of an accepted transfer.
     mutating func resume(_ id: TransferID, at point: ResumePoint) -> [DirectReaction] {
-        guard case .locating = states[id] else { return [] }
-        states[id] = .receiving(received: 0, granted: limits.window)
+        switch states[id] {
+        case .locating: states[id] = .receiving(received: 0, granted: limits.window)
+        case .comparing(let received, let granted): states[id] = .receiving(received: received, granted: granted)
+        default: return []
+        }
         return [.send(.resume(id, point))]
+    }
+
+    /// Asks the sender to list the files of an accepted transfer.
+    mutating func listFiles(_ id: TransferID) -> [DirectReaction] {
+        guard case .locating = states[id] else { return [] }
+        states[id] = .comparing(received: 0, granted: limits.window)
+        return [.send(.listFiles(id))]
+    }
+
+    /// Asks for the digests of listed files.
+    func requestDigests(_ id: TransferID, of candidates: FileSet) -> [DirectReaction] {
+        guard case .comparing = states[id] else { return [] }
+        return [.send(.candidates(id, candidates))]
+    }
+
+    /// Tells the sender which listed files it need not send.
+    func reportPresent(_ id: TransferID, identical: FileSet, newer: FileSet) -> [DirectReaction] {
+        guard case .comparing = states[id] else { return [] }
+        return [.send(.present(id, identical: identical, newer: newer))]
     }
 
     /// Declines an offer.
@@ -71,11 +96,15 @@ struct IncomingTransfers: Sendable {
 
     /// Grants more of the window when enough content was stored.
     mutating func recordStored(_ id: TransferID, upTo total: UInt64) -> [DirectReaction] {
-        guard case .receiving(let received, let granted) = states[id] else { return [] }
         let limit = total.addingClamped(limits.window)
         // Grants at half of a window: the sender never waits, and grants are rare.
-        guard limit >= granted.addingClamped(limits.window / 2) else { return [] }
-        states[id] = .receiving(received: received, granted: limit)
+        switch states[id] {
+        case .receiving(let received, let granted) where limit >= granted.addingClamped(limits.window / 2):
+            states[id] = .receiving(received: received, granted: limit)
+        case .comparing(let received, let granted) where limit >= granted.addingClamped(limits.window / 2):
+            states[id] = .comparing(received: received, granted: limit)
+        default: return []
+        }
         return [.send(.grant(id, upTo: limit))]
     }
 
@@ -101,7 +130,7 @@ struct IncomingTransfers: Sendable {
         case .invited: return decline(id, reason: .declined)
         // Too late for the user; but content that cannot be stored was not received.
         case .finishing where reason == .cancelled || reason == .goingAway: return []
-        case .locating, .receiving, .finishing:
+        case .locating, .comparing, .receiving, .finishing:
             states[id] = .cancelling(reason, deadline: now + DirectLimits.cancelTimeout)
             return [.send(.cancel(id, reason))]
         }
@@ -135,9 +164,10 @@ struct IncomingTransfers: Sendable {
     mutating func receiveContent(_ id: TransferID, byteCount: Int) throws(MalformedInput) -> ContentVerdict {
         switch states[id] {
         case .receiving(let before, let granted):
-            let received = before.addingClamped(UInt64(byteCount))
-            guard received <= granted else { throw MalformedInput("more content than was granted") }
-            states[id] = .receiving(received: received, granted: granted)
+            states[id] = .receiving(received: try Self.add(byteCount, to: before, of: granted), granted: granted)
+            return .deliver
+        case .comparing(let before, let granted):
+            states[id] = .comparing(received: try Self.add(byteCount, to: before, of: granted), granted: granted)
             return .deliver
         case .cancelling: return .drop
         case .invited, .locating: throw MalformedInput("content before it was accepted")
@@ -147,6 +177,12 @@ struct IncomingTransfers: Sendable {
             guard ended.contains(id) else { throw MalformedInput("content of a transfer that was never offered") }
             return .drop
         }
+    }
+
+    private static func add(_ byteCount: Int, to received: UInt64, of granted: UInt64) throws(MalformedInput) -> UInt64 {
+        let sum = received.addingClamped(UInt64(byteCount))
+        guard sum <= granted else { throw MalformedInput("more content than was granted") }
+        return sum
     }
 
     /// - Returns: nil when there is no such transfer.
@@ -174,7 +210,7 @@ struct IncomingTransfers: Sendable {
         switch state {
         case .invited(_, let expiry): expiry
         case .cancelling(_, let deadline): deadline
-        case .locating, .receiving, .finishing: nil
+        case .locating, .comparing, .receiving, .finishing: nil
         }
     }
 

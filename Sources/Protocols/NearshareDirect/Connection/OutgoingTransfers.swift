@@ -3,6 +3,7 @@ internal import NearshareBase
 /// The sender's side of all transfers of a connection.
 ///
 ///     offered ─accept─► awaiting resume point ─resume─► sending ─last block─► awaiting receipt ─stored─► ended
+///        │                 └─list files─► comparing ─resume─►┘
 ///        └─decline, expiry─► ended
 ///     any state ─local cancel─► cancelling ─cancelled, stored, decline, remote cancel, timeout─► ended
 ///     any state ─remote cancel─► ended
@@ -11,15 +12,25 @@ internal import NearshareBase
 /// before it knew, and a violation otherwise.
 struct OutgoingTransfers: Sendable {
     private enum State {
-        case offered(expiry: MonotonicInstant)
-        case awaitingResumePoint
+        case offered(expiry: MonotonicInstant, features: TransferFeatures)
+        case awaitingResumePoint(TransferFeatures)
+        case comparing(Comparison)
         case sending
         case awaitingReceipt
         case cancelling(CancelReason, wasComplete: Bool, deadline: MonotonicInstant)
     }
 
+    /// The step of a comparison. The receiver never goes back, and leaves out what it does not need.
+    private enum Comparison: Int {
+        case listing
+        case hashing
+        case compared
+    }
+
     private var states: [TransferID: State] = [:]
     private var ended = RecentTransferIDs()
+    /// The features that the peer was told last.
+    private var announced: TransferFeatures = []
 
     var isEmpty: Bool { states.isEmpty }
 
@@ -34,8 +45,9 @@ struct OutgoingTransfers: Sendable {
     /// Offers content.
     mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
         precondition(states[offer.id] == nil, "a transfer id is used twice")
-        states[offer.id] = .offered(expiry: now + offer.timeout + DirectLimits.expiryGrace)
-        return [.send(.offer(offer))]
+        states[offer.id] = .offered(expiry: now + offer.timeout + DirectLimits.expiryGrace, features: offer.features)
+        defer { announced = offer.features }
+        return (offer.features == announced ? [] : [.send(.features(offer.features))]) + [.send(.offer(offer))]
     }
 
     /// Records that the last block, with the end mark, is about to be written: the receipt may follow it at once.
@@ -70,14 +82,14 @@ struct OutgoingTransfers: Sendable {
         _ id: TransferID, window: UInt64, now: MonotonicInstant
     ) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .offered(let expiry) where now < expiry:
-            states[id] = .awaitingResumePoint
+        case .offered(let expiry, let features) where now < expiry:
+            states[id] = .awaitingResumePoint(features)
             return [.offerAccepted(id), .windowRaised(id, upTo: window)]
         case .offered:
             // A9: the accept is too late, although the expiry has not been handled yet.
             return expire(id)
         case .cancelling: return []  // Race: sent before our cancel arrived.
-        case .awaitingResumePoint, .sending, .awaitingReceipt: throw MalformedInput("an offer accepted twice")
+        case .awaitingResumePoint, .comparing, .sending, .awaitingReceipt: throw MalformedInput("an offer accepted twice")
         case nil: return try ignoreRace(id, "an accept without an offer")
         }
     }
@@ -86,14 +98,15 @@ struct OutgoingTransfers: Sendable {
         switch states[id] {
         // Cancelling is a race: the peer declined before our cancel arrived, so both sides report the decline.
         case .offered, .cancelling: return end(id, reason == .expired ? .expired : .declined(reason))
-        case .awaitingResumePoint, .sending, .awaitingReceipt: throw MalformedInput("an offer declined after it was accepted")
+        case .awaitingResumePoint, .comparing, .sending, .awaitingReceipt:
+            throw MalformedInput("an offer declined after it was accepted")
         case nil: return try ignoreRace(id, "a decline without an offer")
         }
     }
 
     mutating func receiveResume(_ id: TransferID, at point: ResumePoint) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .awaitingResumePoint:
+        case .awaitingResumePoint, .comparing:
             states[id] = .sending
             return [.startSending(id, from: point)]
         case .cancelling: return []  // Race: sent before our cancel arrived.
@@ -101,9 +114,45 @@ struct OutgoingTransfers: Sendable {
         }
     }
 
+    mutating func receiveListFiles(_ id: TransferID) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .awaitingResumePoint(let features) where features.contains(.listsFiles):
+            states[id] = .comparing(.listing)
+            return [.listFiles(id)]
+        case .cancelling: return []  // Race: sent before our cancel arrived.
+        case .offered, .awaitingResumePoint, .comparing, .sending, .awaitingReceipt, nil:
+            return try ignoreRace(id, "an unexpected request for the list of files")
+        }
+    }
+
+    /// The driver checks the count of the set, which it knows.
+    mutating func receiveCandidates(_ id: TransferID, _ files: FileSet) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .comparing(.listing):
+            states[id] = .comparing(.hashing)
+            return [.sendDigests(id, of: files)]
+        case .cancelling: return []  // Race: sent before our cancel arrived.
+        case .offered, .awaitingResumePoint, .comparing, .sending, .awaitingReceipt, nil:
+            return try ignoreRace(id, "unexpected candidates")
+        }
+    }
+
+    mutating func receivePresent(
+        _ id: TransferID, identical: FileSet, newer: FileSet
+    ) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .comparing(let step) where step != .compared:
+            states[id] = .comparing(.compared)
+            return [.filesPresent(id, identical: identical, newer: newer)]
+        case .cancelling: return []  // Race: sent before our cancel arrived.
+        case .offered, .awaitingResumePoint, .comparing, .sending, .awaitingReceipt, nil:
+            return try ignoreRace(id, "unexpected present files")
+        }
+    }
+
     mutating func receiveGrant(_ id: TransferID, upTo limit: UInt64) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .sending, .awaitingReceipt, .cancelling: return [.windowRaised(id, upTo: limit)]
+        case .comparing, .sending, .awaitingReceipt, .cancelling: return [.windowRaised(id, upTo: limit)]
         case .offered, .awaitingResumePoint: throw MalformedInput("a grant before content may flow")
         case nil: return try ignoreRace(id, "a grant for an unknown transfer")
         }
@@ -112,7 +161,7 @@ struct OutgoingTransfers: Sendable {
     func receiveChangedNames(_ id: TransferID, _ names: ChangedNames) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .awaitingReceipt, .cancelling(_, wasComplete: true, _): return [.namesChanged(id, names)]
-        case .cancelling, .sending, .offered, .awaitingResumePoint:
+        case .cancelling, .sending, .comparing, .offered, .awaitingResumePoint:
             throw MalformedInput("changed names before all content was sent")
         case nil: return try ignoreRace(id, "changed names of an unknown transfer")
         }
@@ -123,7 +172,7 @@ struct OutgoingTransfers: Sendable {
         // Cancelling is a race: the receiver stored the content before our cancel arrived.
         case .awaitingReceipt, .cancelling(_, wasComplete: true, _): return end(id, .completed)
         case .cancelling: throw MalformedInput("a receipt for incomplete content")
-        case .sending, .offered, .awaitingResumePoint: throw MalformedInput("a receipt before all content was sent")
+        case .sending, .comparing, .offered, .awaitingResumePoint: throw MalformedInput("a receipt before all content was sent")
         case nil: return try ignoreRace(id, "a receipt for an unknown transfer")
         }
     }
@@ -159,9 +208,9 @@ struct OutgoingTransfers: Sendable {
 
     private static func deadline(of state: State) -> MonotonicInstant? {
         switch state {
-        case .offered(let expiry): expiry
+        case .offered(let expiry, _): expiry
         case .cancelling(_, _, let deadline): deadline
-        case .awaitingResumePoint, .sending, .awaitingReceipt: nil
+        case .awaitingResumePoint, .comparing, .sending, .awaitingReceipt: nil
         }
     }
 
@@ -169,7 +218,7 @@ struct OutgoingTransfers: Sendable {
     mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
         states.flatMap { id, state -> [DirectReaction] in
             switch state {
-            case .offered(let expiry) where now >= expiry: expire(id)
+            case .offered(let expiry, _) where now >= expiry: expire(id)
             case .cancelling(let reason, _, let deadline) where now >= deadline:
                 end(id, TransferOutcome(cancelledFor: reason, at: .local))
             default: []

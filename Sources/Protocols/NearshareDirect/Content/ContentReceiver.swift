@@ -10,6 +10,11 @@ package protocol ContentReceiver<Failure> {
     /// Starts an entry.
     /// - Parameter digest: The hash chain over all headers including this one.
     mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Failure)
+    /// Starts an entry whose content is present already.
+    /// - Parameters:
+    ///   - number: The number of the entry in the stream, from 0.
+    ///   - digest: The hash chain over all headers including this one.
+    mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Failure)
     /// Appends content to the current file.
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Failure)
     /// Completes the current entry.

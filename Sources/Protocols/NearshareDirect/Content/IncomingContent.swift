@@ -23,14 +23,14 @@ package struct IncomingContent: Sendable {
     }
 
     private var state = State.expectingStart
-    /// The start of an incomplete mark or header.
-    private var pending: [UInt8] = []
+    private var input = PartialInput()
     private var digest = EntriesDigest()
     private var entryCount: UInt64 = 0
     private var currentItem: UInt32?
     private var offsetInNext: UInt64 = 0
     private let offer: Offer
     private let resumePoint: ResumePoint
+    private let present: PresentFiles
 
     /// Bytes of content so far, including those kept from an interrupted transfer.
     package private(set) var contentByteCount: UInt64 = 0
@@ -48,8 +48,10 @@ package struct IncomingContent: Sendable {
     /// - Parameters:
     ///   - offer: The accepted offer.
     ///   - resumePoint: The requested start. The sender starts there or at the first byte.
-    package init(offer: Offer, resumePoint: ResumePoint) {
+    ///   - present: The files whose content need not be sent.
+    package init(offer: Offer, resumePoint: ResumePoint, present: PresentFiles = .none) {
         self.offer = offer
+        self.present = present
         self.resumePoint = resumePoint
     }
 
@@ -64,19 +66,19 @@ package struct IncomingContent: Sendable {
                 try finishEntry(in: &receiver)
             case .knownSize(let remaining):
                 guard !rest.isEmpty else { return }
-                let part = removePrefix(min(UInt64(rest.count), remaining), from: &rest)
+                let part = PartialInput.removePrefix(min(UInt64(rest.count), remaining), from: &rest)
                 try deliver(part, to: &receiver)
                 state = .knownSize(remaining: remaining.subtractingClamped(UInt64(part.count)))
             case .chunk(remaining: 0):
                 state = .chunkLength
             case .chunk(let remaining):
                 guard !rest.isEmpty else { return }
-                let part = removePrefix(min(UInt64(rest.count), UInt64(remaining)), from: &rest)
+                let part = PartialInput.removePrefix(min(UInt64(rest.count), UInt64(remaining)), from: &rest)
                 try deliver(part, to: &receiver)
                 // Bounded: the part has at most that many bytes.
                 state = .chunk(remaining: remaining - UInt32(part.count))
             case .chunkLength:
-                guard let length = gather(ContentStreamFormat.chunkLengthByteCount, from: &rest) else { return }
+                guard let length = input.gather(ContentStreamFormat.chunkLengthByteCount, from: &rest) else { return }
                 let chunkSize = UInt32(bigEndianBytes: length) ?? 0
                 if chunkSize == 0 {
                     try finishEntry(in: &receiver)
@@ -84,7 +86,7 @@ package struct IncomingContent: Sendable {
                     state = .chunk(remaining: chunkSize)
                 }
             case .expectingStart:
-                guard let mark = gather(ContentStreamFormat.startByteCount, from: &rest) else { return }
+                guard let mark = input.gather(ContentStreamFormat.startByteCount, from: &rest) else { return }
                 try start(mark, in: &receiver)
             case .between:
                 guard try readMark(from: &rest, into: &receiver) else { return }
@@ -145,18 +147,20 @@ package struct IncomingContent: Sendable {
     private mutating func readMark<Receiver: ContentReceiver>(
         from rest: inout UnsafeRawBufferPointer, into receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) -> Bool {
-        guard let mark = pending.first ?? rest.first else { return false }
+        guard let mark = input.first(of: rest) else { return false }
         switch mark {
-        case ContentStreamFormat.entry:
-            guard let prefix = peek(ContentStreamFormat.entryPrefixByteCount, of: &rest) else { return false }
+        case ContentStreamFormat.entry, ContentStreamFormat.presentEntry:
+            guard let prefix = input.peek(ContentStreamFormat.entryPrefixByteCount, of: &rest) else { return false }
             let length = Int(prefix[1]) << 8 | Int(prefix[2])
             guard length <= EntryHeader.maximumEncodedByteCount else {
                 throw .violation(MalformedInput("entry: a header of \(length) bytes"))
             }
-            guard let whole = gather(ContentStreamFormat.entryPrefixByteCount + length, from: &rest) else { return false }
-            try begin(whole[ContentStreamFormat.entryPrefixByteCount...], in: &receiver)
+            guard let whole = input.gather(ContentStreamFormat.entryPrefixByteCount + length, from: &rest) else { return false }
+            try begin(
+                whole[ContentStreamFormat.entryPrefixByteCount...], isPresent: mark == ContentStreamFormat.presentEntry,
+                in: &receiver)
         case ContentStreamFormat.end:
-            guard let whole = gather(ContentStreamFormat.endByteCount, from: &rest) else { return false }
+            guard let whole = input.gather(ContentStreamFormat.endByteCount, from: &rest) else { return false }
             var reader = ByteReader(whole[1...], of: "end of content")
             do throws(MalformedInput) {
                 let total: UInt64 = try reader.readInteger()
@@ -176,27 +180,45 @@ package struct IncomingContent: Sendable {
     }
 
     private mutating func begin<Receiver: ContentReceiver>(
-        _ encoded: ArraySlice<UInt8>, in receiver: inout Receiver
+        _ encoded: ArraySlice<UInt8>, isPresent: Bool, in receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) {
         let header: EntryHeader
         do throws(MalformedInput) {
             header = try EntryHeader(decoding: encoded)
             try check(header)
+            if isPresent, offsetInNext > 0 || !present.contains(number: entryCount, encodedHeader: encoded) {
+                throw MalformedInput("an entry without its content")
+            }
         } catch {
             throw .violation(error)
         }
+        let number = entryCount
         digest.append(encodedHeader: encoded)
         // Bounded: less than the offer's number, see ``check(_:)``.
         entryCount += 1
         currentItem = header.item
         let offset = offsetInNext
         offsetInNext = 0
+        if isPresent { return try keepPresent(header, number: number, in: &receiver) }
         do {
             try receiver.begin(header, at: offset, digest: digest.bytes)
         } catch {
             throw .receiver(error)
         }
         state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .chunkLength
+    }
+
+    private mutating func keepPresent<Receiver: ContentReceiver>(
+        _ header: EntryHeader, number: UInt64, in receiver: inout Receiver
+    ) throws(IncomingContentError<Receiver.Failure>) {
+        // Bounded: within the offered total, see ``check(_:)``.
+        contentByteCount = contentByteCount.addingClamped(header.size ?? 0)
+        do {
+            try receiver.keepPresent(header, number: number, digest: digest.bytes)
+        } catch {
+            throw .receiver(error)
+        }
+        try finishEntry(in: &receiver)
     }
 
     /// Checks an entry against the offer.
@@ -267,29 +289,5 @@ package struct IncomingContent: Sendable {
         // Bounded: never more than have begun.
         finishedEntryCount += 1
         state = .between
-    }
-
-    // MARK: Bytes
-
-    private func removePrefix(_ wanted: UInt64, from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        let prefix = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(clamping: wanted)))
-        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(prefix.count))
-        return prefix
-    }
-
-    /// Removes `count` bytes from the pending and new ones. With fewer, all of them become pending, and the result is nil.
-    private mutating func gather(_ count: Int, from rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
-        guard peek(count, of: &rest) != nil else { return nil }
-        defer { pending.removeAll(keepingCapacity: true) }
-        return pending
-    }
-
-    /// Like ``gather(_:from:)``, but leaves the bytes pending.
-    private mutating func peek(_ count: Int, of rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
-        let missing = count - pending.count
-        if missing > 0 {
-            pending.append(contentsOf: removePrefix(UInt64(min(missing, rest.count)), from: &rest))
-        }
-        return pending.count >= count ? pending : nil
     }
 }

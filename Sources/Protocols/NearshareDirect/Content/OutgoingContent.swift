@@ -20,6 +20,7 @@ package struct OutgoingContent: Sendable {
     private var entryCount: UInt64
     private var hasBegunEntry = false
     private let start: StartPoint
+    private let present: PresentFiles
 
     /// Bytes of content so far, including those that the receiver had kept.
     package private(set) var contentByteCount: UInt64
@@ -32,9 +33,12 @@ package struct OutgoingContent: Sendable {
         return false
     }
 
-    /// - Parameter start: The position of the provider, from ``StartPoint/find(_:in:)``.
-    package init(from start: StartPoint) {
+    /// - Parameters:
+    ///   - start: The position of the provider, from ``StartPoint/find(_:in:)``.
+    ///   - present: The files whose content is not sent.
+    package init(from start: StartPoint, present: PresentFiles = .none) {
         self.start = start
+        self.present = present
         digest = start.digest
         entryCount = start.completeEntries
         finishedEntryCount = start.completeEntries
@@ -109,13 +113,19 @@ package struct OutgoingContent: Sendable {
             return
         }
         hasBegunEntry = true
-        entryCount = entryCount.addingClamped(1)
         let encoded = header.encoded
+        let isPresent = offset == 0 && present.contains(number: entryCount, encodedHeader: encoded)
+        entryCount = entryCount.addingClamped(1)
         digest.append(encodedHeader: encoded)
         var writer = ByteWriter(reserving: ContentStreamFormat.entryPrefixByteCount + encoded.count)
-        writer.write(ContentStreamFormat.entry)
+        writer.write(isPresent ? ContentStreamFormat.presentEntry : ContentStreamFormat.entry)
         writer.writeCounted(encoded, by: UInt16.self)
         pending = writer.bytes[...]
+        if isPresent {
+            contentByteCount = contentByteCount.addingClamped(header.size ?? 0)
+            state = .knownSize(remaining: 0)
+            return
+        }
         state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .unknownSize
     }
 }

@@ -12,12 +12,27 @@ package enum ContentStreamFormat {
     /// End mark. Entries u64, SHA-256 chained over their headers.
     package static let end: UInt8 = 0x03
 
+    // Before the start mark, and entries without content (section 6.1).
+
+    /// Mark of a listed file. Number u64, length u16, then an encoded ``EntryHeader``.
+    package static let listed: UInt8 = 0x04
+    /// Mark of the end of the list.
+    package static let listEnd: UInt8 = 0x05
+    /// Mark of a candidate's digest, ``FileDigest``.
+    package static let fileDigest: UInt8 = 0x06
+    /// Mark of an entry whose content is present. Length u16, then an encoded ``EntryHeader``.
+    package static let presentEntry: UInt8 = 0x07
+
     /// The size of the start mark with its three counts.
     package static let startByteCount = 1 + 8 + 8 + 8
     /// The size of an entry mark with the length of its header.
     package static let entryPrefixByteCount = 1 + 2
     /// The size of the end mark with the number of entries and their digest.
     package static let endByteCount = 1 + 8 + 32
+    /// The size of a listed file's mark with the length of its header.
+    package static let listedPrefixByteCount = 1 + 8 + 2
+    /// The size of a digest with its mark.
+    package static let fileDigestByteCount = 1 + 32
     /// The size of a chunk's length.
     package static let chunkLengthByteCount = 4
 }

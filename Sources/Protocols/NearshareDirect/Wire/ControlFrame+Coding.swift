@@ -26,6 +26,9 @@ extension ControlFrame {
         case .compared(let isSame):
             writer.write(FrameType.compared)
             writer.write(UInt8(isSame ? 1 : 0))
+        case .features(let features):
+            writer.write(FrameType.features)
+            writer.write(features.rawValue)
         case .offer(let offer):
             writer.write(FrameType.offer)
             writer.write(offer.id.rawValue)
@@ -48,6 +51,18 @@ extension ControlFrame {
             writer.writeCounted(point.entriesDigest, by: UInt8.self)
             writer.write(point.partialSize)
             writer.writeCounted(point.partialDigest, by: UInt8.self)
+        case .listFiles(let id):
+            writer.write(FrameType.listFiles)
+            writer.write(id.rawValue)
+        case .candidates(let id, let files):
+            writer.write(FrameType.candidates)
+            writer.write(id.rawValue)
+            files.write(to: &writer)
+        case .present(let id, let identical, let newer):
+            writer.write(FrameType.present)
+            writer.write(id.rawValue)
+            identical.write(to: &writer)
+            newer.write(to: &writer)
         case .grant(let id, let limit):
             writer.write(FrameType.grant)
             writer.write(id.rawValue)
@@ -101,6 +116,7 @@ extension ControlFrame {
             frame = .close(CloseReason(rawValue: try reader.readInteger()) ?? .goingAway)
         case FrameType.compare: frame = .compare
         case FrameType.compared: frame = .compared(isSame: try reader.readInteger(UInt8.self) == 1)
+        case FrameType.features: frame = .features(TransferFeatures(rawValue: try reader.readInteger()))
         case FrameType.offer:
             let id = try reader.readTransferID()
             let timeout: UInt16 = try reader.readInteger()
@@ -129,6 +145,15 @@ extension ControlFrame {
                 ResumePoint(
                     completeEntries: complete, entriesDigest: entriesDigest, partialSize: partial,
                     partialDigest: partialDigest))
+        case FrameType.listFiles: frame = .listFiles(try reader.readTransferID())
+        case FrameType.candidates: frame = .candidates(try reader.readTransferID(), try FileSet(from: &reader))
+        case FrameType.present:
+            let id = try reader.readTransferID()
+            let (identical, newer) = (try FileSet(from: &reader), try FileSet(from: &reader))
+            guard identical.count == newer.count, identical.isDisjoint(with: newer) else {
+                throw MalformedInput("present: two sets that do not match")
+            }
+            frame = .present(id, identical: identical, newer: newer)
         case FrameType.grant: frame = .grant(try reader.readTransferID(), upTo: try reader.readInteger())
         case FrameType.changedNames:
             frame = .changedNames(try reader.readTransferID(), try reader.readChangedNames())

@@ -17,6 +17,8 @@ package enum ControlFrame: Sendable, Hashable {
     case compare
     /// A user's answer to the comparison.
     case compared(isSame: Bool)
+    /// The abilities of the sender of the offers that follow.
+    case features(TransferFeatures)
     /// Asks the receiver to accept content.
     case offer(TransferOffer)
     /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first grant.
@@ -26,6 +28,12 @@ package enum ControlFrame: Sendable, Hashable {
     case decline(TransferID, DeclineReason)
     /// The content that the receiver has kept from an interrupted transfer.
     case resume(TransferID, ResumePoint)
+    /// Asks the sender to list the files of an accepted offer, before ``resume(_:_:)``.
+    case listFiles(TransferID)
+    /// Asks for the digests of listed files: the receiver has files of their names and sizes.
+    case candidates(TransferID, FileSet)
+    /// The listed files whose content need not be sent.
+    case present(TransferID, identical: FileSet, newer: FileSet)
     /// Raises the limit on bytes of the content stream, counted from its start.
     case grant(TransferID, upTo: UInt64)
     /// The names that the receiver could not store as they are. Precedes ``stored(_:)``.

@@ -17,6 +17,10 @@ package enum FrameType {
     package static let cancel: UInt8 = 0x16
     package static let cancelled: UInt8 = 0x17
     package static let changedNames: UInt8 = 0x18
+    package static let features: UInt8 = 0x19
+    package static let listFiles: UInt8 = 0x1a
+    package static let candidates: UInt8 = 0x1b
+    package static let present: UInt8 = 0x1c
 
     /// The transfer's id, then bytes of its content stream. Not a control frame: the driver handles content.
     package static let content: UInt8 = 0x20

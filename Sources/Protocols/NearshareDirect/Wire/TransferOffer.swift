@@ -18,12 +18,18 @@ package struct TransferOffer: Sendable, Hashable {
     /// The offered content.
     package var offer: Offer
 
+    /// The abilities of its sender, which a frame before the offer states.
+    package var features: TransferFeatures
+
     /// Describes a transfer. The limits are not checked.
-    package init(id: TransferID, timeout: Duration, resumeKey: [UInt8], context: [UInt8], offer: Offer) {
+    package init(
+        id: TransferID, timeout: Duration, resumeKey: [UInt8], context: [UInt8], offer: Offer, features: TransferFeatures = []
+    ) {
         self.id = id
         self.timeout = timeout
         self.resumeKey = resumeKey
         self.context = context
         self.offer = offer
+        self.features = features
     }
 }

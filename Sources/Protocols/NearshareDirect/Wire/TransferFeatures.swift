@@ -1,0 +1,9 @@
+/// The abilities of a sender beyond the frames that every peer knows (`docs/PROTOCOL.md`, section 5).
+package struct TransferFeatures: OptionSet, Sendable, Hashable {
+    package let rawValue: UInt32
+
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// The sender lists the files of an offer, so that those which are present need not be sent.
+    package static let listsFiles = TransferFeatures(rawValue: 1 << 0)
+}

@@ -1,0 +1,343 @@
+import NearshareBase
+import NearshareTesting
+import Testing
+
+@testable import NearshareDirect
+
+/// The files of a receiver by their paths; what it was asked is kept.
+private struct MemoryComparer: FileComparer {
+    var files: [[ClaimedFileName]: [UInt8]]
+    var newer: Set<[ClaimedFileName]> = []
+    private var asked: [UInt64: (encoded: [UInt8], path: [ClaimedFileName])] = [:]
+    private(set) var hashedCount = 0
+
+    init(_ files: [[ClaimedFileName]: [UInt8]], newer: Set<[ClaimedFileName]> = []) {
+        (self.files, self.newer) = (files, newer)
+    }
+
+    mutating func compare(_ header: EntryHeader, encodedHeader: [UInt8], number: UInt64) throws(Never) -> FilePresence {
+        guard let bytes = files[header.path] else { return .absent }
+        asked[number] = (encodedHeader, header.path)
+        if UInt64(bytes.count) == header.size { return .candidate }
+        return newer.contains(header.path) ? .newer : .absent
+    }
+
+    mutating func decide(number: UInt64, digest: [UInt8]) throws(Never) -> FilePresence {
+        guard let (encoded, path) = asked[number], let bytes = files[path] else { return .absent }
+        hashedCount += 1
+        var own = FileDigest(encodedHeader: encoded)
+        bytes.withUnsafeBytes { own.update($0) }
+        if own.finalize() == digest { return .identical }
+        return newer.contains(path) ? .newer : .absent
+    }
+}
+
+@Suite("files that are present") struct FileListTests {
+    private struct Agreement {
+        var present: PresentFiles
+        var answer: (identical: FileSet, newer: FileSet)
+        var list: FileList
+        var comparer: MemoryComparer
+        var byteCount: Int
+    }
+
+    /// Runs the comparison over pieces of random size.
+    private func compare(_ content: MemoryContent, with comparer: MemoryComparer, seed: UInt64 = 1) throws -> Agreement {
+        var random = SeededRandom(seed: seed)
+        var comparer = comparer
+        var outgoing = OutgoingFileList(of: content.offer)
+        var incoming = IncomingFileList(of: content.offer)
+        var total = 0
+        func move() throws {
+            var provider = MemoryProvider(content, largestRead: 7)
+            while !outgoing.isPartFinished {
+                var buffer = [UInt8](repeating: 0, count: Int.random(in: 1...90, using: &random))
+                let count = buffer.withUnsafeMutableBytes { outgoing.fill($0, from: &provider) }
+                total += count
+                try buffer[..<count].withUnsafeBytes { try incoming.consume($0, with: &comparer) }
+            }
+        }
+        try move()
+        #expect(incoming.isListed)
+        incoming.beginComparison()
+        if !incoming.isComplete {
+            outgoing.begin(hashing: incoming.candidates)
+            try move()
+        }
+        #expect(incoming.isComplete)
+        return Agreement(
+            present: incoming.presentFiles, answer: incoming.answer, list: outgoing.list, comparer: comparer, byteCount: total)
+    }
+
+    private func files(of content: MemoryContent) -> [MemoryContent.Entry] {
+        content.entries.filter { $0.header.kind == .file }
+    }
+
+    /// Sends the content without the present files.
+    private func send(
+        _ content: MemoryContent, _ present: PresentFiles, accepting accepted: PresentFiles
+    ) throws -> (receiver: MemoryReceiver, byteCount: Int) {
+        var provider = MemoryProvider(content)
+        var outgoing = OutgoingContent(from: .beginning, present: present)
+        var incoming = IncomingContent(offer: content.offer, resumePoint: .start, present: accepted)
+        var receiver = MemoryReceiver()
+        var total = 0
+        while !outgoing.isFinished {
+            var buffer = [UInt8](repeating: 0, count: 64)
+            let count = buffer.withUnsafeMutableBytes { outgoing.fill($0, from: &provider) }
+            total += count
+            try buffer[..<count].withUnsafeBytes { try incoming.consume($0, into: &receiver) }
+        }
+        #expect(incoming.isComplete && incoming.contentByteCount == content.offer.totalSize)
+        #expect(incoming.finishedEntryCount == content.offer.entryCount)
+        return (receiver, total)
+    }
+
+    @Test("only files that are missing or differ are sent, for any tree", arguments: seeds(0..<100))
+    func randomTrees(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let content = MemoryContent.random(using: &random, largest: 300)
+        var there: [[ClaimedFileName]: [UInt8]] = [:]
+        var changed: Set<[ClaimedFileName]> = []
+        for file in files(of: content) {
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0: break
+            case 1 where !file.bytes.isEmpty:
+                there[file.header.path] = [file.bytes[0] ^ 1] + file.bytes.dropFirst()
+                changed.insert(file.header.path)
+            case 2:
+                there[file.header.path] = file.bytes + [1]
+                changed.insert(file.header.path)
+            default: there[file.header.path] = file.bytes
+            }
+        }
+        let agreement = try compare(content, with: MemoryComparer(there), seed: seed)
+        let (receiver, _) = try send(content, agreement.present, accepting: agreement.present)
+        var expected = 0
+        for (sent, received) in zip(content.entries, receiver.entries) {
+            let there = there[sent.header.path]
+            // Two entries of one path may differ.
+            let isPresent = sent.header.kind == .file && there == sent.bytes
+            if isPresent { expected += 1 }
+            #expect(received.header == sent.header)
+            #expect(received.bytes == (isPresent ? [] : sent.bytes), "seed \(seed)")
+        }
+        let counts = agreement.present.counts
+        #expect(counts?.presentCount ?? 0 == UInt64(expected))
+        #expect(counts?.fileCount ?? 0 == UInt64(files(of: content).count))
+    }
+
+    @Test func `a file is hashed only where its size is equal`() throws {
+        let content = MemoryContent(file: "a", [1, 2, 3])
+        let path = content.entries[0].header.path
+        let other = try compare(content, with: MemoryComparer([path: [1, 2]]))
+        #expect(other.comparer.hashedCount == 0 && other.present.counts?.presentCount == 0)
+        let same = try compare(content, with: MemoryComparer([path: [1, 2, 3]]))
+        #expect(same.comparer.hashedCount == 1 && same.present.counts?.presentCount == 1)
+        #expect(same.byteCount == other.byteCount + ContentStreamFormat.fileDigestByteCount)
+    }
+
+    @Test func `a file that is kept because it is newer is not sent`() throws {
+        let content = MemoryContent(file: "a", [1, 2, 3])
+        let path = content.entries[0].header.path
+        for there in [[1], [3, 2, 1]] as [[UInt8]] {
+            let agreement = try compare(content, with: MemoryComparer([path: there], newer: [path]))
+            #expect(agreement.answer.newer.contains(0) && !agreement.answer.identical.contains(0))
+            #expect(agreement.present.counts == ComparedFiles(fileCount: 1, presentCount: 0, newerCount: 1))
+            let (receiver, byteCount) = try send(content, agreement.present, accepting: agreement.present)
+            #expect(receiver.entries[0].bytes.isEmpty && byteCount < 100)
+        }
+    }
+
+    @Test("A11: a file that the receiver has not found identical must be sent")
+    func claimedPresence() throws {
+        let content = MemoryContent(file: "a", [1, 2, 3])
+        let path = content.entries[0].header.path
+        let agreed = try compare(content, with: MemoryComparer([path: [1, 2, 3]])).present
+        let refused = try compare(content, with: MemoryComparer([path: [3, 2, 1]])).present
+        #expect(throws: (any Error).self) { try send(content, agreed, accepting: refused) }
+        #expect(throws: (any Error).self) { try send(content, agreed, accepting: .none) }
+        // Another header than the listed one: here another time.
+        var later = content
+        later.entries[0].header.modified = 7
+        let other = try compare(later, with: MemoryComparer([path: [1, 2, 3]])).present
+        #expect(throws: (any Error).self) { try send(later, other, accepting: agreed) }
+        #expect(throws: Never.self) { try send(later, agreed, accepting: agreed) }
+    }
+
+    @Test("A10: a source that has lost a file since it was listed is noticed")
+    func lostFile() {
+        let content = MemoryContent(file: "a", [1, 2, 3])
+        var list = OutgoingFileList(of: content.offer)
+        var buffer = [UInt8](repeating: 0, count: 500)
+        var provider = MemoryProvider(content)
+        _ = buffer.withUnsafeMutableBytes { list.fill($0, from: &provider) }
+        #expect(list.isPartFinished && list.list.count == 1)
+        list.begin(hashing: Samples.files([true]))
+        let count = buffer.withUnsafeMutableBytes { list.fill($0, from: &provider) }
+        #expect(count == 0 && list.isPartFinished && list.hasLostFiles)
+    }
+
+    // MARK: Violations
+
+    private func listed(_ number: UInt64, _ header: EntryHeader) -> [UInt8] {
+        [ContentStreamFormat.listed] + number.bigEndianBytes + UInt16(header.encoded.count).bigEndianBytes + header.encoded
+    }
+
+    private func refusal(_ parts: [[UInt8]], of offer: Offer, comparesAfter: Int? = nil) -> String? {
+        var incoming = IncomingFileList(of: offer)
+        var comparer = MemoryComparer([[ClaimedFileName("a")!]: [1, 2, 3]])
+        do {
+            for (index, part) in parts.enumerated() {
+                if index == comparesAfter { incoming.beginComparison() }
+                try part.withUnsafeBytes { try incoming.consume($0, with: &comparer) }
+            }
+            return nil
+        } catch IncomingContentError<Never>.violation(let what) {
+            return what.description
+        } catch {
+            return "unexpected: \(error)"
+        }
+    }
+
+    @Test("R7: a list that contradicts its offer is a violation")
+    func badLists() throws {
+        let content = MemoryContent(file: "a", [1, 2, 3])
+        let (offer, header) = (content.offer, content.entries[0].header)
+        var folder = header
+        (folder.kind, folder.size) = (.folder, 0)
+        var large = header
+        large.size = 4
+        var stream = header
+        stream.size = nil
+        var item = header
+        item.item = 1
+        let end = [ContentStreamFormat.listEnd]
+        let digest = [ContentStreamFormat.fileDigest] + Samples.digest
+        #expect(refusal([listed(0, header), end], of: offer) == nil)
+        #expect(refusal([listed(0, header) + listed(0, header)], of: offer) != nil)
+        #expect(refusal([listed(1, header)], of: offer) != nil)
+        #expect(refusal([listed(.max, header)], of: offer) != nil)
+        for bad in [folder, large, stream, item] { #expect(refusal([listed(0, bad)], of: offer) != nil) }
+        #expect(refusal([[9]], of: offer) == "file list: unknown mark 9")
+        #expect(refusal([[ContentStreamFormat.listed] + [UInt8](repeating: 0, count: 8) + [0xff, 0xff]], of: offer) != nil)
+        // Before and after the digests.
+        #expect(refusal([listed(0, header) + end + digest], of: offer) == "content before it was asked for")
+        #expect(refusal([listed(0, header) + end, digest], of: offer, comparesAfter: 1) == nil)
+        #expect(refusal([listed(0, header) + end, digest + digest], of: offer, comparesAfter: 1) != nil)
+        #expect(refusal([listed(0, header) + end, end], of: offer, comparesAfter: 1) == "file list: not a digest")
+    }
+
+    @Test("R7: changed lists are refused or complete, and never trap", arguments: seeds(0..<300))
+    func mutated(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let content = MemoryContent.random(using: &random, largest: 20)
+        var outgoing = OutgoingFileList(of: content.offer)
+        var provider = MemoryProvider(content)
+        var bytes: [UInt8] = []
+        while !outgoing.isPartFinished {
+            var buffer = [UInt8](repeating: 0, count: 100)
+            let count = buffer.withUnsafeMutableBytes { outgoing.fill($0, from: &provider) }
+            bytes += buffer[..<count]
+        }
+        _ = refusal([bytes.mutated(using: &random)], of: content.offer)
+    }
+
+    @Test func `a file set keeps its members and refuses what it cannot hold`() throws {
+        var files = FileSet()
+        for number in 0..<20 { files.append(number % 3 == 0) }
+        #expect((0..<20).allSatisfy { files.contains($0) == ($0 % 3 == 0) } && !files.contains(20) && !files.contains(-1))
+        #expect(files.memberCount == 7)
+        files.remove(3)
+        files.insert(4)
+        files.insert(99)
+        #expect(!files.contains(3) && files.contains(4) && files.memberCount == 7 && files.count == 20)
+        let id = Samples.id
+        let encoded = ControlFrame.candidates(id, files).encoded
+        #expect(try ControlFrame.decode(encoded) == .candidates(id, files))
+        var bits = encoded
+        bits[bits.count - 1] |= 1
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(bits) }
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(encoded + [0]) }
+        var many = Array(encoded[..<9])
+        many += UInt32(FileSet.maximumCount + 1).bigEndianBytes + [UInt8](repeating: 0, count: FileSet.maximumCount / 8 + 1)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(many) }
+        let both = ControlFrame.present(id, identical: files, newer: files)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(both.encoded) }
+    }
+
+    // MARK: Frames
+
+    private let now = MonotonicInstant(nanoseconds: 0)
+
+    private func accepted(_ features: TransferFeatures = .listsFiles) throws -> OutgoingTransfers {
+        var transfers = OutgoingTransfers()
+        let offer = TransferOffer(
+            id: Samples.id, timeout: .seconds(60), resumeKey: Samples.digest, context: [], offer: Samples.offers[0],
+            features: features)
+        let begun = transfers.offer(offer, now: now)
+        #expect(begun == (features.isEmpty ? [] : [.send(.features(features))]) + [.send(.offer(offer))])
+        _ = try transfers.receiveAccept(Samples.id, window: 100, now: now)
+        return transfers
+    }
+
+    @Test func `a receiver may ask for the list, then for digests, then tell what is present`() throws {
+        let (id, files) = (Samples.id, Samples.files([true]))
+        var transfers = try accepted()
+        let listed = try transfers.receiveListFiles(id)
+        #expect(listed == [.listFiles(id)])
+        let granted = try transfers.receiveGrant(id, upTo: 200)
+        #expect(granted == [.windowRaised(id, upTo: 200)])
+        let digests = try transfers.receiveCandidates(id, files)
+        #expect(digests == [.sendDigests(id, of: files)])
+        let present = try transfers.receivePresent(id, identical: files, newer: Samples.files([false]))
+        #expect(present == [.filesPresent(id, identical: files, newer: Samples.files([false]))])
+        let resumed = try transfers.receiveResume(id, at: .start)
+        #expect(resumed == [.startSending(id, from: .start)])
+    }
+
+    @Test("A11: a comparison that was not announced, or is out of order, is a violation")
+    func outOfOrder() throws {
+        let (id, files) = (Samples.id, Samples.files([true]))
+        var unannounced = try accepted([])
+        #expect(throws: MalformedInput.self) { try unannounced.receiveListFiles(id) }
+        var early = try accepted()
+        #expect(throws: MalformedInput.self) { try early.receiveCandidates(id, files) }
+        #expect(throws: MalformedInput.self) { try early.receivePresent(id, identical: files, newer: files) }
+        var twice = try accepted()
+        _ = try twice.receiveListFiles(id)
+        #expect(throws: MalformedInput.self) { try twice.receiveListFiles(id) }
+        #expect(throws: MalformedInput.self) { try twice.receiveStored(id) }
+        _ = try twice.receivePresent(id, identical: files, newer: files)
+        #expect(throws: MalformedInput.self) { try twice.receivePresent(id, identical: files, newer: files) }
+        #expect(throws: MalformedInput.self) { try twice.receiveCandidates(id, files) }
+    }
+
+    @Test("A1: the list counts for the window, and comes only after it was asked for")
+    func window() throws {
+        var limits = DirectLimits()
+        limits.window = 100
+        var transfers = IncomingTransfers(limits: limits)
+        let offer = TransferOffer(
+            id: Samples.id, timeout: .seconds(60), resumeKey: Samples.digest, context: [], offer: Samples.offers[0])
+        _ = transfers.receiveOffer(offer, now: now)
+        let early = transfers.listFiles(Samples.id)
+        #expect(early.isEmpty)
+        _ = transfers.accept(Samples.id, now: now)
+        #expect(throws: MalformedInput.self) { try transfers.receiveContent(Samples.id, byteCount: 1) }
+        let asked = transfers.listFiles(Samples.id)
+        #expect(asked == [.send(.listFiles(Samples.id))])
+        let first = try transfers.receiveContent(Samples.id, byteCount: 60)
+        #expect(first == .deliver)
+        let mayFinish = transfers.beginFinishing(Samples.id)
+        #expect(!mayFinish)
+        let granted = transfers.recordStored(Samples.id, upTo: 60)
+        #expect(granted == [.send(.grant(Samples.id, upTo: 160))])
+        let resumed = transfers.resume(Samples.id, at: .start)
+        #expect(resumed == [.send(.resume(Samples.id, .start))])
+        // The list's part of the window stays used.
+        let second = try transfers.receiveContent(Samples.id, byteCount: 100)
+        #expect(second == .deliver)
+        #expect(throws: MalformedInput.self) { try transfers.receiveContent(Samples.id, byteCount: 1) }
+    }
+}
