@@ -36,6 +36,9 @@ struct ReceiveCommand: ConfinedCommand {
         if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
         if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
         if exec.first?.isEmpty == true { throw ValidationError("--exec expects a command") }
+        if stdout, receiving.existing != nil {
+            throw ValidationError("--stdout replaces no files; omit --update and --overwrite")
+        }
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 

@@ -32,6 +32,12 @@ struct ReceivingOptions: ParsableArguments {
     @Flag(help: "Keep executable bits that the sender has set; otherwise no received file is executable.")
     var keepExecutable = false
 
+    @Flag(help: "Merge into folders of the same name, and replace files that are older than the received ones.")
+    var update = false
+
+    @Flag(help: "Merge into folders of the same name, and replace all files of the same path.")
+    var overwrite = false
+
     @Option(
         help: ArgumentHelp("Listen on this TCP port instead of 29742, or of a free one when that is taken.", valueName: "port"),
         transform: UInt16.expecting("a port from 1 to 65535"))
@@ -42,8 +48,16 @@ struct ReceivingOptions: ParsableArguments {
 
     @OptionGroup var bluetooth: BluetoothOptions
 
+    func validate() throws {
+        if update, overwrite { throw ValidationError("--update and --overwrite exclude each other; choose one") }
+    }
+
+    /// nil where neither option is given.
+    var existing: ExistingFilePolicy? { overwrite ? .overwrite : update ? .update : nil }
+
     func makeLimits(for machine: LocalMachine) -> InboxLimits {
-        machine.configuration.inboxLimits(maximumSize: maxSize?.bytes, keepsExecutable: keepExecutable)
+        machine.configuration.inboxLimits(
+            maximumSize: maxSize?.bytes, keepsExecutable: keepExecutable, existing: existing)
     }
 
     func makeQuota(for machine: LocalMachine) -> PeerQuota {
@@ -55,7 +69,7 @@ struct ReceivingOptions: ParsableArguments {
         var options = NodeOptions(purpose: .standing, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)
         (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
-        options.keepsExecutable = keepExecutable
+        (options.keepsExecutable, options.existing) = (keepExecutable, existing)
         return options
     }
 }

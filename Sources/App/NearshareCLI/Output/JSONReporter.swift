@@ -64,6 +64,7 @@ struct JSONReporter: Reporter {
             "detail": JSONValue(result.detail), "peer": .text(result.peer.hex),
         ]
         if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
+        if let compared = result.compared { fields["files"] = compared.json }
         return fields
     }
 
@@ -73,6 +74,7 @@ struct JSONReporter: Reporter {
         ]
         if let id = result.transfer { fields["transfer"] = .text(id.hex) }
         if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
+        if let compared = result.compared { fields["files"] = compared.json }
         return fields
     }
 
@@ -106,6 +108,9 @@ struct JSONReporter: Reporter {
             "in_inbox": .flag(item.isInInbox), "warning": JSONValue(item.typeWarning),
         ]
         if let id { fields["transfer"] = .text(id.hex) }
+        if item.isPresent { fields["already_there"] = .flag(true) }
+        if item.replacedCount > 0 { fields["replaced"] = .number(item.replacedCount) }
+        if item.newerCount > 0 { fields["not_older"] = .number(item.newerCount) }
         switch content {
         case .text(let text): fields["text"] = .text(text)
         case .voiceNote(let note): fields["voice"] = .object(note.json)

@@ -28,6 +28,7 @@ struct TextReporter: Reporter {
             switch result.outcome {
             case .completed:
                 notice(Self.text(result))
+                if let line = result.compared?.sentence { notice(line) }
                 if let line = result.changedNames.sentence("by \(result.receiver)'s machine") { notice(line) }
             // The user has ended the command, so that no error says it.
             case .cancelled(by: .local): notice("\(result.label): \(result.outcome.sentence("", canResume: result.canResume))")
@@ -124,7 +125,14 @@ struct TextReporter: Reporter {
         // Standard output has no path.
         guard !item.path.isEmpty else { return }
         let type = item.detectedType.map { ", \($0)" } ?? ""
-        let facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
+        var facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
+        if item.isPresent { facts += ", already there" }
+        if item.replacedCount > 0 {
+            facts += ", \(item.replacedCount) \(item.replacedCount == 1 ? "file" : "files") replaced"
+        }
+        if item.newerCount > 0 {
+            facts += ", \(item.newerCount) not older \(item.newerCount == 1 ? "file stays" : "files stay")"
+        }
         writeResult("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
         if case .voiceNote(let note) = content {
             let (columns, style) = layout
@@ -141,6 +149,7 @@ struct TextReporter: Reporter {
         switch result.outcome {
         case .completed:
             notice("\(subject): complete")
+            if let line = result.compared?.sentence { notice(line) }
             if let line = result.changedNames.sentence("to be stored here") { notice(line) }
         case .declined(.declined): notice("\(subject): declined\(result.detail.map { ": \($0)" } ?? "")")
         case .expired: notice("\(subject): expired: not answered in time")

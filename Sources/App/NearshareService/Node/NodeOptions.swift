@@ -22,6 +22,7 @@ package struct NodeOptions: Sendable {
     /// Bytes.
     package var maximumPerPeer: UInt64?
     package var keepsExecutable = false
+    package var existing: ExistingFilePolicy?
     package var port: UInt16?
     package var interface: String?
     /// nil for no Bluetooth.

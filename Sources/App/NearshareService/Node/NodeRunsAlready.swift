@@ -91,7 +91,7 @@ package func runNode(
     // No command reads invitations into sessions.
     settings.acceptsSessions = false
     let limits = configuration.inboxLimits(
-        maximumSize: options.maximumSize, keepsExecutable: options.keepsExecutable)
+        maximumSize: options.maximumSize, keepsExecutable: options.keepsExecutable, existing: options.existing)
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in

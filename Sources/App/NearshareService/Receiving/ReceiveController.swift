@@ -212,7 +212,9 @@ package final class ReceiveController: Sendable {
         defer { output.withLock { if $0 == .reserved { $0 = .free } } }
         let sink: any ResourceSink
         do {
-            sink = try destination.makeSink(for: invitation, onOutput: { [self] in output.withLock { $0 = .used } })
+            sink = try destination.makeSink(
+                for: invitation, mayCompare: { pathsReceived(from: peer.proven.fingerprint).contains($0) },
+                onOutput: { [self] in output.withLock { $0 = .used } })
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
             invitation.declineUnprompted(reason)
@@ -244,13 +246,20 @@ package final class ReceiveController: Sendable {
         }
         if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
         reportEnd(
-            of: invitation, result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames)
+            of: invitation, result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames,
+            compared: result.compared)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
         release(invitation)
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return output.withLock { $0 == .used }
+    }
+
+    /// The paths of the items that a peer has sent earlier: about others it must not learn anything (X5).
+    private func pathsReceived(from peer: Fingerprint) -> Set<String> {
+        let entries = (try? ReceiveHistory(in: machine.state).entries()) ?? []
+        return Set(entries.lazy.filter { $0.peer == peer }.map(\.path))
     }
 
     /// - Returns: false while another transfer uses standard output. Always true for an inbox.
@@ -292,14 +301,14 @@ package final class ReceiveController: Sendable {
 
     private func reportEnd(
         of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil,
-        changedNames: ChangedNames = ChangedNames(), isRepeated: Bool = false
+        changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil, isRepeated: Bool = false
     ) {
         reporter.report(
             .receiveEnded(
                 ReceiveResult(
                     offer: invitation.offer, peer: invitation.peer.id,
                     name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
-                    transfer: transfer, changedNames: changedNames, isRepeated: isRepeated)))
+                    transfer: transfer, changedNames: changedNames, compared: compared, isRepeated: isRepeated)))
     }
 
     private static func clashWarning(_ peer: Peer) -> String {

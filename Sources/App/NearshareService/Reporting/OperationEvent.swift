@@ -89,6 +89,8 @@ package struct SendResult: Sendable {
     package var canResume = true
     /// Names that the receiver stored differently, with the receiver's name, escaped.
     package var changedNames = ChangedNames()
+    /// The files that both ends have compared; nil where none were.
+    package var compared: ComparedFiles?
     package var receiver = ""
 }
 
@@ -104,6 +106,8 @@ package struct ReceiveResult: Sendable {
     package var transfer: TransferID?
     /// Names that were stored differently.
     package var changedNames = ChangedNames()
+    /// The files that both ends have compared; nil where none were.
+    package var compared: ComparedFiles?
     /// A refusal by policy of which the user has read within the last minute.
     package var isRepeated = false
 }

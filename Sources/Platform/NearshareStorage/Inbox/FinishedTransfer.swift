@@ -13,10 +13,16 @@ struct FinishedTransfer: Codable, Sendable {
 
     /// The described items of the offer, in their order.
     var items: [Item]
+    /// nil in records of earlier versions, which keep both.
+    var existing: ExistingFilePolicy?
+    /// Whether files may be hard links to files of the inbox.
+    var sharesFiles: Bool?
 
     static let maximumByteCount = 1 << 20
 
-    init(_ offer: Offer) {
+    init(_ offer: Offer, existing: ExistingFilePolicy, sharesFiles: Bool) {
+        self.existing = existing
+        self.sharesFiles = sharesFiles
         items = offer.items.map {
             Item(kind: $0.kind.rawValue, claimedName: $0.name.bytes, claimedType: $0.mediaType.text, size: $0.size)
         }

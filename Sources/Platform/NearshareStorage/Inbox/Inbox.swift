@@ -68,12 +68,18 @@ public final class Inbox: Sendable {
     /// - Parameters:
     ///   - sender: authenticated by its link.
     ///   - resumeKey: 32 bytes that the sender uses for all attempts at this transfer.
+    ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
     package func makeSink(
-        for offer: Offer, from sender: Fingerprint, resumeKey: [UInt8],
+        for offer: Offer, from sender: Fingerprint, resumeKey: [UInt8], mayCompare: (String) -> Bool = { _ in false },
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) -> any ResourceSink {
-        try IncomingTransferSink(
-            offer: offer, staged: try stagingArea().open(sender: sender, resumeKey: resumeKey), inbox: self, clock: clock)
+        let staged = try stagingArea().open(sender: sender, resumeKey: resumeKey)
+        let comparison = (try? filesystem.open(creating: false)).flatMap { directory in
+            InboxComparison(
+                offer, in: directory, policy: limits.existing, rules: staged.nameRules,
+                mayCompare: { mayCompare("\(path)/\($0)") })
+        }
+        return try IncomingTransferSink(offer: offer, staged: staged, comparison: comparison, inbox: self, clock: clock)
     }
 
     /// Moves items that wait in the spool into the inbox, as far as it accepts them.
@@ -136,7 +142,9 @@ public final class Inbox: Sendable {
 
     /// Gives every item of a finished transfer its final name. Items that the inbox does not accept stay in the staging area.
     func deliver(_ staged: StagedTransfer) -> [DeliveredItem] {
-        let described = staged.finishedTransfer?.items ?? []
+        let record = staged.finishedTransfer
+        let described = record?.items ?? []
+        let policy = record?.existing ?? .keepBoth
         var directory = (try? filesystem.open()).map { InboxDirectory($0, path: path) }
         var delivered: [DeliveredItem] = []
         var isComplete = true
@@ -148,16 +156,23 @@ public final class Inbox: Sendable {
                 return
             }
             let facts = examine(name, in: itemDirectory, number: number, claim: claim)
-            let finalName = directory?.moveIn(name, from: itemDirectory)
+            let placement = directory?.place(
+                name, from: itemDirectory, policy, sharesFiles: record?.sharesFiles ?? false)
             let stagedPath = staged.path(ofItem: number, named: name)
-            delivered.append(
-                DeliveredItem(
-                    item: number, kind: facts.kind, claimedName: claimedName,
-                    path: finalName.map { "\(path)/\($0)" } ?? stagedPath, isInInbox: finalName != nil, size: facts.size,
-                    detectedType: facts.type, typeWarning: facts.warning, stagedPath: finalName == nil ? nil : stagedPath))
+            var item = DeliveredItem(
+                item: number, kind: facts.kind, claimedName: claimedName,
+                path: placement.map { "\(path)/\($0.name)" } ?? stagedPath, isInInbox: placement != nil, size: facts.size,
+                detectedType: facts.type, typeWarning: facts.warning, stagedPath: placement == nil ? nil : stagedPath)
+            if let placement {
+                item.isPresent = placement.isPresent
+                (item.replacedCount, item.newerCount) = (placement.replacedCount, placement.newerCount)
+            }
+            delivered.append(item)
         }
         // Until the new names are durable, a loss of power could remove them: the staged transfer stays as well.
-        let isDurable = (try? directory?.descriptor.synchronize()) != nil
+        let isDurable =
+            policy.mergesFolders
+            ? (try? directory?.descriptor.synchronizeFileSystem()) != nil : (try? directory?.descriptor.synchronize()) != nil
         if isComplete, delivered.allSatisfy(\.isInInbox), isDurable || delivered.isEmpty {
             staged.remove()
         } else {

@@ -27,8 +27,19 @@ struct InboxDirectory {
         } catch {
             guard error.code == EXDEV else { return nil }
         }
-        // Another device or another mount of the same one: copied into a hidden folder of the inbox first, so that a final name
-        // never denotes an incomplete item.
+        var directory = self
+        let finalName = copyingAside(name, from: itemDirectory) { copies in
+            (try? directory.rename(name, from: copies)) ?? nil
+        }
+        self = directory
+        return finalName
+    }
+
+    /// Copies an item from another device, or another mount of the same one, into a hidden folder of the inbox first, so that a
+    /// final name never denotes an incomplete item. Removes the item when `body` has moved the copy.
+    func copyingAside<Result>(
+        _ name: String, from itemDirectory: FileDescriptor, _ body: (FileDescriptor) -> Result?
+    ) -> Result? {
         guard
             let area = try? StagingArea(named: Inbox.stagingName, in: descriptor, parentPath: path, creating: true),
             let copy = try? area.openForCopy()
@@ -37,9 +48,9 @@ struct InboxDirectory {
         do {
             try FileTree.copy(name, in: itemDirectory, to: name, in: copy.items, rules: copy.items.nameRules)
             try copy.items.synchronizeFileSystem()
-            guard let finalName = try rename(name, from: copy.items) else { return nil }
+            guard let result = body(copy.items) else { return nil }
             itemDirectory.removeTree(name)
-            return finalName
+            return result
         } catch {
             return nil
         }

@@ -12,6 +12,8 @@ package struct InboxLimits: Sendable, Hashable {
     package var keepsPermissions = true
     /// Whether the sender's executable bits of files are among them.
     package var keepsExecutable = false
+    /// The treatment of items whose names are in use.
+    package var existing = ExistingFilePolicy.keepBoth
     /// A partial transfer that is not resumed within this time is removed.
     package var partialLifetime = Duration.seconds(7 * 86_400)
 

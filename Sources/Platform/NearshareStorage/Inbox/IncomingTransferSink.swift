@@ -21,6 +21,10 @@ final class IncomingTransferSink: ResourceSink {
     private let offerDigest: [UInt8]
     private let staged: StagedTransfer
     private let inbox: Inbox
+    /// nil when nothing is compared.
+    private var comparison: InboxComparison?
+    /// Whether staged files may be hard links to files of the inbox.
+    private var sharesFiles = false
     private var quota: TransferQuota
     private var schedule: CheckpointSchedule
     /// The state that an earlier attempt has left.
@@ -29,8 +33,8 @@ final class IncomingTransferSink: ResourceSink {
     private var completed: CompletedEntries?
     private var tree: StagedTree
     private var file: OpenFile?
-    /// The names and depth of the present entry, unless it is a file.
-    private var presentName: (claimed: ClaimedFileName, stored: String, depth: Int)?
+    /// The present entry, unless it is a file that is being received.
+    private var presentEntry: (claimed: ClaimedFileName, stored: String, depth: Int, size: UInt64)?
     /// Those of complete entries.
     private(set) var changedNames = ChangedNames()
 
@@ -40,11 +44,13 @@ final class IncomingTransferSink: ResourceSink {
     private static let fewItems = 8
 
     init(
-        offer: Offer, staged: StagedTransfer, inbox: Inbox, clock: @escaping @Sendable () -> MonotonicInstant
+        offer: Offer, staged: StagedTransfer, comparison: InboxComparison?, inbox: Inbox,
+        clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) {
         self.offer = offer
         offerDigest = OfferDigest.of(offer)
         self.staged = staged
+        self.comparison = comparison
         self.inbox = inbox
         quota = try TransferQuota(offer: offer, limits: inbox.limits)
         schedule = CheckpointSchedule(clock: clock)
@@ -68,15 +74,43 @@ final class IncomingTransferSink: ResourceSink {
             completed = CompletedEntries(names: try CompletedNames(in: staged.directory, keeping: 0))
             return
         }
+        sharesFiles = inbox.limits.existing != .keepBoth
         try tree.resume(from: partial)
         completed = CompletedEntries(resuming: partial)
         changedNames = partial.checkpoint.names
         try partial.removeUnfinished(from: staged, keepsFile: point.partialSize > 0)
     }
 
+    // MARK: Files that are present
+
+    var comparesFiles: Bool { comparison != nil }
+
+    func compare(_ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64) throws(StorageError) -> FilePresence {
+        // Entries that an earlier attempt has stored are not received again anyway.
+        guard number >= partial?.checkpoint.completeEntries ?? 0 else { return .absent }
+        return try comparison?.compare(entry, encodedHeader: encodedHeader, number: number) ?? .absent
+    }
+
+    func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
+        try comparison?.decide(number: number, digest: digest) ?? .absent
+    }
+
+    func keepPresent(_ entry: EntryHeader, number: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
+        let (directory, claimed, name) = try enter(entry, entriesDigest)
+        let stored = try StagedTree.create(name) { (candidate) throws(StorageError) -> String? in
+            guard let isLink = try comparison?.stage(entry, number: number, as: candidate, in: directory) else { return nil }
+            if isLink { sharesFiles = true }
+            return candidate
+        }
+        presentEntry = (claimed, stored, entry.path.count - 1, entry.size ?? 0)
+    }
+
     // MARK: Entries
 
-    func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
+    /// Moves to the folder of an entry.
+    private func enter(
+        _ entry: EntryHeader, _ entriesDigest: [UInt8]
+    ) throws(StorageError) -> (directory: FileDescriptor, claimed: ClaimedFileName, name: SafeFileName) {
         guard (1...EntryHeader.maximumDepth).contains(entry.path.count), let claimed = entry.path.last,
             entry.path.reduce(0, { $0 + $1.bytes.count }) <= EntryHeader.maximumPathByteCount
         else { throw StorageError(.refused, "a path is too long") }
@@ -85,15 +119,22 @@ final class IncomingTransferSink: ResourceSink {
         completed?.beginEntry(digest: entriesDigest)
         let directory = try tree.enterParent(of: entry.path)
         let depth = entry.path.count - 1
-        let name = SafeFileName(claimed, mayBeHidden: depth > 0, rules: depth > 0 ? staged.nameRules : .windows)
+        return (
+            directory, claimed, SafeFileName(claimed, mayBeHidden: depth > 0, rules: depth > 0 ? staged.nameRules : .windows)
+        )
+    }
+
+    func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
+        let (directory, claimed, name) = try enter(entry, entriesDigest)
+        let depth = entry.path.count - 1
         switch entry.kind {
-        case .folder: presentName = (claimed, try tree.createFolder(entry, named: name, in: directory), depth)
+        case .folder: presentEntry = (claimed, try tree.createFolder(entry, named: name, in: directory), depth, 0)
         case .link(let target):
             guard inbox.limits.allowsLinks else { throw StorageError(.refused, "symbolic links are not accepted here") }
             guard LinkTarget.staysInside(target, depth: entry.path.count) else {
                 throw StorageError(.refused, "the link \(claimed) leads out of what was offered")
             }
-            presentName = (claimed, try tree.createLink(to: target, named: name, in: directory), depth)
+            presentEntry = (claimed, try tree.createLink(to: target, named: name, in: directory), depth, 0)
         case .file where offset > 0: file = try resumeFile(entry, claimed, at: offset, named: name, in: directory)
         case .file: try createFile(entry, claimed, named: name, in: directory)
         }
@@ -178,12 +219,13 @@ final class IncomingTransferSink: ResourceSink {
             if synchronizesEachFile { try file.descriptor.synchronizeContent() }
             try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
             changedNames.record(file.claimed, storedAs: file.stored)
-        } else if let presentName {
-            try completed?.completeEntry(name: presentName.stored, depth: presentName.depth, byteCount: 0)
-            changedNames.record(presentName.claimed, storedAs: presentName.stored)
+        } else if let presentEntry {
+            try completed?.completeEntry(
+                name: presentEntry.stored, depth: presentEntry.depth, byteCount: presentEntry.size)
+            changedNames.record(presentEntry.claimed, storedAs: presentEntry.stored)
         }
         file = nil
-        presentName = nil
+        presentEntry = nil
         if schedule.isCheckpointDue { try writeCheckpoint() }
     }
 
@@ -195,9 +237,11 @@ final class IncomingTransferSink: ResourceSink {
 
     func finish() throws(StorageError) -> [DeliveredItem] {
         try tree.completeFolders(downTo: 0)
-        guard staged.contains(exactly: offer) else { throw StorageError(.refused, "the content is not what was offered") }
+        guard staged.contains(exactly: offer, keepsNewer: inbox.limits.existing == .update) else {
+            throw StorageError(.refused, "the content is not what was offered")
+        }
         if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }
-        try staged.markFinished(FinishedTransfer(offer))
+        try staged.markFinished(FinishedTransfer(offer, existing: inbox.limits.existing, sharesFiles: sharesFiles))
         return inbox.deliver(staged)
     }
 
@@ -258,5 +302,5 @@ final class IncomingTransferSink: ResourceSink {
     }
 
     /// Without a folder whose own entry has not ended yet.
-    private var completeFolderCount: Int { presentName.map { min($0.depth, tree.folders.count) } ?? tree.folders.count }
+    private var completeFolderCount: Int { presentEntry.map { min($0.depth, tree.folders.count) } ?? tree.folders.count }
 }

@@ -71,7 +71,8 @@ final class StagedTransfer: Sendable {
     }
 
     /// Whether the items are those of the offer: as many, and the described ones with their names, kinds and sizes (Q3).
-    func contains(exactly offer: Offer) -> Bool {
+    /// - Parameter keepsNewer: whether a file of the inbox that is newer may be in the place of an offered one.
+    func contains(exactly offer: Offer, keepsNewer: Bool) -> Bool {
         var count: UInt32 = 0
         var areEqual = true
         forEachItem { number, name, itemDirectory in
@@ -82,7 +83,9 @@ final class StagedTransfer: Sendable {
             let item = offer.items[Int(number)]
             let status = try? itemDirectory.status(of: name)
             let hasKind = item.kind == .folder ? status?.isFolder : status?.isFile
-            let hasSize = item.kind == .folder || item.size.map { $0 == UInt64(clamping: status?.st_size ?? 0) } ?? true
+            let hasSize =
+                item.kind == .folder || keepsNewer
+                || item.size.map { $0 == UInt64(clamping: status?.st_size ?? 0) } ?? true
             if hasKind != true || !hasSize || SafeFileName(item.name).text != name { areEqual = false }
         }
         return areEqual && count == offer.itemCount

@@ -1,0 +1,14 @@
+/// The treatment of a received item whose name an item of the inbox has already.
+package enum ExistingFilePolicy: String, Sendable, Codable, Hashable {
+    /// Both are kept, and the received one gets a number.
+    case keepBoth
+    /// An item of which everything is there already is not kept twice; any other one gets a number.
+    case skipIdentical
+    /// A folder is merged into the one that exists, and a file replaces an older one.
+    case update
+    /// The same, but a file replaces any other one.
+    case overwrite
+
+    /// Whether files may be replaced.
+    var mergesFolders: Bool { self == .update || self == .overwrite }
+}

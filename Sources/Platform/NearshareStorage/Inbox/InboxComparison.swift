@@ -1,0 +1,218 @@
+internal import Glibc
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareInterfaces
+
+/// The files of the inbox that an accepted offer may contain: compared by name and size, then by digest, so that identical ones
+/// need not be received again (`docs/PROTOCOL.md`, section 6.1).
+///
+/// Only regular files below the inbox are read, and no link is followed. Each file answers once, so that a sender cannot find
+/// out its size by listing it again and again (X5).
+struct InboxComparison {
+    private struct Candidate {
+        let entry: EntryHeader
+        let encodedHeader: [UInt8]
+        let version: FileVersion
+        let isNewer: Bool
+        /// nil until the file was found identical.
+        var digest: [UInt8]?
+        var isUsable: Bool { isNewer || digest != nil }
+    }
+
+    private let policy: ExistingFilePolicy
+    /// The final names of the items that are compared; nil for all.
+    private let names: Set<String>?
+    private let rules: FileNameRules
+    private var tree: DirectoryTrail
+    private var candidates: [UInt64: Candidate] = [:]
+    private var pathByteCount = 0
+    private var examined: Set<FileIdentity> = []
+    /// Items with a file that is not identical.
+    private var incompleteItems: Set<UInt32> = []
+
+    /// Limits on the memory that candidates take.
+    private static let maximumCandidateCount = 1 << 16
+    private static let maximumPathByteCount = 16 << 20
+
+    /// - Parameters:
+    ///   - mayCompare: whether an item of the inbox may be compared, by its name.
+    /// - Returns: nil when there is nothing to compare.
+    init?(
+        _ offer: Offer, in inbox: FileDescriptor, policy: ExistingFilePolicy, rules: FileNameRules,
+        mayCompare: (String) -> Bool
+    ) {
+        guard policy != .keepBoth, offer.totalSize != nil else { return nil }
+        let present = Set(offer.items.map { SafeFileName($0.name).text }.filter { inbox.exists($0) })
+        self.policy = policy
+        if policy.mergesFolders {
+            guard !present.isEmpty || Int(offer.itemCount) > offer.items.count else { return nil }
+            names = nil
+        } else {
+            let names = present.filter(mayCompare)
+            guard !names.isEmpty else { return nil }
+            self.names = names
+        }
+        self.rules = rules
+        tree = DirectoryTrail(inbox)
+    }
+
+    // MARK: Comparing
+
+    mutating func compare(
+        _ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64
+    ) throws(StorageError) -> FilePresence {
+        let presence = try find(entry, encodedHeader: encodedHeader, number: number)
+        if presence == .absent { incompleteItems.insert(entry.item) }
+        return presence
+    }
+
+    private mutating func find(
+        _ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64
+    ) throws(StorageError) -> FilePresence {
+        let path = safePath(of: entry)
+        guard candidates.count < Self.maximumCandidateCount,
+            pathByteCount + encodedHeader.count <= Self.maximumPathByteCount, let first = path.first,
+            names?.contains(first) ?? true, let (directory, name) = tree.locate(path),
+            let status = try? directory.status(of: name), status.isFile,
+            examined.insert(FileIdentity(status)).inserted
+        else { return .absent }
+        let isNewer = policy == .update && entry.modified.map { status.modifiedNanoseconds >= $0 } ?? false
+        let hasSize = entry.size == UInt64(clamping: status.st_size)
+        guard hasSize || isNewer else { return .absent }
+        pathByteCount += encodedHeader.count
+        candidates[number] = Candidate(
+            entry: entry, encodedHeader: encodedHeader, version: FileVersion(status), isNewer: isNewer)
+        return hasSize ? .candidate : .newer
+    }
+
+    mutating func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
+        guard let candidate = candidates[number] else { return .absent }
+        if try digestOfFile(candidate) == digest {
+            candidates[number]?.digest = digest
+            return .identical
+        }
+        if candidate.isNewer { return .newer }
+        incompleteItems.insert(candidate.entry.item)
+        candidates[number] = nil
+        return .absent
+    }
+
+    /// - Returns: nil for a file that cannot be read, or was changed.
+    private mutating func digestOfFile(_ candidate: Candidate) throws(StorageError) -> [UInt8]? {
+        guard let file = open(candidate) else { return nil }
+        var hasher = Self.hasher(candidate)
+        guard (try? file.forEachBlock({ hasher.update($0) })) != nil, let after = try? file.status(),
+            FileVersion(after) == candidate.version
+        else { return nil }
+        return hasher.finalize()
+    }
+
+    private static func hasher(_ candidate: Candidate) -> SHA256Hasher {
+        var writer = ByteWriter()
+        writer.writeCounted(candidate.encodedHeader, by: UInt16.self)
+        var hasher = SHA256Hasher()
+        writer.bytes.withUnsafeBytes { hasher.update($0) }
+        return hasher
+    }
+
+    /// Opens the file as it was when it was compared.
+    private mutating func open(_ candidate: Candidate) -> FileDescriptor? {
+        // Its kind is known before it is opened: opening a device can have effects.
+        guard let (directory, name) = tree.locate(safePath(of: candidate.entry)),
+            let before = try? directory.status(of: name), before.isFile, FileVersion(before) == candidate.version,
+            let file = try? directory.openForReading(name), let status = try? file.status(), status.isFile,
+            FileVersion(status) == candidate.version
+        else { return nil }
+        return file
+    }
+
+    private func safePath(of entry: EntryHeader) -> [String] {
+        entry.path.enumerated().map { depth, name in
+            SafeFileName(name, mayBeHidden: depth > 0, rules: depth > 0 ? rules : .windows).text
+        }
+    }
+
+    // MARK: Using
+
+    /// Puts the present file of an entry into the staging area: as a hard link where it is to stay where it is, otherwise as a
+    /// copy.
+    /// - Returns: whether it is a link; nil when the name is in use.
+    mutating func stage(
+        _ entry: EntryHeader, number: UInt64, as name: String, in directory: FileDescriptor
+    ) throws(StorageError) -> Bool? {
+        guard let candidate = candidates[number], candidate.isUsable, candidate.entry == entry,
+            let file = open(candidate), let (source, sourceName) = tree.locate(safePath(of: entry))
+        else { throw Self.changed(entry) }
+        let stays = policy.mergesFolders || !incompleteItems.contains(entry.item)
+        if stays {
+            if linkat(source.rawValue, sourceName, directory.rawValue, name, 0) == 0 {
+                // Another process may have replaced the file between the two calls.
+                if let linked = try directory.status(of: name), FileIdentity(linked) == FileIdentity(try file.status()) {
+                    return true
+                }
+                directory.unlink(name)
+                throw Self.changed(entry)
+            }
+            if errno == EEXIST { return nil }
+        }
+        guard let copy = try directory.createFile(name) else { return nil }
+        var writer = SparseWriter(copy)
+        var hasher = Self.hasher(candidate)
+        try file.forEachBlock { (block) throws(StorageError) in
+            hasher.update(block)
+            try writer.write(block)
+        }
+        try writer.finish()
+        if let digest = candidate.digest, hasher.finalize() != digest { throw Self.changed(entry) }
+        let status = try file.status()
+        fchmod(copy.rawValue, status.st_mode & 0o777)
+        copy.setModified(status.modifiedNanoseconds)
+        return false
+    }
+
+    private static func changed(_ entry: EntryHeader) -> StorageError {
+        StorageError(.failed, "\(entry.path.last?.shown ?? "a file") was changed in the inbox meanwhile; send it again")
+    }
+}
+
+/// A position in a directory tree that follows a sequence of paths, which mostly are in the same folder.
+private struct DirectoryTrail {
+    private let root: FileDescriptor
+    private var cursor: DirectoryCursor
+    private var names: ArraySlice<String> = []
+
+    init(_ root: FileDescriptor) {
+        self.root = root
+        cursor = DirectoryCursor(root)
+    }
+
+    /// Returns the folder of a path and its last component; nil when there is no such folder.
+    mutating func locate(_ path: [String]) -> (FileDescriptor, String)? {
+        guard let name = path.last else { return nil }
+        let parents = path.dropLast()
+        let common = zip(parents, names).prefix { $0 == $1 }.count
+        while names.count > common {
+            guard (try? cursor.ascend()) != nil else {
+                (cursor, names) = (DirectoryCursor(root), [])
+                break
+            }
+            names = names.dropLast()
+        }
+        for parent in parents.dropFirst(names.count) {
+            guard (try? cursor.descend(into: parent)) != nil else { return nil }
+            names.append(parent)
+        }
+        return (cursor.directory, name)
+    }
+}
+
+extension FileDescriptor {
+    /// Reads the rest of a file.
+    func forEachBlock(_ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void) throws(StorageError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
+        defer { buffer.deallocate() }
+        while case let count = try read(into: buffer), count > 0 {
+            try body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        }
+    }
+}

@@ -1,0 +1,227 @@
+import Glibc
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareInterfaces
+import Testing
+
+@testable import NearshareStorage
+
+@Suite("items whose names exist") struct ExistingFileTests {
+    /// An inbox with the folder `trip` in it, sent once, and the source that can be changed.
+    private struct Rig {
+        let inbox: InboxRig
+        var scratch: ScratchFolder { inbox.scratch }
+
+        init(_ policy: ExistingFilePolicy) throws {
+            var limits = InboxRig.limits
+            limits.existing = policy
+            inbox = try InboxRig(limits: limits)
+            for (name, size) in [("a", 10), ("b", 2000), ("sub/c", 30), ("sub/empty", 0)] {
+                try scratch.write("source/trip/\(name)", bytes(size, seed: UInt64(size)), modified: 1_000_000_000_000_000_000)
+            }
+            symlink("a", scratch("source/trip/link"))
+            try inbox.receive(try source())
+        }
+
+        func source() throws -> FileSource {
+            var options = FileSource.Options()
+            options.links = true
+            return try FileSource(paths: [scratch("source/trip")], options: options, detector: InboxRig.detector)
+        }
+
+        func sink(mayCompare: @escaping (String) -> Bool = { _ in true }) throws -> any ResourceSink {
+            try inbox.inbox.makeSink(
+                for: try source().offer, from: anna, resumeKey: someKey, mayCompare: mayCompare, clock: inbox.clock.read)
+        }
+
+        /// Sends again, all of it.
+        func resend() throws -> DeliveredItem {
+            try #require(try inbox.receive(try source()).first)
+        }
+
+        /// Sends again, without what both ends agree on.
+        func compareAndSend() throws -> (item: DeliveredItem, counts: ComparedFiles?, byteCount: Int) {
+            let sink = try sink()
+            let result = try TransferRig(comparesFiles: true).move(try source(), to: sink)
+            return (try #require(result.delivered?.first), result.compared, result.streamByteCount)
+        }
+
+        func inode(_ name: String) throws -> ino_t { try scratch.status("inbox/\(name)").st_ino }
+    }
+
+    private func entries(_ source: FileSource) throws -> [EntryHeader] {
+        var headers: [EntryHeader] = []
+        try source.forEachEntry { headers.append($0) }
+        return headers
+    }
+
+    @Test func `an item that is there already is not kept twice`() throws {
+        let rig = try Rig(.skipIdentical)
+        let before = try rig.inode("trip/b")
+        for item in [try rig.resend(), try rig.compareAndSend().item] {
+            #expect(item.isPresent && item.path == rig.scratch("inbox/trip"))
+        }
+        #expect(rig.scratch.tree("inbox").filter { $0.hasPrefix("d") } == ["d trip", "d trip/sub"])
+        #expect(try rig.inode("trip/b") == before)
+        #expect(try rig.scratch.status("inbox/trip/b").st_nlink == 1)
+    }
+
+    @Test func `everything is kept without a policy`() throws {
+        let rig = try Rig(.keepBoth)
+        #expect(try !rig.sink().comparesFiles)
+        let item = try rig.resend()
+        #expect(!item.isPresent && item.path == rig.scratch("inbox/trip (2)"))
+    }
+
+    @Test func `any difference in content, kind or target makes another item`() throws {
+        for change in ["a", "link", "sub", "more"] {
+            let rig = try Rig(.skipIdentical)
+            let path = rig.scratch("source/trip/\(change)")
+            switch change {
+            case "a": try rig.scratch.write("source/trip/a", bytes(10, seed: 99))
+            case "link":
+                unlink(path)
+                symlink("b", path)
+            case "sub":
+                unlink("\(path)/c")
+                unlink("\(path)/empty")
+                rmdir(path)
+                try rig.scratch.write("source/trip/sub", [1])
+            default: try rig.scratch.write("source/trip/more", [])
+            }
+            let item = try rig.compareAndSend().item
+            #expect(!item.isPresent && item.path == rig.scratch("inbox/trip (2)"), "\(change)")
+            // Copies, not links: two delivered files must not change together.
+            #expect(try rig.scratch.status("inbox/trip/b").st_nlink == 1)
+            #expect(try rig.scratch.read("inbox/trip (2)/b") == rig.scratch.read("source/trip/b"))
+        }
+    }
+
+    @Test func `what is present is not sent, whatever is merged`() throws {
+        for policy in [ExistingFilePolicy.skipIdentical, .update, .overwrite] {
+            let rig = try Rig(policy)
+            try rig.scratch.write("source/trip/a", bytes(11, seed: 5))
+            let whole = try TransferRig.streamByteCount(of: try rig.source())
+            let result = try rig.compareAndSend()
+            #expect(result.counts == ComparedFiles(fileCount: 4, presentCount: 3, newerCount: 0), "\(policy)")
+            #expect(result.byteCount < whole - 1500)
+            let folder = policy == .skipIdentical ? "trip (2)" : "trip"
+            #expect(try rig.scratch.read("inbox/\(folder)/a") == bytes(11, seed: 5))
+            #expect(try rig.scratch.read("inbox/\(folder)/b") == bytes(2000, seed: 2000))
+            #expect(result.item.replacedCount == (policy == .skipIdentical ? 0 : 1))
+            #expect(rig.inbox.inbox.pendingPaths.isEmpty)
+        }
+    }
+
+    @Test func `only older files are updated, also those that were received`() throws {
+        for compares in [false, true] {
+            let rig = try Rig(.update)
+            try rig.scratch.write("source/trip/a", bytes(12, seed: 7), modified: 2_000_000_000_000_000_000)
+            try rig.scratch.write("source/trip/b", bytes(2000, seed: 8), modified: 1_500_000_000_000_000_000)
+            try rig.scratch.write("inbox/trip/b", [1, 2], modified: 1_600_000_000_000_000_000)
+            let item = compares ? try rig.compareAndSend().item : try rig.resend()
+            #expect(try rig.scratch.read("inbox/trip/a") == bytes(12, seed: 7))
+            #expect(try rig.scratch.read("inbox/trip/b") == [1, 2])
+            #expect(item.replacedCount == 1 && item.newerCount == (compares ? 0 : 1))
+        }
+    }
+
+    @Test func `a transfer that was cut is resumed and merged`() throws {
+        let rig = try Rig(.overwrite)
+        try rig.scratch.write("source/trip/b", bytes(2000, seed: 8))
+        for cut in [700, 1500] {
+            let sink = try rig.sink()
+            _ = try TransferRig(cut: cut, comparesFiles: true).move(try rig.source(), to: sink)
+            sink.suspend()
+        }
+        let result = try rig.compareAndSend()
+        #expect(result.item.replacedCount == 1)
+        #expect(try rig.scratch.read("inbox/trip/b") == bytes(2000, seed: 8))
+        #expect(try rig.scratch.read("inbox/trip/a") == bytes(10, seed: 10))
+        #expect(try rig.scratch.status("inbox/trip/a").st_nlink == 1)
+    }
+
+    // MARK: Attacks
+
+    @Test("P15: a file is replaced by a file only, and nothing through a link")
+    func kinds() throws {
+        let rig = try Rig(.overwrite)
+        let outside = try rig.scratch.write("outside", [9])
+        let inbox = rig.scratch("inbox/trip")
+        unlink("\(inbox)/a")
+        symlink(outside, "\(inbox)/a")
+        unlink("\(inbox)/b")
+        mkdir("\(inbox)/b", 0o700)
+        renameFile("\(inbox)/sub", rig.scratch("elsewhere"))
+        symlink(rig.scratch("elsewhere"), "\(inbox)/sub")
+        for _ in 0..<2 { _ = try rig.compareAndSend() }
+        #expect(try rig.scratch.read("outside") == [9])
+        #expect(try rig.scratch.status("inbox/trip/b").isFolder)
+        #expect(try rig.scratch.read("inbox/trip/a (2)") == bytes(10, seed: 10))
+        #expect(try rig.scratch.read("inbox/trip/b (2)") == bytes(2000, seed: 2000))
+        #expect(try rig.scratch.read("inbox/trip/sub (2)/c") == bytes(30, seed: 30))
+        #expect(rig.scratch.tree("elsewhere") == ["f c", "f empty"])
+    }
+
+    @Test("P15: a file that changes after the comparison is not taken for what was sent")
+    func changedMeanwhile() throws {
+        let rig = try Rig(.skipIdentical)
+        let source = try rig.source()
+        let headers = try entries(source)
+        let sink = try rig.sink()
+        _ = try sink.resumePoint()
+        let number = try #require(headers.firstIndex { $0.path.last == ClaimedFileName("b") })
+        let encoded = headers[number].encoded
+        #expect(try sink.compare(headers[number], encodedHeader: encoded, number: UInt64(number)) == .candidate)
+        var digest = FileDigest(encodedHeader: encoded)
+        bytes(2000, seed: 2000).withUnsafeBytes { digest.update($0) }
+        #expect(try sink.decide(number: UInt64(number), digest: digest.finalize()) == .identical)
+        try rig.scratch.write("inbox/trip/b", bytes(2000, seed: 3))
+        try sink.resume(at: .start)
+        try sink.begin(headers[0], at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+        try sink.endEntry()
+        #expect(throws: StorageError.self) {
+            try sink.keepPresent(headers[number], number: UInt64(number), entriesDigest: [UInt8](repeating: 1, count: 32))
+        }
+        sink.discard()
+    }
+
+    @Test("X5: only items of the sender are compared, each file once, and nothing outside the inbox")
+    func oracle() throws {
+        let rig = try Rig(.skipIdentical)
+        #expect(try !rig.sink(mayCompare: { _ in false }).comparesFiles)
+        #expect(try rig.sink(mayCompare: { $0 == rig.scratch("inbox/trip") }).comparesFiles)
+        let name = { ClaimedFileName($0)! }
+        func file(_ path: [String], size: UInt64) -> EntryHeader {
+            EntryHeader(item: 0, kind: .file, path: path.map(name), size: size, modified: nil, permissions: nil)
+        }
+        mkfifo(rig.scratch("inbox/trip/fifo"), 0o600)
+        try rig.scratch.write("inbox/secret", [1])
+        try rig.scratch.write("outside", [1])
+        symlink(rig.scratch("outside"), rig.scratch("inbox/trip/out"))
+        let sink = try rig.sink()
+        func presence(_ path: [String], size: UInt64, _ number: UInt64) throws -> FilePresence {
+            let header = file(path, size: size)
+            return try sink.compare(header, encodedHeader: header.encoded, number: number)
+        }
+        #expect(try presence(["secret"], size: 1, 0) == .absent)
+        #expect(try presence(["trip", "..", "secret"], size: 1, 1) == .absent)
+        #expect(try presence(["..", "outside"], size: 1, 2) == .absent)
+        #expect(try presence(["trip", "out"], size: 1, 3) == .absent)
+        #expect(try presence(["trip", "fifo"], size: 0, 4) == .absent)
+        // The size cannot be guessed by many tries.
+        #expect(try presence(["trip", "a"], size: 11, 5) == .absent)
+        #expect(try presence(["trip", "a"], size: 10, 6) == .absent)
+        #expect(try presence(["trip", "b"], size: 2000, 7) == .candidate)
+        // A digest that was made up, and one for a file that is no candidate.
+        #expect(try sink.decide(number: 7, digest: [UInt8](repeating: 0, count: 32)) == .absent)
+        #expect(try sink.decide(number: 6, digest: [UInt8](repeating: 0, count: 32)) == .absent)
+        #expect(throws: StorageError.self) {
+            try sink.resume(at: .start)
+            try sink.keepPresent(
+                file(["trip", "b"], size: 2000), number: 7, entriesDigest: [UInt8](repeating: 1, count: 32))
+        }
+        sink.discard()
+    }
+}
