@@ -300,10 +300,9 @@ class OneMachineStory(Story):
         self.assertCode(2, self.anna.run("inbox", "--last", "0"))
 
     def test_equal_names_are_numbered(self):
-        photo = self.file("photo.jpg", 4000)
         anna = self.anna.receive()
         for _ in range(2):
-            self.assertCode(0, self.ben.run("send", photo, "--to", anna.address))
+            self.assertCode(0, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
             anna.wait_for("delivered")
         self.assertEqual({"photo.jpg", "photo (2).jpg"}, set(self.anna.received()))
 
@@ -388,6 +387,8 @@ class OneMachineStory(Story):
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", source, "--to", anna.address))
         self.assertEqual(0o600, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
+        # What is there already keeps its own mode.
+        source.write_bytes(b"other")
         self.assertCode(0, self.ben.run("send", source, "--keep-modes", "--to", anna.address))
         self.assertEqual(0o644, os.stat(anna.wait_for("delivered")["path"]).st_mode & 0o7777)
         self.assertEqual(0o700, self.anna.inbox.stat().st_mode & 0o777)
