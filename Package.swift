@@ -128,7 +128,8 @@ let quickSupport: [Target] = [
     support(
         "DecoderProperties",
         [
-            "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery", "NearshareMesh",
+            "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery",
+            "NearshareInterfaces", "NearshareMesh", "NearshareStorage", "NearshareTesting",
         ]),
     support(
         "BundleSimulation", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
@@ -150,7 +151,7 @@ let slowSupport: [Target] = [
 ]
 
 /// The platform modules that the decoders' properties need.
-let quickPlatform = ["NearshareInterfaces", "NearshareDBus", "NearshareDiscovery"]
+let quickPlatform = ["NearshareInterfaces", "NearshareDBus", "NearshareDiscovery", "NearshareAudio", "NearshareStorage"]
 
 // From fast to slow. Those of the first group need neither SQLite nor the command line, see `make quick`.
 let quickTests: [Target] = [

@@ -397,6 +397,17 @@ extension [DirectReaction] {
         #expect(lone.receive(.close(.blocked)) == [.closed(.closed(by: .remote, .blocked))])
     }
 
+    @Test func `a close instead of a hello ends the offers that were sent before it`() {
+        var lone = Lone(greeted: false)
+        _ = lone.machine.offer(Lone.offer(), now: lone.now)
+        #expect(
+            lone.receive(.close(.blocked)) == [
+                .stopSending(Lone.offer().id), .outgoingEnded(Lone.offer().id, .interrupted),
+                .closed(.closed(by: .remote, .blocked)),
+            ])
+        #expect(lone.machine.isIdle)
+    }
+
     @Test("K3: a reveal that does not open its commitment ends the link") func wrongReveal() {
         var lone = Lone(greeted: false)
         _ = lone.receive(lone.hello)
@@ -420,6 +431,13 @@ extension [DirectReaction] {
         #expect(asked.machine.answerVerification(matches: true).isEmpty)
         #expect(asked.receive(.compared(isSame: true)) == [.verificationAnswered(matches: true)])
         #expect(asked.receive(.compare).isViolation)
+        // Both may ask at the same moment, once.
+        var crossing = Lone()
+        _ = crossing.machine.requestVerification()
+        #expect(crossing.receive(.compare).isEmpty)
+        #expect(crossing.receive(.compared(isSame: true)) == [.verificationAnswered(matches: true)])
+        #expect(crossing.machine.answerVerification(matches: true) == [.send(.compared(isSame: true))])
+        #expect(crossing.receive(.compare).isViolation)
         var early = Lone(greeted: false)
         _ = early.receive(early.hello)
         #expect(early.machine.requestVerification().isEmpty)

@@ -1,6 +1,7 @@
 import NearshareBase
 
-/// The property of one decoder that holds for all inputs.
+/// The property of one decoder that holds for all inputs, or of state machines that holds for all scripts of events, see
+/// ``EventScript``.
 ///
 /// Shared by the fuzzer in `Tests/Fuzz`, which generates inputs, and `FindTests`, which replays its finds.
 public struct DecoderProperty: Sendable {
@@ -9,11 +10,11 @@ public struct DecoderProperty: Sendable {
         public let description: String
     }
 
-    /// The decoder's name, also that of the folder of its finds.
+    /// The name of the decoder or the machines, also that of the folder of its finds.
     public let name: String
     /// Valid bytes, as seeds for the fuzzer.
     public let seeds: [[UInt8]]
-    /// - Returns: Whether the bytes were decoded.
+    /// - Returns: Whether the bytes were decoded, or the script reached what its seeds are for.
     public let check: @Sendable (_ bytes: [UInt8]) throws(Violation) -> Bool
 
     static func require(_ condition: Bool, _ what: @autoclosure () -> String) throws(Violation) {
@@ -34,7 +35,7 @@ public struct DecoderProperty: Sendable {
         }
     }
 
-    public static let all = mesh + direct + bundles + [structuredValue]
+    public static let all = mesh + direct + bundles + [structuredValue] + machines
 
     /// - Parameter texts: hexadecimal digits, with spaces between fields.
     static func bytes(_ texts: String...) -> [[UInt8]] { texts.map { Hex.decode($0.filter { !$0.isWhitespace })! } }

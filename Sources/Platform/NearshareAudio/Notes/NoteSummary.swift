@@ -41,7 +41,7 @@ package struct NoteSummary: Sendable, Hashable {
     ///   - front: the first ``windowByteCount`` bytes of the file.
     ///   - tail: its last ``windowByteCount`` bytes.
     ///   - size: the size of the file, in bytes.
-    init(front: [UInt8], tail: [UInt8], size: UInt64) throws(AudioError) {
+    package init(front: [UInt8], tail: [UInt8], size: UInt64) throws(AudioError) {
         guard front.starts(with: OggPage.capture) else { throw AudioError(.damaged, "not an Ogg file") }
         guard let first = OggPage(startOf: front[...]), first.isFirst, let packet = first.packets.ranges.first else {
             throw AudioError(.damaged, "its first page is damaged")

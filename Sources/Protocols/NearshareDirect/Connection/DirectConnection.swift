@@ -105,9 +105,8 @@ package struct DirectConnection: Sendable {
             peerName = name
             phase = .open
             return [.helloReceived(name, time: time)] + (try verification.receive(commitment: commitment))
-        case .close(let reason):
-            phase = .closed
-            return [.closed(.closed(by: .remote, reason))]
+        // Offers may have been sent already.
+        case .close(let reason): return end(.closed(by: .remote, reason), sending: nil)
         default:
             throw MalformedInput("the first frame was not a hello")
         }

@@ -3,10 +3,11 @@ internal import NearshareCrypto
 
 /// The short authentication string of a link, and the users' comparison of it (`docs/PROTOCOL.md`, section 8).
 ///
-/// A link has at most one comparison, requested by either side and answered by both (K3): another guess needs another link,
-/// which the users see.
+/// A link has at most one comparison, requested by either side, or by both at once, and answered by both (K3): another guess
+/// needs another link, which the users see.
 struct Verification: Sendable {
     private struct Comparison {
+        var isRequestedRemotely: Bool
         var isAnsweredLocally = false
         var isAnsweredRemotely = false
     }
@@ -43,8 +44,15 @@ struct Verification: Sendable {
     }
 
     mutating func receiveRequest() throws(MalformedInput) -> [DirectReaction] {
-        guard digits != nil, comparison == nil else { throw MalformedInput("a comparison out of order") }
-        comparison = Comparison()
+        guard digits != nil, comparison?.isRequestedRemotely != true else {
+            throw MalformedInput("a comparison out of order")
+        }
+        guard comparison == nil else {
+            // Race: both ends have asked, so both users compare already.
+            comparison?.isRequestedRemotely = true
+            return []
+        }
+        comparison = Comparison(isRequestedRemotely: true)
         return [.verificationRequested]
     }
 
@@ -58,7 +66,7 @@ struct Verification: Sendable {
 
     mutating func request() -> [DirectReaction] {
         guard digits != nil, comparison == nil else { return [] }
-        comparison = Comparison()
+        comparison = Comparison(isRequestedRemotely: false)
         return [.send(.compare)]
     }
 
