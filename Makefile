@@ -6,6 +6,7 @@ BINDIR = $(DESTDIR)$(PREFIX)/bin
 MANDIR = $(DESTDIR)$(PREFIX)/share/man
 # For each decoder.
 FUZZ_SECONDS ?= 60
+HOURS ?= 1
 # The Swift runtime goes into the binary, so that it runs where there is no Swift. Nobody looks up symbols in it, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
 # No library is looked for beside the binary, and the table of functions is read-only from the start.
@@ -17,7 +18,7 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
-.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz bench simulate bench-sessions bench-bluetooth
+.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak bench simulate bench-sessions bench-bluetooth
 .PHONY: install uninstall packages packages-test completions
 
 build: packages
@@ -98,6 +99,12 @@ format:
 # Makes up bytes for every decoder of what strangers send.
 fuzz: packages
 	Tests/Fuzz/run $(FUZZ_SECONDS)
+
+# Two nodes and an untrusted third for hours, killed and cut off at random; or, with KILLS=, a receiver that is killed so often.
+soak: build
+	@.ci/install-packages bench
+	@if [ -n "$(KILLS)" ]; then NEARSHARE=$(CURDIR)/$(BINARY) KILLS=$(KILLS) Tests/Scripts/run test_kills.KilledReceiverStory; \
+	else Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS); fi
 
 # Written by the tool itself; run it when a flag has changed.
 completions:
