@@ -18,7 +18,7 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
-.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak bench simulate bench-sessions bench-bluetooth
+.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak sbom bench simulate bench-sessions bench-bluetooth
 .PHONY: install uninstall packages packages-test completions
 
 build: packages
@@ -105,6 +105,10 @@ soak: build
 	@.ci/install-packages bench
 	@if [ -n "$(KILLS)" ]; then NEARSHARE=$(CURDIR)/$(BINARY) KILLS=$(KILLS) Tests/Scripts/run test_kills.KilledReceiverStory; \
 	else Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS); fi
+
+# The bill of materials of the release, in CycloneDX.
+sbom: build
+	.ci/make-sbom $(BINARY) > .build/nearshare.cdx.json
 
 # Written by the tool itself; run it when a flag has changed.
 completions:
