@@ -211,9 +211,16 @@ package final class ReceiveController: Sendable {
         }
         defer { output.withLock { if $0 == .reserved { $0 = .free } } }
         let sink: any ResourceSink
+        // Read once, and only when an item of the name exists.
+        var earlierPaths: Set<String>?
         do {
             sink = try destination.makeSink(
-                for: invitation, mayCompare: { pathsReceived(from: peer.proven.fingerprint).contains($0) },
+                for: invitation,
+                mayCompare: { path in
+                    let paths = earlierPaths ?? pathsReceived(from: peer.proven.fingerprint)
+                    earlierPaths = paths
+                    return paths.contains(path)
+                },
                 onOutput: { [self] in output.withLock { $0 = .used } })
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge

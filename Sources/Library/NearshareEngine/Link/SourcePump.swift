@@ -119,10 +119,10 @@ final class SourcePump: Sendable {
     private func pump(
         from given: ResumePoint?, send: (borrowing FilledBlock) -> Bool
     ) throws(SourcePumpError) {
-        var blocks = ContentBlocks(of: wireID, clock: clock)
+        let blocks = ContentBlocks(of: wireID, clock: clock)
         var present = PresentFiles.none
         var point = given
-        if given == nil { (point, present) = try compareFiles(&blocks, send: send) }
+        if given == nil { (point, present) = try compareFiles(blocks, send: send) }
         // nil: stopped meanwhile.
         guard let point else { return }
         do throws(StorageError) {
@@ -154,10 +154,10 @@ final class SourcePump: Sendable {
     /// Lists the files of the source, and sends the digests that the receiver asks for.
     /// - Returns: the receiver's resume point, nil when the pump was stopped; and the files whose content is not sent.
     private func compareFiles(
-        _ blocks: inout ContentBlocks, send: (borrowing FilledBlock) -> Bool
+        _ blocks: ContentBlocks, send: (borrowing FilledBlock) -> Bool
     ) throws(SourcePumpError) -> (ResumePoint?, PresentFiles) {
         var files = OutgoingFileList(of: source.offer)
-        guard try sendPart(of: &files, &blocks, send: send) else { return (nil, .none) }
+        guard try sendPart(of: &files, blocks, send: send) else { return (nil, .none) }
         let candidates = state.waitUntilReady { state -> MonitorWait<FileSet?> in
             if state.isStopped { return .ready(nil) }
             if let candidates = state.candidates { return .ready(candidates) }
@@ -168,7 +168,7 @@ final class SourcePump: Sendable {
                 throw .violation(MalformedInput("candidates of another number of files than was listed"))
             }
             files.begin(hashing: candidates)
-            guard try sendPart(of: &files, &blocks, send: send) else { return (nil, .none) }
+            guard try sendPart(of: &files, blocks, send: send) else { return (nil, .none) }
             // The receiver waits for the digests that are missing.
             guard !files.hasLostFiles else { throw .source(ReaderProvider.changed) }
         }
@@ -188,7 +188,7 @@ final class SourcePump: Sendable {
     /// Sends the list or the digests.
     /// - Returns: false when the pump was stopped.
     private func sendPart(
-        of files: inout OutgoingFileList, _ blocks: inout ContentBlocks, send: (borrowing FilledBlock) -> Bool
+        of files: inout OutgoingFileList, _ blocks: ContentBlocks, send: (borrowing FilledBlock) -> Bool
     ) throws(SourcePumpError) -> Bool {
         do throws(StorageError) {
             var provider = try openReader()
@@ -234,7 +234,7 @@ enum SourcePumpError: Error {
 }
 
 /// The single block of memory of a pump, which it fills with records and sends.
-private struct ContentBlocks: ~Copyable {
+private final class ContentBlocks {
     private let wireID: TransferID
     private let clock: @Sendable () -> MonotonicInstant
     private let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: BlockSize.maximumByteCount, alignment: 64)
@@ -253,7 +253,9 @@ private struct ContentBlocks: ~Copyable {
     ///   - isLast: whether the transfer's content ends where the filling is finished.
     ///   - fill: returns the number of bytes; fewer than there is room for when there are no more for now.
     /// - Returns: false when no more is wanted.
-    mutating func send(
+    // Not inlined: the optimiser of Swift 6.3 crashes when it inlines the closures' typed errors.
+    @inline(never)
+    func send(
         upTo allowance: UInt64, isFinished: () -> Bool, isLast: Bool,
         fill: (UnsafeMutableRawBufferPointer) throws(StorageError) -> Int, to send: (borrowing FilledBlock) -> Bool
     ) throws(StorageError) -> Bool {
