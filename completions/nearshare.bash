@@ -186,7 +186,7 @@ _nearshare() {
 
 _nearshare_receive() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --once --json --stdout --no-sandbox --version -h --help)
+    non_repeating_flags=(--keep-executable --update --overwrite --once --json --stdout --no-sandbox --version -h --help)
     repeating_options=(--exec)
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
@@ -545,7 +545,7 @@ _nearshare_mesh() {
 
 _nearshare_mesh_run() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --json --no-sandbox --version -h --help)
+    non_repeating_flags=(--keep-executable --update --overwrite --json --no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--profile --inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
@@ -1241,7 +1241,7 @@ _nearshare_voice_list() {
 
 _nearshare_config() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --json --version -h --help)
+    non_repeating_flags=(--keep-executable --update --overwrite --json --version -h --help)
     repeating_options=()
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
     __nearshare_offer_flags_options 0

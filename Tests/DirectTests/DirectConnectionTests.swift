@@ -319,11 +319,11 @@ extension [DirectReaction] {
         #expect(until == receiver.now + .seconds(30))
         var late = receiver
         #expect(
-            late.machine.accept(id, now: until + .nanoseconds(1)) == [
+            late.machine.accept(id, now: until) == [
                 .send(.decline(id, .expired)), .incomingEnded(id, .expired),
             ])
         var timely = receiver
-        #expect(timely.machine.accept(id, now: until) == [.send(.accept(id, window: DirectLimits().window))])
+        #expect(timely.machine.accept(id, now: until + .nanoseconds(-1)) == [.send(.accept(id, window: DirectLimits().window))])
         receiver.machine.recordActivity(now: until)
         #expect(receiver.machine.advance(to: until).contains(.incomingEnded(id, .expired)))
         #expect(receiver.machine.accept(id, now: until).isEmpty)

@@ -84,6 +84,7 @@ package struct ByteStreams: Sendable {
         // The second bound is out of reach: it takes 2^31 streams on one link.
         guard localCount < limits.outgoing, nextLocal < UInt32.max - 2 else { throw .tooMany }
         let id = StreamID(rawValue: nextLocal)
+        // Bounded: by the guard.
         nextLocal += 2
         streams[id] = Stream()
         control.append(.open(id, purpose, name))

@@ -199,7 +199,7 @@ private struct ConnectionPair {
             transfer.sent += part
             if part > 0 { sides[side].sent.append(.content(id, Int(part))) }
             if transfer.sent == transfer.size {
-                sides[side].machine.finishSending(id)
+                sides[side].machine.willSendLastBlock(id)
                 transfer.isStopped = true
             }
             sides[side].outgoing[id] = transfer

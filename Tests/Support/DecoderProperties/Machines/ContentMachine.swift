@@ -173,6 +173,10 @@ private struct ContentRecorder: ContentReceiver, Hashable {
             "starts where nobody asked")
     }
 
+    mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Never) {
+        expect(false, "an entry is skipped that nobody has")
+    }
+
     mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Never) {
         expect(isStarted && !isInEntry, "an entry begins in another")
         (isInEntry, remaining) = (true, header.size)

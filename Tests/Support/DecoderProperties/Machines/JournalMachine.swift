@@ -214,6 +214,9 @@ private struct SinkReceiver: ContentReceiver {
     mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
         try sink.begin(header, at: offset, entriesDigest: digest)
     }
+    mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
+        try sink.keepPresent(header, number: number, entriesDigest: digest)
+    }
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
     mutating func endEntry() throws(StorageError) { try sink.endEntry() }
 }

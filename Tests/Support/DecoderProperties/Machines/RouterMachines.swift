@@ -331,7 +331,7 @@ private struct BundleLine {
         let content = (try? BundleContent.structured(.string("\(lastText)")).encoded()) ?? []
         sent.insert(content)
         return OutgoingBundle(
-            content, from: nodes[node].keys, to: other.map { nodes[$0].keys.contact }, isSealed: isSealed,
+            content, from: nodes[node].keys, to: other.map { nodes[$0].keys.publicKeys }, isSealed: isSealed,
             isPrivate: isPrivate, profile: .standard, created: now.wall, random: &random)
     }
 
