@@ -203,7 +203,7 @@ class BitchatStory(Story):
         anna = self.receive()
         phone = self.join(anna, "phone")
         # Three messages, as one holds at most 255 bytes.
-        self.assertCode(0, self.anna.run("send", "--text", "x" * 600, "--to", "phone", "--via", "mesh"))
+        self.assertCode(0, self.anna.run("send", "--text", "x" * 600, "--to", "phone", "--via", "mesh", "--timeout", "30"))
         ids = [phone.wait_for_message(10)["message_id"] for _ in range(3)]
         self.assertEqual(3, len(set(ids)))
         for each in ids:
