@@ -266,6 +266,56 @@ private struct MemoryComparer: FileComparer {
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(both.encoded) }
     }
 
+    @Test("A12: entries are those that were listed, in their order, and nothing else")
+    func listedContents() throws {
+        let content = MemoryContent(file: "a", [1, 2, 3])
+        var (other, larger) = (content.entries[0].header.listed, content.entries[0].header.listed)
+        other.path = [Samples.name("b")]
+        larger.size = 4
+        func accepts(_ contents: [EntryHeader]) throws -> Bool {
+            var (provider, outgoing) = (MemoryProvider(content), OutgoingContent(from: .beginning))
+            var incoming = IncomingContent(offer: content.offer, resumePoint: .start, contents: contents)
+            var receiver = MemoryReceiver()
+            var buffer = [UInt8](repeating: 0, count: 500)
+            let count = buffer.withUnsafeMutableBytes { outgoing.fill($0, from: &provider) }
+            do {
+                try buffer[..<count].withUnsafeBytes { try incoming.consume($0, into: &receiver) }
+            } catch IncomingContentError<Never>.violation(let what) {
+                #expect(what.description == "another entry than was listed")
+                return false
+            }
+            return incoming.isComplete
+        }
+        #expect(try accepts([content.entries[0].header.listed]) && accepts([]))
+        #expect(try !accepts([other]) && !accepts([larger]))
+    }
+
+    @Test("R1: a list of contents has at most 256 entries and 64 KiB")
+    func contentsBounds() throws {
+        let long = EntryHeader(
+            item: 0, kind: .file, path: (0..<16).map { _ in Samples.name(String(repeating: "x", count: 250)) }, size: 1,
+            modified: nil, permissions: nil)
+        let frame = ControlFrame.contents(Samples.id, [EntryHeader](repeating: long, count: 100))
+        #expect(frame.encoded.count <= ControlFrame.maximumContentsByteCount)
+        guard case .contents(_, let kept) = try ControlFrame.decode(frame.encoded) else { throw MalformedInput("no contents") }
+        #expect(kept == [EntryHeader](repeating: long, count: 16))
+        let short = EntryHeader(
+            item: 0, kind: .file, path: [Samples.name("a")], size: 1, modified: nil, permissions: nil)
+        let many = ControlFrame.contents(Samples.id, [EntryHeader](repeating: short, count: 300)).encoded
+        guard case .contents(_, let first) = try ControlFrame.decode(many) else { throw MalformedInput("no contents") }
+        #expect(first.count == ControlFrame.maximumContentsCount)
+        // One more, with its number changed as well.
+        let entry = short.encoded
+        var more = many + UInt16(entry.count).bigEndianBytes + entry
+        more.replaceSubrange(9..<11, with: UInt16(257).bigEndianBytes)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(more) }
+        let tooLong = frame.encoded + [UInt8](repeating: 0, count: ControlFrame.maximumContentsByteCount)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(tooLong) }
+        var dated = long
+        dated.modified = 1
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(ControlFrame.contents(Samples.id, [dated]).encoded) }
+    }
+
     // MARK: Frames
 
     private let now = MonotonicInstant(nanoseconds: 0)

@@ -94,6 +94,23 @@ class QuestionStory(Asked):
         self.assertEqual("completed", self.outcome(ben))
         anna.wait_for("ben: from ben")
 
+    def test_the_contents_of_a_folder_are_listed_on_request(self):
+        anna = self.receiving()
+        folder = self.place / "trip"
+        (folder / "day one").mkdir(parents=True)
+        for number in range(30):
+            (folder / "day one" / f"{number:02}.jpg").write_bytes(b"x" * (1000 + number))
+        (folder / "a\x1b[2Jb").write_bytes(b"name")
+        ben = self.ben.start("send", "--json", folder, "--to", anna.address)
+        anna.wait_for(r"accept\? \[y\]es, \[a\]lways, \[n\]o, \[b\]lock, \[l\]ist: ")
+        anna.press("l\n")
+        listed = anna.wait_for(r'"trip"/(?s:.*) more\s+accept\?')[0]
+        self.assertIn('"trip/day one/00.jpg"  1.0 KB', listed)
+        self.assertIn(r"a\u{1b}[2Jb", listed)
+        self.assertRegex(listed, r"… and 15 more")
+        anna.press("y\n")
+        self.assertEqual("completed", self.outcome(ben))
+
     def test_ctrl_d_is_no_answer_and_later_answers_are_read(self):
         anna = self.receiving()
         for number in range(2):

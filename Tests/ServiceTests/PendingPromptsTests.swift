@@ -58,6 +58,18 @@ struct PendingPromptsTests {
         #expect(prompts.parse("a", answering: mallory) == refusal)
     }
 
+    @Test("a question about a folder can list what is in it, and stays open") func list() {
+        var prompts = PendingPrompts<String>()
+        let ben = prompts.add("accept?", about: "ben", list: "  trip/a\n", "b")
+        #expect(prompts.prompt() == "accept? [y]es, [n]o, [b]lock, [l]ist: ")
+        #expect(prompts.parse("l", answering: ben) == .answer(number: ben, .list))
+        #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, n, b or l"))
+        #expect(prompts.list(of: ben) == "  trip/a\n" && prompts.open.count == 1)
+        let cleo = prompts.add("accept?", about: "cleo", "c")
+        #expect(prompts.list(of: cleo) == nil)
+        #expect(prompts.prompt()?.contains("[l]ist") == true)
+    }
+
     @Test("R4: a flood of questions does not fill the screen") func flood() {
         var prompts = PendingPrompts<Int>()
         for number in 0..<100 { _ = prompts.add("accept?", about: "p\(number)", number) }

@@ -7,6 +7,8 @@ struct PendingPrompts<Reply> {
         /// The peer's name, escaped.
         let name: String
         let question: String
+        /// The answer to `l`, in whole lines; nil where there is nothing to list.
+        let list: String?
         let reply: Reply
         /// Whether its number has been shown, because several were open at a time: the question and the typed line may be far
         /// apart.
@@ -16,7 +18,7 @@ struct PendingPrompts<Reply> {
     }
 
     enum Word: Sendable, Hashable {
-        case yes, always, no, block
+        case yes, always, no, block, list
     }
 
     enum Result: Hashable {
@@ -32,12 +34,14 @@ struct PendingPrompts<Reply> {
     private static var maximumShown: Int { 4 }
 
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
-    mutating func add(_ question: String, about name: String, allowsAlways: Bool = false, _ reply: Reply) -> Int {
+    mutating func add(
+        _ question: String, about name: String, list: String? = nil, allowsAlways: Bool = false, _ reply: Reply
+    ) -> Int {
         lastNumber += 1
         open.append(
             Prompt(
-                number: lastNumber, name: name, question: question, reply: reply, isNumbered: false, allowsAlways: allowsAlways)
-        )
+                number: lastNumber, name: name, question: question, list: list, reply: reply, isNumbered: false,
+                allowsAlways: allowsAlways))
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }
@@ -58,18 +62,24 @@ struct PendingPrompts<Reply> {
         guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
         guard open.count > 1, first.number != target else {
             let about = first.isNumbered ? "number \(first.number), \(first.name): " : ""
-            return "\(about)\(first.question) \(Self.words(allowsAlways: first.allowsAlways)): "
+            let choices = Self.choices(allowsAlways: first.allowsAlways, hasList: first.list != nil)
+            return "\(about)\(first.question) \(choices): "
         }
         let shown = open.prefix(Self.maximumShown).map { "number \($0.number), \($0.name): \($0.question)" }
             .joined(separator: "  ")
         let more = open.count > Self.maximumShown ? "  and \(open.count - Self.maximumShown) more" : ""
-        let words = Self.words(allowsAlways: open.contains { $0.allowsAlways })
-        return "\(shown)\(more)  which one? \(words), as in \"y \(first.number)\": "
+        let choices = Self.choices(allowsAlways: open.contains { $0.allowsAlways }, hasList: hasList)
+        return "\(shown)\(more)  which one? \(choices), as in \"y \(first.number)\": "
     }
 
-    private static func words(allowsAlways: Bool) -> String {
-        allowsAlways ? "[y]es, [a]lways, [n]o, [b]lock" : "[y]es, [n]o, [b]lock"
+    private static func choices(allowsAlways: Bool, hasList: Bool) -> String {
+        "[y]es, \(allowsAlways ? "[a]lways, " : "")[n]o, [b]lock\(hasList ? ", [l]ist" : "")"
     }
+
+    private var hasList: Bool { open.contains { $0.list != nil } }
+
+    /// The list of a question; nil where there is nothing to list.
+    func list(of number: Int) -> String? { open.first { $0.number == number }?.list }
 
     /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
     /// peers choose when they ask (R4).
@@ -83,7 +93,8 @@ struct PendingPrompts<Reply> {
         case "a", "always": word = .always
         case "n", "no": word = .no
         case "b", "block": word = .block
-        default: return .none(hint: "please answer y, n or b")
+        case "l", "list": word = .list
+        default: return .none(hint: hasList ? "please answer y, n, b or l" : "please answer y, n or b")
         }
         guard words.count > 1 else {
             if let prompt = open.first(where: { $0.number == target }) { return Self.answer(prompt, word) }

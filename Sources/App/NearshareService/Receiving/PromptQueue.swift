@@ -62,10 +62,11 @@ package final class PromptQueue: Sendable {
     ///   - text: the subject, in whole lines.
     ///   - question: the question itself.
     ///   - name: of the peer, escaped.
+    ///   - list: shown when the user asks for it, in whole lines; nil where there is nothing to list.
     ///   - allowsAlways: whether "always" is an answer.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
-        _ text: String, question: String, about name: String, allowsAlways: Bool = false,
+        _ text: String, question: String, about name: String, list: String? = nil, allowsAlways: Bool = false,
         until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
@@ -75,7 +76,8 @@ package final class PromptQueue: Sendable {
                     guard !state.isClosed else { return nil }
                     // Input from before the first question was meant for none.
                     if state.prompts.open.isEmpty { display.discardTypedInput() }
-                    let number = state.prompts.add(question, about: name, allowsAlways: allowsAlways, continuation)
+                    let number = state.prompts.add(
+                        question, about: name, list: list, allowsAlways: allowsAlways, continuation)
                     display.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     return number
@@ -132,6 +134,11 @@ package final class PromptQueue: Sendable {
         case .answer(let number, .always): resolve(number, .always)
         case .answer(let number, .no): resolve(number, .no)
         case .answer(let number, .block): resolve(number, .block)
+        case .answer(let number, .list):
+            state.withLock { state in
+                display.show(state.prompts.list(of: number) ?? "there is nothing to list\n")
+                updatePrompt(state)
+            }
         case .none(let hint):
             if let hint { display.show("\(hint)\n") }
             state.withLock { updatePrompt($0) }

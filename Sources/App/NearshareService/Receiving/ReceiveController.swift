@@ -155,7 +155,7 @@ package final class ReceiveController: Sendable {
                 invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash ?? downgrade)
             let answer = await prompts.ask(
                 text, question: "accept?", about: shown.name.quoted(of: shown.id),
-                allowsAlways: clash == nil && downgrade == nil,
+                list: OfferText.list(invitation.offer, invitation.contents), allowsAlways: clash == nil && downgrade == nil,
                 until: { await invitation.ended })
             switch answer {
             case .yes: return .accept

@@ -33,6 +33,35 @@ package enum OfferText {
         return text
     }
 
+    /// The lines that fit on a small terminal with the question below them.
+    private static let maximumListedEntries = 18
+
+    /// The first entries of the items; nil where the description names all of them.
+    static func list(_ offer: Offer, _ contents: [EntryHeader]) -> String? {
+        let lines =
+            contents.isEmpty
+            ? (offer.itemCount > maximumListedItems ? offer.items.prefix(maximumListedEntries).map(line) : [])
+            : contents.prefix(maximumListedEntries).map(line)
+        guard !lines.isEmpty else { return nil }
+        let more = offer.entryCount - min(offer.entryCount, UInt64(lines.count))
+        return lines.map { "  \($0)\n" }.joined() + (more > 0 ? "  … and \(more) more\n" : "")
+    }
+
+    private static func line(_ entry: EntryHeader) -> String {
+        // A slash in a name would look like a folder; it is stored as another character, too.
+        let path = entry.path.map { name in
+            String(
+                String.UnicodeScalarView(
+                    String(decoding: name.bytes, as: UTF8.self).unicodeScalars.map { $0 == "/" ? "_" : $0 }))
+        }.joined(separator: "/")
+        let shown = TerminalText.quoted(path, columns: 58)
+        switch entry.kind {
+        case .file: return "\(shown)  \(entry.size?.asByteCount ?? "size unknown")"
+        case .folder: return "\(shown)/"
+        case .link: return "\(shown)  link"
+        }
+    }
+
     /// The first item, and the number of the others.
     package static func summary(_ offer: Offer) -> String {
         let first = offer.items.first.map { $0.kind == .text ? "a message" : $0.name.shown } ?? ""

@@ -60,6 +60,7 @@ package struct RateLimitedSource: ResourceSource {
     }
 
     package var offer: Offer { base.offer }
+    package var contents: [EntryHeader] { base.contents }
 
     package func makeReader() throws(StorageError) -> any ResourceReader { Reader(try base.makeReader(), limit) }
     package func cancel() { base.cancel() }

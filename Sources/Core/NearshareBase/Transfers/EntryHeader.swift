@@ -28,6 +28,13 @@ package struct EntryHeader: Sendable, Hashable {
     /// The lowest nine permission bits; nil for the receiver's defaults.
     package var permissions: UInt16?
 
+    /// The form in which an entry is listed before the receiver decides: without times, permissions and targets of links.
+    package var listed: EntryHeader {
+        let isLink = if case .link = kind { true } else { false }
+        return EntryHeader(
+            item: item, kind: isLink ? .link(target: []) : kind, path: path, size: size, modified: nil, permissions: nil)
+    }
+
     /// Describes one entry. The limits are not checked.
     package init(item: UInt32, kind: Kind, path: [ClaimedFileName], size: UInt64?, modified: Int64?, permissions: UInt16?) {
         self.item = item

@@ -148,7 +148,8 @@ final class LinkDriver: Sendable {
         offer(
             TransferOffer(
                 id: id, timeout: min(max(.seconds(timeout.components.seconds), .seconds(1)), TransferOffer.maximumTimeout),
-                resumeKey: resumeKey, context: context, offer: source.offer, features: source.features),
+                resumeKey: resumeKey, context: context, offer: source.offer, features: source.features,
+                contents: source.contents),
             transfer: transfer, source: source)
         return transfer
     }

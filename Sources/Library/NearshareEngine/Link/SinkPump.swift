@@ -36,6 +36,7 @@ final class SinkPump: Sendable {
     let transfer: Transfer
     private let offer: Offer
     private let features: TransferFeatures
+    private let contents: [EntryHeader]
     private let sink: Sink
     private let keepsPartial: Bool
     private let state = Monitor(State())
@@ -44,7 +45,7 @@ final class SinkPump: Sendable {
         self.wireID = wireID
         self.transfer = transfer
         self.offer = offer.offer
-        features = offer.features
+        (features, contents) = (offer.features, offer.contents)
         self.sink = Sink(sink: sink)
         self.keepsPartial = keepsPartial
     }
@@ -117,7 +118,7 @@ final class SinkPump: Sendable {
             present = files
         }
         link.resumePoint(point)
-        var content = IncomingContent(offer: offer, resumePoint: point, present: present)
+        var content = IncomingContent(offer: offer, resumePoint: point, present: present, contents: contents)
         var receiver = SinkReceiver(sink: sink.sink, asked: point)
         var hasStarted = false
         while let pieces = nextPieces() {

@@ -212,7 +212,7 @@ final class SourcePump: Sendable {
             return state.isStopped
         }
         if isStopped { reader.cancel() }
-        return ReaderProvider(reader: reader, offer: source.offer)
+        return ReaderProvider(reader: reader, offer: source.offer, contents: source.contents)
     }
 
     /// Waits until more content may be sent.
@@ -311,10 +311,12 @@ struct BlockSize {
 private struct ReaderProvider: ContentProvider {
     let reader: any ResourceReader
     let offer: Offer
+    let contents: [EntryHeader]
     private var entryCount: UInt64 = 0
     private var byteCount: UInt64 = 0
 
-    init(reader: any ResourceReader, offer: Offer) {
+    init(reader: any ResourceReader, offer: Offer, contents: [EntryHeader]) {
+        self.contents = contents
         self.reader = reader
         self.offer = offer
     }
@@ -324,6 +326,7 @@ private struct ReaderProvider: ContentProvider {
     mutating func nextEntry() throws(StorageError) -> EntryHeader? {
         let header = try reader.nextEntry()
         if let header {
+            guard entryCount >= UInt64(contents.count) || contents[Int(entryCount)] == header.listed else { throw Self.changed }
             entryCount += 1
             byteCount += header.size ?? 0
         }

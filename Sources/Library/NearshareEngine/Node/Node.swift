@@ -511,7 +511,8 @@ public final class Node: Sendable {
             totalEntries: offer.offer.entryCount)
         progress.phase = .waiting
         return Invitation(
-            peer: peer, offer: offer.offer, context: offer.context, resumeKey: offer.resumeKey, expiry: expiry,
+            peer: peer, offer: offer.offer, contents: offer.contents, context: offer.context, resumeKey: offer.resumeKey,
+            expiry: expiry,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
             answering: Invitation.Answering(
                 accept: { transfer, sink, keepsPartial in

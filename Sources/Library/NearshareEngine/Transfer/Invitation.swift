@@ -10,6 +10,9 @@ public final class Invitation: Sendable {
     public let peer: Peer
     /// The offered items and sizes. Content that exceeds them ends the transfer.
     public let offer: Offer
+    /// The first entries of the items as the sender lists them, without times; empty where it lists none. Content that differs ends
+    /// the transfer.
+    package let contents: [EntryHeader]
     /// Untrusted bytes from the sending program, at most 1024.
     public let context: [UInt8]
     /// Equal for repeated sends of the same content; together with the peer's key it identifies a partial transfer.
@@ -32,9 +35,10 @@ public final class Invitation: Sendable {
     }
 
     init(
-        peer: Peer, offer: Offer, context: [UInt8], resumeKey: [UInt8], expiry: MonotonicInstant, transfer: Transfer,
-        transfers: TransferProgressManager, answering: Answering
+        peer: Peer, offer: Offer, contents: [EntryHeader] = [], context: [UInt8], resumeKey: [UInt8],
+        expiry: MonotonicInstant, transfer: Transfer, transfers: TransferProgressManager, answering: Answering
     ) {
+        self.contents = contents
         self.peer = peer
         self.offer = offer
         self.context = context

@@ -5,6 +5,9 @@ package protocol ResourceSource: Sendable {
     /// The description of the content when the source was made.
     var offer: Offer { get }
 
+    /// The first entries in their listed form, for a receiver that decides; empty where the offer says enough.
+    var contents: [EntryHeader] { get }
+
     /// Starts reading all entries in their fixed order: items as given, the entries of a folder by the bytes of their names.
     func makeReader() throws(StorageError) -> any ResourceReader
 
@@ -13,6 +16,8 @@ package protocol ResourceSource: Sendable {
 }
 
 extension ResourceSource {
+    package var contents: [EntryHeader] { [] }
+
     package func cancel() {}
 }
 

@@ -36,6 +36,8 @@ package struct FileSource: ResourceSource {
     package let skippedCount: Int
     /// The number of entries and paths among them that cannot be read or are refused.
     package let unreadableCount: Int
+    /// Empty without folders: an offer describes files.
+    package let contents: [EntryHeader]
     let items: [Item]
     package let options: Options
 
@@ -47,6 +49,9 @@ package struct FileSource: ResourceSource {
 
     /// libmagic takes time: of more items than this, only the receiver detects the media types.
     private static let maximumDetectedItems = 32
+
+    /// Limit on the listed entries, of which a frame has room for a part.
+    private static let maximumListedEntries = 256
 
     /// The same for paths that are text.
     package init(
@@ -68,6 +73,7 @@ package struct FileSource: ResourceSource {
         var described: [OfferedItem] = []
         var skipped = SkippedEntries()
         var firstFailure: StorageError?
+        var contents: [EntryHeader] = []
         defer { detector.purgeCache() }
         for path in paths {
             let item: OfferedItem
@@ -75,7 +81,7 @@ package struct FileSource: ResourceSource {
                 guard
                     let described = try Self.describe(
                         path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
-                        &skipped)
+                        item: UInt32(clamping: items.count), &contents, &skipped)
                 else { continue }
                 item = described
             } catch {
@@ -89,6 +95,7 @@ package struct FileSource: ResourceSource {
         }
         guard !items.isEmpty else { throw firstFailure ?? StorageError(.notFound, "nothing to send: all is excluded") }
         self.items = items
+        self.contents = described.contains { $0.kind == .folder } ? contents : []
         self.skipped = skipped.names
         skippedCount = skipped.count
         unreadableCount = skipped.unreadableCount
@@ -119,7 +126,7 @@ package struct FileSource: ResourceSource {
     /// - Returns: nil when the path is excluded.
     private static func describe(
         _ path: LocalPath, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
-        _ skipped: inout SkippedEntries
+        item: UInt32, _ contents: inout [EntryHeader], _ skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
@@ -129,12 +136,15 @@ package struct FileSource: ResourceSource {
         let name: ClaimedFileName
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
         if options.exclusions.match([name], isFolder: status.isFolder) { return nil }
-        if status.isFolder { return try measure(file, name: name, path: path, options, &skipped) }
+        if status.isFolder {
+            return try measure(file, name: name, path: path, options, item: item, &contents, &skipped)
+        }
         guard status.isFile else {
             throw StorageError(
                 .refused,
                 "\(path.shown) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
         }
+        list(EntryHeader(item: item, file: status, path: [name], options), in: &contents)
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
             mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
@@ -152,17 +162,23 @@ package struct FileSource: ResourceSource {
 
     /// Counts and sums up the content of a folder.
     private static func measure(
-        _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, _ skipped: inout SkippedEntries
+        _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, item: UInt32,
+        _ contents: inout [EntryHeader], _ skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem {
-        let enumerator = FolderEnumerator(folder, name: name, item: 0, options: options, shownPath: path.text)
+        let enumerator = FolderEnumerator(folder, name: name, item: item, options: options, shownPath: path.text)
         var size: UInt64 = 0
         var count: UInt64 = 0
         while let (header, _) = try enumerator.next(opening: false) {
             count += 1
             size += header.size ?? 0
+            list(header, in: &contents)
         }
         skipped.add(enumerator.skipped)
         return OfferedItem(kind: .folder, name: name, size: size, entryCount: count, mediaType: .folder)
+    }
+
+    private static func list(_ header: EntryHeader, in contents: inout [EntryHeader]) {
+        if contents.count < maximumListedEntries { contents.append(header.listed) }
     }
 
     /// The last component of the path, after resolving `.`, `..` and `/`.

@@ -24,6 +24,8 @@ package struct DirectConnection: Sendable {
     private let hello: ControlFrame
     /// The abilities that the peer has stated for its next offers.
     private var peerFeatures: TransferFeatures = []
+    /// The entries that the peer has listed for its next offer.
+    private var listedContents: (id: TransferID, entries: [EntryHeader])?
 
     /// The name that the peer claims; nil before its hello.
     package private(set) var peerName: DisplayName?
@@ -136,8 +138,16 @@ package struct DirectConnection: Sendable {
         case .features(let features):
             peerFeatures = features
             return []
+        case .contents(let id, let entries):
+            listedContents = (id, entries)
+            return []
         case .offer(var offer):
             offer.features = peerFeatures
+            if let (id, entries) = listedContents.take(), id == offer.id {
+                guard UInt64(entries.count) <= offer.offer.entryCount, entries.allSatisfy({ $0.item < offer.offer.itemCount })
+                else { throw MalformedInput("contents beyond the offer") }
+                offer.contents = entries
+            }
             guard !incoming.isUsed(offer.id), !outgoing.isUsed(offer.id) else {
                 throw MalformedInput("a transfer id used twice")
             }

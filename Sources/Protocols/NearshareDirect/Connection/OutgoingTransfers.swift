@@ -47,7 +47,8 @@ struct OutgoingTransfers: Sendable {
         precondition(states[offer.id] == nil, "a transfer id is used twice")
         states[offer.id] = .offered(expiry: now + offer.timeout + DirectLimits.expiryGrace, features: offer.features)
         defer { announced = offer.features }
-        return (offer.features == announced ? [] : [.send(.features(offer.features))]) + [.send(.offer(offer))]
+        return (offer.features == announced ? [] : [.send(.features(offer.features))])
+            + (offer.contents.isEmpty ? [] : [.send(.contents(offer.id, offer.contents))]) + [.send(.offer(offer))]
     }
 
     /// Records that the last block, with the end mark, is about to be written: the receipt may follow it at once.

@@ -31,6 +31,7 @@ package struct IncomingContent: Sendable {
     private let offer: Offer
     private let resumePoint: ResumePoint
     private let present: PresentFiles
+    private let contents: [EntryHeader]
 
     /// Bytes of content so far, including those kept from an interrupted transfer.
     package private(set) var contentByteCount: UInt64 = 0
@@ -49,8 +50,12 @@ package struct IncomingContent: Sendable {
     ///   - offer: The accepted offer.
     ///   - resumePoint: The requested start. The sender starts there or at the first byte.
     ///   - present: The files whose content need not be sent.
-    package init(offer: Offer, resumePoint: ResumePoint, present: PresentFiles = .none) {
+    ///   - contents: The first entries, as the receiver has seen them before it accepted.
+    package init(
+        offer: Offer, resumePoint: ResumePoint, present: PresentFiles = .none, contents: [EntryHeader] = []
+    ) {
         self.offer = offer
+        self.contents = contents
         self.present = present
         self.resumePoint = resumePoint
     }
@@ -225,6 +230,9 @@ package struct IncomingContent: Sendable {
     private func check(_ header: EntryHeader) throws(MalformedInput) {
         guard entryCount < offer.entryCount else { throw MalformedInput("more entries than were offered") }
         guard header.item < offer.itemCount else { throw MalformedInput("an item that was not offered") }
+        if entryCount < UInt64(contents.count), contents[Int(entryCount)] != header.listed {
+            throw MalformedInput("another entry than was listed")
+        }
         if let currentItem {
             guard header.item >= currentItem else { throw MalformedInput("items out of order") }
         }

@@ -29,6 +29,12 @@ extension ControlFrame {
         case .features(let features):
             writer.write(FrameType.features)
             writer.write(features.rawValue)
+        case .contents(let id, let entries):
+            writer.write(FrameType.contents)
+            writer.write(id.rawValue)
+            let encoded = Self.encodedPrefix(of: entries)
+            writer.write(UInt16(clamping: encoded.count))
+            for header in encoded { writer.writeCounted(header, by: UInt16.self) }
         case .offer(let offer):
             writer.write(FrameType.offer)
             writer.write(offer.id.rawValue)
@@ -90,6 +96,25 @@ extension ControlFrame {
         return writer.bytes
     }
 
+    /// Limit on the bytes of ``contents(_:_:)``.
+    package static let maximumContentsByteCount = 64 << 10
+    /// Limit on the entries of ``contents(_:_:)``: each is held in memory until the offer is answered.
+    package static let maximumContentsCount = 256
+
+    /// The first entries, while the frame has room for them.
+    private static func encodedPrefix(of entries: [EntryHeader]) -> [[UInt8]] {
+        var room = maximumContentsByteCount - 1 - 8 - 2
+        var encoded: [[UInt8]] = []
+        for header in entries.prefix(maximumContentsCount) {
+            let bytes = header.encoded
+            // Bounded: a header has less than 64 KiB.
+            room -= MemoryLayout<UInt16>.size + bytes.count
+            guard room >= 0 else { break }
+            encoded.append(bytes)
+        }
+        return encoded
+    }
+
     /// Decodes exactly one frame.
     /// - Returns: nil for a type that this version does not know; the receiver skips such frames.
     package static func decode(_ bytes: [UInt8]) throws(MalformedInput) -> ControlFrame? {
@@ -117,6 +142,20 @@ extension ControlFrame {
         case FrameType.compare: frame = .compare
         case FrameType.compared: frame = .compared(isSame: try reader.readInteger(UInt8.self) == 1)
         case FrameType.features: frame = .features(TransferFeatures(rawValue: try reader.readInteger()))
+        case FrameType.contents:
+            guard bytes.count <= maximumContentsByteCount else { throw MalformedInput("contents: too long") }
+            let id = try reader.readTransferID()
+            let count: UInt16 = try reader.readInteger()
+            guard count <= maximumContentsCount else { throw MalformedInput("contents: too many entries") }
+            var entries: [EntryHeader] = []
+            for _ in 0..<count {
+                let encoded = try reader.readCounted(
+                    by: UInt16.self, upTo: EntryHeader.maximumEncodedByteCount, field: "entry")
+                let header = try EntryHeader(decoding: encoded)
+                guard header == header.listed else { throw MalformedInput("contents: more than is listed") }
+                entries.append(header)
+            }
+            frame = .contents(id, entries)
         case FrameType.offer:
             let id = try reader.readTransferID()
             let timeout: UInt16 = try reader.readInteger()

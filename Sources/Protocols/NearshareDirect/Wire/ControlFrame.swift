@@ -19,6 +19,8 @@ package enum ControlFrame: Sendable, Hashable {
     case compared(isSame: Bool)
     /// The abilities of the sender of the offers that follow.
     case features(TransferFeatures)
+    /// The first entries of the offer that follows, in their listed form and in the order of the stream.
+    case contents(TransferID, [EntryHeader])
     /// Asks the receiver to accept content.
     case offer(TransferOffer)
     /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first grant.

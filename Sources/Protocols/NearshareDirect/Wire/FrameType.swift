@@ -21,6 +21,7 @@ package enum FrameType {
     package static let listFiles: UInt8 = 0x1a
     package static let candidates: UInt8 = 0x1b
     package static let present: UInt8 = 0x1c
+    package static let contents: UInt8 = 0x1d
 
     /// The transfer's id, then bytes of its content stream. Not a control frame: the driver handles content.
     package static let content: UInt8 = 0x20

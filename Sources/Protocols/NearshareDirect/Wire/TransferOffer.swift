@@ -21,9 +21,13 @@ package struct TransferOffer: Sendable, Hashable {
     /// The abilities of its sender, which a frame before the offer states.
     package var features: TransferFeatures
 
+    /// The first entries in their listed form, which a frame before the offer states; empty for an offer without folders.
+    package var contents: [EntryHeader]
+
     /// Describes a transfer. The limits are not checked.
     package init(
-        id: TransferID, timeout: Duration, resumeKey: [UInt8], context: [UInt8], offer: Offer, features: TransferFeatures = []
+        id: TransferID, timeout: Duration, resumeKey: [UInt8], context: [UInt8], offer: Offer,
+        features: TransferFeatures = [], contents: [EntryHeader] = []
     ) {
         self.id = id
         self.timeout = timeout
@@ -31,5 +35,6 @@ package struct TransferOffer: Sendable, Hashable {
         self.context = context
         self.offer = offer
         self.features = features
+        self.contents = contents
     }
 }
