@@ -576,7 +576,7 @@ private final class ChatHarness {
         let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
         let reactions = chat.handle(.replied(.find("bne"), .success(.contact(found))))
         #expect(!reactions.contains { if case .request(.say, _) = $0 { true } else { false } })
-        for words in ["is new here, so nothing was sent", "not sent: one", "not sent: two"] {
+        for words in ["is new here; nothing was sent", "not sent: one", "not sent: two"] {
             #expect(chat.text.contains(words))
         }
         #expect(chat.lines.last == "> one")

@@ -212,13 +212,16 @@ private struct MemoryComparer: FileComparer {
         stream.size = nil
         var item = header
         item.item = 1
+        // X5: a name that is not in the offer which the user has seen.
+        var other = header
+        other.path = [Samples.name("b")]
         let end = [ContentStreamFormat.listEnd]
         let digest = [ContentStreamFormat.fileDigest] + Samples.digest
         #expect(refusal([listed(0, header), end], of: offer) == nil)
         #expect(refusal([listed(0, header) + listed(0, header)], of: offer) != nil)
         #expect(refusal([listed(1, header)], of: offer) != nil)
         #expect(refusal([listed(.max, header)], of: offer) != nil)
-        for bad in [folder, large, stream, item] { #expect(refusal([listed(0, bad)], of: offer) != nil) }
+        for bad in [folder, large, stream, item, other] { #expect(refusal([listed(0, bad)], of: offer) != nil) }
         #expect(refusal([[9]], of: offer) == "file list: unknown mark 9")
         #expect(refusal([[ContentStreamFormat.listed] + [UInt8](repeating: 0, count: 8) + [0xff, 0xff]], of: offer) != nil)
         // Before and after the digests.

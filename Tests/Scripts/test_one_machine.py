@@ -1,5 +1,6 @@
 """Commands on one machine: explicit addresses, exit codes, untrusted connections, full disks."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -476,6 +477,25 @@ class OneMachineStory(Story):
         anna.wait_for("delivered")
         for client in held:
             client.close()
+
+    def test_R3_links_that_wait_for_a_stopped_receiver_are_limited(self):
+        inbox = ("--inbox", self.anna.inbox, "--adapter", "none", "--json")
+        node = self.anna.start("mesh", "run", "--name", "anna", "--accept", "none", *inbox)
+        port = node.wait_for("ready")["port"]
+        receiver = self.anna.start("receive", "--accept", "all", *inbox)
+        self.assertEqual(port, receiver.wait_for("ready")["port"])
+        receiver.signal(signal.SIGSTOP)
+        try:
+            with contextlib.ExitStack() as stack:
+                for _ in range(600):
+                    link = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                    link.sendall(b"X")
+                # The node has given up the receiver, and answers by itself: these bytes are no link.
+                self.assertEqual(b"", link.recv(1))
+                self.assertLess(len(os.listdir(f"/proc/{node.process.pid}/fd")), 200)
+        finally:
+            receiver.signal(signal.SIGCONT)
+        self.assertCode(0, self.anna.run("mesh", "status"))
 
     def test_an_incompatible_version_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:

@@ -88,6 +88,23 @@ class SentAgain(Story):
         self.assertEqual(3, len(self.anna.received()))
         self.assertOnlyOneLinkEach()
 
+    def test_X5_an_offer_under_the_name_of_another_item_reveals_nothing_of_it(self):
+        ran = self.place / "ran"
+        anna = self.anna.receive("--exec", "sh", "-c", f'echo "$1" >> {ran}', "sh")
+        (self.anna.inbox / "tax").mkdir(parents=True)
+        (self.anna.inbox / "tax" / "2025.pdf").write_bytes(b"private")
+        empty = self.place / "source/tax"
+        empty.mkdir()
+        delivered, _, _ = self.send(empty, anna)
+        self.assertTrue(delivered["already_there"])
+        # The folder is not the sender's: its file is not compared, and is in no list of received items.
+        (empty / "2025.pdf").write_bytes(b"private")
+        _, finished, said = self.send(empty, anna)
+        self.assertNotIn("files", finished)
+        self.assertNotIn("already there", said)
+        self.assertNotIn("tax", self.anna.run("inbox").stdout.decode())
+        self.assertFalse(ran.exists())
+
     def test_overwrite(self):
         anna = self.anna.receive()
         self.send(self.trip, anna)

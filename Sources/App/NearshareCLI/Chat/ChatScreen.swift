@@ -230,8 +230,7 @@ struct ChatScreen: Sendable {
         let conversation = Conversation.peer(contact.id)
         let lines = views[index].lookup?.lines ?? []
         // An id names one key.
-        let isKnown =
-            Self.isKnown(contact) || PeerID(hex: name) == contact.id || views.contains { $0.conversation == conversation }
+        let isKnown = Self.isKnown(contact) || PeerID(hex: name) == contact.id
         let isVisible = visibleIndex == index
         let pending = views[index]
         var target = index
@@ -247,7 +246,7 @@ struct ChatScreen: Sendable {
         guard let first = lines.first else { return reactions }
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         views[target].addNotice(
-            "\(shown) is new here, so nothing was sent: Enter sends the line, Up shows the lines before", at: now)
+            "\(shown) is new here; nothing was sent. Enter sends the line below, Up shows your other lines", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
         if views[target].editor.isEmpty { views[target].editor.replace(with: first) }
         return reactions

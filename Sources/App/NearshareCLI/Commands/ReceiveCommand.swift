@@ -108,9 +108,16 @@ struct ReceiveCommand: ConfinedCommand {
                             do {
                                 let isHandedOver = try await role.run(
                                     service, on: node, listener, givesPortUp: options.port == nil)
-                                if isHandedOver { try await port.run(awaitsNode: true, greeting.show) }
+                                guard isHandedOver else { return }
                             } catch {
-                                reporter.report(.warning("other commands can't use this node: \(error)"))
+                                return reporter.report(.warning("other commands can't use this node: \(error)"))
+                            }
+                            do {
+                                try await port.run(awaitsNode: true, greeting.show)
+                            } catch {
+                                guard !Task.isCancelled else { return }
+                                failure.withLock { $0 = error }
+                                controller.interrupt(node)
                             }
                         }
                     } else {

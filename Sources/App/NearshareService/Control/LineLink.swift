@@ -2,11 +2,14 @@ internal import CNearshareShims
 internal import Glibc
 internal import Nearshare
 
-/// Lines over a connected Unix socket, in both directions; a line may have a descriptor. Two threads, a reader and a writer, end when it is closed.
+/// Lines over a connected Unix socket, in both directions. A line may carry a descriptor. A reader thread and a writer thread run
+/// until the link is closed.
 final class LineLink: Sendable {
     private struct State {
         var lines: [(bytes: [UInt8], link: PassedLink?)] = []
         var byteCount = 0
+        /// Passed links that are queued or being written.
+        var linkCount = 0
         /// Received and not read.
         var descriptors: [Int32] = []
         var isClosed = false
@@ -24,6 +27,9 @@ final class LineLink: Sendable {
     /// Limit on the bytes that are queued for a peer that does not read; above it the link is closed.
     private static let maximumBufferedByteCount = 8 << 20
 
+    /// Limit on passed links that are queued or being written: the limits of their sources do not count them. Above it the link is
+    /// closed (R3).
+    private static let maximumQueuedLinkCount = 64
     /// Limit on received descriptors that are not read; above it the link is closed.
     private static let maximumDescriptorCount = 256
 
@@ -67,7 +73,8 @@ final class LineLink: Sendable {
             guard !state.isClosed else { return }
             state.byteCount += line.count
             state.lines.append((line + [UInt8(ascii: "\n")], link))
-            if state.byteCount > Self.maximumBufferedByteCount { cut(&state) }
+            if link != nil { state.linkCount += 1 }
+            if state.byteCount > Self.maximumBufferedByteCount || state.linkCount > Self.maximumQueuedLinkCount { cut(&state) }
         }
     }
 
@@ -118,6 +125,8 @@ final class LineLink: Sendable {
                 return state.lines
             }
             guard !batch.isEmpty, write(batch) else { break }
+            let linkCount = batch.count { $0.link != nil }
+            state.update { $0.linkCount -= linkCount }
         }
         state.update { cut(&$0) }
         endThread()

@@ -44,7 +44,9 @@ package final class ArrivalCommand: Reporter {
 
     package func report(_ event: OperationEvent) {
         reporter.report(event)
-        guard case .delivered(let item, _, let sender, _) = event, item.isInInbox, !item.path.isEmpty else { return }
+        guard case .delivered(let item, _, let sender, _) = event, item.isInInbox, !item.isPresent, !item.path.isEmpty else {
+            return
+        }
         var details = [
             "PATH": item.path,
             "NAME": TerminalText.escaped(String(decoding: item.claimedName.bytes, as: UTF8.self), columns: 4096),
@@ -162,9 +164,20 @@ package final class ArrivalCommand: Reporter {
         }
     }
 
+    /// Whether a path denotes a file or folder directly or deeper in a directory, without a link on the way out of it.
     static func isInside(_ path: String, _ directory: String) -> Bool {
-        let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        return path.hasPrefix("\(directory)/") && !path.utf8.contains(0) && !parts.contains { $0.elementsEqual("..".utf8) }
+        guard !path.utf8.contains(0), let slash = path.lastIndex(of: "/"), let root = resolved(directory),
+            let parent = resolved(String(path[...slash])), parent == root || parent.hasPrefix("\(root)/")
+        else { return false }
+        var status = stat()
+        let name = path[path.index(after: slash)...]
+        return name != ".." && lstat("\(parent)/\(name)", &status) == 0 && [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT)
+    }
+
+    private static func resolved(_ path: String) -> String? {
+        guard let bytes = realpath(path, nil) else { return nil }
+        defer { free(bytes) }
+        return String(cString: bytes)
     }
 
     private static func execute(_ words: [String], _ details: [String: String], output: Int32) -> Outcome {

@@ -5,7 +5,8 @@ internal import Synchronization
 /// Answers invitations by policy or by asking the user, and follows the accepted transfers.
 package final class ReceiveController: Sendable {
     private enum Decision: Sendable {
-        case accept
+        /// - Parameter rules: those by which the size is reserved.
+        case accept(rules: AcceptancePolicy)
         /// The answer of the user.
         case decline(DeclineReason)
         /// The user was not asked.
@@ -32,8 +33,6 @@ package final class ReceiveController: Sendable {
     /// For the friends that the user has made with "always".
     private let friendPolicy: AcceptancePolicy
     private let alwaysAccepted = Mutex<Set<Fingerprint>>([])
-    /// The offers that were answered with "always", for which no quota is reserved.
-    private let askedOffers = Mutex<Set<AcceptedOffers.Identity>>([])
     private let prompts: PromptQueue?
     private let trust: TrustRecorder
     private let reporter: any Reporter
@@ -114,8 +113,8 @@ package final class ReceiveController: Sendable {
         case .ended(let outcome):
             reportEnd(of: invitation, outcome)
             return false
-        case .accept:
-            return await receive(invitation)
+        case .accept(let rules):
+            return await receive(invitation, rules)
         }
     }
 
@@ -138,7 +137,7 @@ package final class ReceiveController: Sendable {
         switch verdict {
         case .accept:
             if let downgrade { reporter.report(.warning(downgrade)) }
-            return .accept
+            return .accept(rules: rules)
         case .decline(let reason, let detail):
             let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
             if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
@@ -148,7 +147,9 @@ package final class ReceiveController: Sendable {
         case .ask:
             guard let prompts else { return .declineByPolicy(.notAllowed) }
             let now = SystemClock.monotonic()
-            if accepted.withLock({ $0.contains(invitation.offer, Self.identity(invitation), now: now) }) { return .accept }
+            if accepted.withLock({ $0.contains(invitation.offer, Self.identity(invitation), now: now) }) {
+                return .accept(rules: rules)
+            }
             let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
             let shown = machine.shown(peer)
             let text = OfferText.describe(
@@ -158,14 +159,13 @@ package final class ReceiveController: Sendable {
                 list: OfferText.list(invitation.offer, invitation.contents), allowsAlways: clash == nil && downgrade == nil,
                 until: { await invitation.ended })
             switch answer {
-            case .yes: return .accept
+            case .yes: return .accept(rules: rules)
             case .always:
                 let fingerprint = peer.proven.fingerprint
-                askedOffers.withLock { _ = $0.insert(Self.identity(invitation)) }
                 if trust.befriend(peer, shownAs: shown.name.shown(of: shown.id)) {
                     alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
                 }
-                return .accept
+                return .accept(rules: rules)
             case .no: return .decline(.declined)
             case .block:
                 trust.block(peer)
@@ -188,15 +188,7 @@ package final class ReceiveController: Sendable {
         (try? machine.trust.read().trustStatus(of: peer.proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
-    /// Releases what the policy has reserved for a transfer that was not completed.
-    private func release(_ invitation: Invitation) {
-        // The user was asked about it, so that nothing was reserved.
-        if askedOffers.withLock({ $0.remove(Self.identity(invitation)) != nil }) { return }
-        let fingerprint = invitation.peer.proven.fingerprint
-        policy(for: fingerprint).release(invitation.offer, from: fingerprint)
-    }
-
-    private func receive(_ invitation: Invitation) async -> Bool {
+    private func receive(_ invitation: Invitation, _ rules: AcceptancePolicy) async -> Bool {
         let peer = invitation.peer
         let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
@@ -205,7 +197,7 @@ package final class ReceiveController: Sendable {
         }
         guard reserveOutput() else {
             invitation.declineUnprompted(.busy)
-            release(invitation)
+            rules.release(invitation.offer, from: peer.proven.fingerprint)
             reportEnd(of: invitation, .declined(.busy))
             return false
         }
@@ -225,7 +217,7 @@ package final class ReceiveController: Sendable {
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
             invitation.declineUnprompted(reason)
-            release(invitation)
+            rules.release(invitation.offer, from: peer.proven.fingerprint)
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
         }
@@ -257,7 +249,7 @@ package final class ReceiveController: Sendable {
             compared: result.compared)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
-        release(invitation)
+        rules.release(invitation.offer, from: peer.proven.fingerprint)
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return output.withLock { $0 == .used }
@@ -266,7 +258,7 @@ package final class ReceiveController: Sendable {
     /// The paths of the items that a peer has sent earlier: about others it must not learn anything (X5).
     private func pathsReceived(from peer: Fingerprint) -> Set<String> {
         let entries = (try? ReceiveHistory(in: machine.state).entries()) ?? []
-        return Set(entries.lazy.filter { $0.peer == peer }.map(\.path))
+        return Set(entries.lazy.filter { $0.peer == peer && $0.isMerged != true }.map(\.path))
     }
 
     /// - Returns: false while another transfer uses standard output. Always true for an inbox.
@@ -294,11 +286,12 @@ package final class ReceiveController: Sendable {
     }
 
     private func record(_ item: DeliveredItem, from peer: Peer) {
-        guard destination.inbox != nil else { return }
+        // An item that was there already is not the peer's, whatever the peer has offered under its name (X5).
+        guard destination.inbox != nil, !item.isPresent else { return }
         let entry = ReceiveHistory.Entry(
             when: SystemClock.wall(), peer: peer.proven.fingerprint, peerName: peer.name,
             claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
-            type: item.detectedType, isFolder: item.kind == .folder)
+            type: item.detectedType, isFolder: item.kind == .folder, isMerged: item.isMerged)
         do {
             try ReceiveHistory(in: machine.state).append(entry)
         } catch {

@@ -16,6 +16,8 @@ public struct DeliveredItem: Sendable, Hashable {
     public var size: UInt64
     /// Whether everything was in the inbox already, so that nothing has changed.
     package var isPresent = false
+    /// Whether it was merged into an item of the inbox, or has replaced one: not all of it was received.
+    package var isMerged = false
     /// Files of the inbox that received ones have replaced.
     package var replacedCount: UInt64 = 0
     /// Files of the inbox that stay because they are not older than the received ones.

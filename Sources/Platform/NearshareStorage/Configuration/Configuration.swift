@@ -97,7 +97,7 @@ package struct Configuration: Sendable, Hashable {
         for (key, value, line) in document.entries {
             do {
                 try set(key, to: value)
-                lines[key] = line
+                lines[key.hasPrefix("open.") ? key.lowercased() : key] = line
             } catch {
                 throw Invalid(description: "\(TerminalText.escaped(key)): \(error)")
             }

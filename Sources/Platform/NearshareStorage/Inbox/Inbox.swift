@@ -144,7 +144,9 @@ public final class Inbox: Sendable {
     func deliver(_ staged: StagedTransfer) -> [DeliveredItem] {
         let record = staged.finishedTransfer
         let described = record?.items ?? []
-        let policy = record?.existing ?? .keepBoth
+        let recorded = record?.existing ?? .keepBoth
+        // Files are replaced only by the receiver whose user has said so, and not by a later one that finds the item in the spool.
+        let policy = recorded.mergesFolders && recorded != limits.existing ? .skipIdentical : recorded
         var directory = (try? filesystem.open()).map { InboxDirectory($0, path: path) }
         var delivered: [DeliveredItem] = []
         var isComplete = true
@@ -164,7 +166,7 @@ public final class Inbox: Sendable {
                 path: placement.map { "\(path)/\($0.name)" } ?? stagedPath, isInInbox: placement != nil, size: facts.size,
                 detectedType: facts.type, typeWarning: facts.warning, stagedPath: placement == nil ? nil : stagedPath)
             if let placement {
-                item.isPresent = placement.isPresent
+                (item.isPresent, item.isMerged) = (placement.isPresent, placement.isMerged)
                 (item.replacedCount, item.newerCount) = (placement.replacedCount, placement.newerCount)
             }
             delivered.append(item)

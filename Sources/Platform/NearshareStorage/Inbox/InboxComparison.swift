@@ -155,6 +155,13 @@ struct InboxComparison {
             }
             if errno == EEXIST { return nil }
         }
+        // A newer file may be of any size, and nothing has reserved more than was offered.
+        guard try UInt64(clamping: file.status().st_size) <= entry.size ?? 0 else {
+            throw StorageError(
+                .failed,
+                "\(entry.path.last?.shown ?? "a file") in the inbox is newer and larger, and the inbox takes no hard links; "
+                    + "receive it without --update")
+        }
         guard let copy = try directory.createFile(name) else { return nil }
         var writer = SparseWriter(copy)
         var hasher = Self.hasher(candidate)

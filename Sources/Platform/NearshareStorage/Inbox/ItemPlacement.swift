@@ -7,6 +7,8 @@ struct ItemPlacement {
     var name: String
     /// Whether everything was there already, so that nothing has changed.
     var isPresent = false
+    /// Whether it was merged into an item of the inbox, or has replaced one.
+    var isMerged = false
     /// Files that the received ones have replaced.
     var replacedCount: UInt64 = 0
     /// Files that stay because they are not older than the received ones.
@@ -35,7 +37,7 @@ extension InboxDirectory {
     }
 
     private func merge(_ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy) -> ItemPlacement? {
-        var merge = ItemMerge(policy: policy, result: ItemPlacement(name: name))
+        var merge = ItemMerge(policy: policy, result: ItemPlacement(name: name, isMerged: true))
         do {
             try merge.run(name, from: itemDirectory, into: descriptor)
             return merge.result
@@ -60,7 +62,8 @@ struct ItemMerge {
     var result: ItemPlacement
 
     private static let maximumNumber = 999
-    private static let copyName = ".nearshare-copy"
+    /// No name of a sender begins with a dash.
+    private static let copyName = "-nearshare-copy"
 
     mutating func run(_ name: String, from source: FileDescriptor, into target: FileDescriptor) throws {
         var (source, target) = (DirectoryCursor(source), DirectoryCursor(target))

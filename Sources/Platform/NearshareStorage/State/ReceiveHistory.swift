@@ -15,10 +15,12 @@ package struct ReceiveHistory: Sendable {
         package var size: UInt64
         package var type: String?
         package var isFolder: Bool
+        /// Whether the item was merged into another one, of which the peer must learn nothing (X5); nil in older records.
+        package var isMerged: Bool?
 
         package init(
             when: WallTime, peer: Fingerprint, peerName: DisplayName, claimedName: String, path: String, size: UInt64,
-            type: String?, isFolder: Bool
+            type: String?, isFolder: Bool, isMerged: Bool = false
         ) {
             self.when = when
             self.peer = peer
@@ -28,6 +30,7 @@ package struct ReceiveHistory: Sendable {
             self.size = size
             self.type = type
             self.isFolder = isFolder
+            self.isMerged = isMerged
         }
     }
 

@@ -246,29 +246,7 @@ package struct IncomingContent: Sendable {
         } else if offsetInNext > 0 || offer.totalSize != nil {
             throw MalformedInput("an entry of unknown size in an offer of known sizes")
         }
-        // Bounded: an item's number has 32 bits.
-        let described = offer.items.prefix(Int(header.item) + 1)
-        let upToItem = described.reduce(UInt64(0)) { $0.addingClamped($1.entryCount) }
-        guard header.item < UInt32(offer.items.count) else {
-            guard entryCount >= upToItem else { throw MalformedInput("an item with fewer entries than offered") }
-            return
-        }
-        let item = offer.items[Int(header.item)]
-        // Items with equal totals must not replace one another.
-        guard (upToItem.subtractingClamped(item.entryCount)..<upToItem).contains(entryCount) else {
-            throw MalformedInput("an item with more or fewer entries than offered")
-        }
-        guard header.path[0] == item.name else { throw MalformedInput("an item with another name than offered") }
-        switch item.kind {
-        case .file, .text:
-            guard header.kind == .file, header.path.count == 1, header.size == item.size else {
-                throw MalformedInput("an entry that is not the offered file")
-            }
-        case .folder:
-            guard header.path.count > 1 || header.kind == .folder else {
-                throw MalformedInput("an entry that is not the offered folder")
-            }
-        }
+        try offer.check(header, number: entryCount)
     }
 
     private mutating func deliver<Receiver: ContentReceiver>(
@@ -297,5 +275,35 @@ package struct IncomingContent: Sendable {
         // Bounded: never more than have begun.
         finishedEntryCount += 1
         state = .between
+    }
+}
+
+extension Offer {
+    /// Checks that an entry is one of the item to which it claims to belong, as far as the offer describes it.
+    /// - Parameter number: of the entry in the stream, from 0.
+    func check(_ header: EntryHeader, number: UInt64) throws(MalformedInput) {
+        // Bounded: an item's number has 32 bits.
+        let described = items.prefix(Int(header.item) + 1)
+        let upToItem = described.reduce(UInt64(0)) { $0.addingClamped($1.entryCount) }
+        guard header.item < UInt32(items.count) else {
+            guard number >= upToItem else { throw MalformedInput("an item with fewer entries than offered") }
+            return
+        }
+        let item = items[Int(header.item)]
+        // Items with equal totals must not replace one another.
+        guard (upToItem.subtractingClamped(item.entryCount)..<upToItem).contains(number) else {
+            throw MalformedInput("an item with more or fewer entries than offered")
+        }
+        guard header.path[0] == item.name else { throw MalformedInput("an item with another name than offered") }
+        switch item.kind {
+        case .file, .text:
+            guard header.kind == .file, header.path.count == 1, header.size == item.size else {
+                throw MalformedInput("an entry that is not the offered file")
+            }
+        case .folder:
+            guard header.path.count > 1 || header.kind == .folder else {
+                throw MalformedInput("an entry that is not the offered folder")
+            }
+        }
     }
 }

@@ -128,6 +128,8 @@ package struct IncomingFileList: Sendable {
         guard header.kind == .file, let size = header.size, size <= offer.totalSize ?? 0, header.item < offer.itemCount else {
             throw MalformedInput("file list: an entry that is not an offered file")
         }
+        // A file of an item that the user has not seen is none that this side would look for (X5).
+        try offer.check(header, number: number)
     }
 
     /// - Returns: false when more bytes are needed.
