@@ -52,7 +52,9 @@ struct PendingPromptsTests {
         let mallory = prompts.add("accept?", about: "mallory", "m")
         #expect(prompts.prompt()?.contains("[a]lways") == true)
         #expect(prompts.parse("always \(ben)", answering: nil) == .answer(number: ben, .always))
-        let refusal = PendingPrompts<String>.Result.none(hint: "this peer can't be accepted always; please answer y, n or b")
+        let refusal = PendingPrompts<String>.Result.none(
+            hint: "always is not possible: the key or the protocol version of this peer has changed; please answer y, n or b")
+        #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, a, n or b"))
         #expect(prompts.parse("a \(mallory)", answering: nil) == refusal)
         #expect(prompts.remove(ben) == "b" && prompts.prompt()?.contains("[a]lways") == false)
         #expect(prompts.parse("a", answering: mallory) == refusal)

@@ -59,7 +59,7 @@ struct HistoryCommand: AsyncParsableCommand {
                 return
             }
             if shown.isEmpty {
-                return Console.notice("nothing was sent or received yet\(peer == nil ? "" : ", with this peer")")
+                return Console.notice("nothing was \(sent ? "sent" : received ? "received" : "sent or received") yet")
             }
             Console.writeTable(
                 shown.map { row in
@@ -91,7 +91,7 @@ struct HistoryCommand: AsyncParsableCommand {
                 return Row(
                     when: entry.when, isReceived: false, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
-                    content: TerminalText.escaped(entry.content, columns: 4096), size: entry.size, outcome: entry.outcome)
+                    content: entry.content, size: entry.size, outcome: entry.outcome)
             }
         }
         return rows

@@ -46,6 +46,13 @@ extension ReceiveHistory.Entry {
         return lstat(path, &status) == 0
     }
 
+    /// Whether its folder is there, and the item is not: an inbox on a disk that is not mounted has lost nothing.
+    var isGone: Bool {
+        var status = stat()
+        guard lstat(path, &status) != 0, errno == ENOENT, let slash = path.lastIndex(of: "/") else { return false }
+        return stat(String(path[..<slash]), &status) == 0
+    }
+
     /// The name under which it is stored.
     var fileName: String { path.split(separator: "/").last.map(String.init) ?? path }
 }
@@ -125,7 +132,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
             do {
                 try FileManager.default.removeItem(atPath: entry.path)
             } catch {
-                throw CommandFailure(.failure, "\(shown) could not be removed: \(systemErrorText(errno))")
+                throw CommandFailure(.failure, "\(shown) could not be removed; check the permissions of its folder")
             }
             _ = try ReceiveHistory(in: machine.state).remove { $0.path == entry.path }
             Console.notice("\(shown) is removed")
@@ -141,7 +148,7 @@ struct InboxCleanCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let count = try ReceiveHistory(in: LocalMachine().state).remove { !$0.isThere }
+            let count = try ReceiveHistory(in: LocalMachine().state).remove(where: \.isGone)
             Console.notice("\(count) \(count == 1 ? "record" : "records") removed")
         }
     }

@@ -29,7 +29,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     @Option(
         name: .customLong("to"),
         help: ArgumentHelp(
-            "Receiver: a name, an unambiguous prefix of one, an id, or an address with a port; may be repeated.",
+            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address with a port; may be repeated.",
             valueName: "peer"),
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
@@ -208,10 +208,16 @@ struct VoiceRecordCommand: ConfinedCommand {
         }
         guard let failure else { return }
         // The note exists, whatever has kept it from the receivers.
-        let missed = peers.indices.filter { !reached.contains($0) }.map { " --to \(TerminalText.escaped(peers[$0]))" }.joined()
+        let missed = peers.indices.filter { !reached.contains($0) }.map { " --to \(Self.quoted(peers[$0]))" }.joined()
         Console.warn(
-            "the note is kept; send it later with `nearshare send \(TerminalText.escaped(note.path, columns: 4096))\(missed)`")
+            "the note is kept; send it later with `nearshare send \(Self.quoted(note.path))\(missed)`")
         throw failure
+    }
+
+    /// A word for a shell, safe for a terminal.
+    private static func quoted(_ word: String) -> String {
+        let shown = TerminalText.escaped(word, columns: 4096)
+        return PeerArgument.isPlainWord(word.replacing("/", with: "")) ? shown : "'\(shown.replacing("'", with: "'\\''"))'"
     }
 
     private func listAllDevices() throws {

@@ -1,5 +1,5 @@
 internal import Glibc
-package import Nearshare
+internal import Nearshare
 
 /// The user who has run this process through sudo.
 package struct SudoUser: Sendable {
@@ -26,16 +26,20 @@ package struct SudoUser: Sendable {
 
     /// Takes on the rights of the user, so that files are read and made as the user's.
     /// - Parameter isForGood: otherwise ``resign()`` returns to those of root.
-    package func assume(isForGood: Bool = false) throws(SystemCallError) {
+    package func assume(isForGood: Bool = false) throws(CommandFailure) {
         guard initgroups(name, group) == 0,
             isForGood
                 ? setgid(group) == 0 && setuid(user) == 0
                 : setegid(group) == 0 && seteuid(user) == 0
-        else { throw SystemCallError(code: errno) }
+        else { throw failure("take on the rights of \(name)") }
+    }
+
+    private func failure(_ action: String) -> CommandFailure {
+        CommandFailure(.failure, "could not \(action): \(systemErrorText(errno)); run `nearshare doctor` without sudo")
     }
 
     /// Returns to the rights of root.
-    package func resign() throws(SystemCallError) {
-        guard seteuid(0) == 0, setegid(0) == 0 else { throw SystemCallError(code: errno) }
+    package func resign() throws(CommandFailure) {
+        guard seteuid(0) == 0, setegid(0) == 0 else { throw failure("return to the rights of root") }
     }
 }

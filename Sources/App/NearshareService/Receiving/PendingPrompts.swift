@@ -76,6 +76,10 @@ struct PendingPrompts<Reply> {
         "[y]es, \(allowsAlways ? "[a]lways, " : "")[n]o, [b]lock\(hasList ? ", [l]ist" : "")"
     }
 
+    private var letters: String {
+        "y, \(open.contains { $0.allowsAlways } ? "a, " : "")n\(hasList ? ", b or l" : " or b")"
+    }
+
     private var hasList: Bool { open.contains { $0.list != nil } }
 
     /// The list of a question; nil where there is nothing to list.
@@ -94,7 +98,7 @@ struct PendingPrompts<Reply> {
         case "n", "no": word = .no
         case "b", "block": word = .block
         case "l", "list": word = .list
-        default: return .none(hint: hasList ? "please answer y, n, b or l" : "please answer y, n or b")
+        default: return .none(hint: "please answer \(letters)")
         }
         guard words.count > 1 else {
             if let prompt = open.first(where: { $0.number == target }) { return Self.answer(prompt, word) }
@@ -109,7 +113,9 @@ struct PendingPrompts<Reply> {
 
     private static func answer(_ prompt: Prompt, _ word: Word) -> Result {
         guard word != .always || prompt.allowsAlways else {
-            return .none(hint: "this peer can't be accepted always; please answer y, n or b")
+            return .none(
+                hint:
+                    "always is not possible: the key or the protocol version of this peer has changed; please answer y, n or b")
         }
         return .answer(number: prompt.number, word)
     }

@@ -55,7 +55,10 @@ package struct PeerResolver: Sendable {
             return .direct(peer)
         case .mesh(_, let peer):
             guard peer.fingerprint == fingerprint else {
-                throw CommandFailure(.notTrusted, "\(peer.name.quoted) has the id \(peer.id.hex), but another key")
+                throw CommandFailure(
+                    .notTrusted,
+                    "nothing was sent: \(peer.name.quoted) has the id \(peer.id.hex), but not the key of this fingerprint; check it "
+                        + "with its owner")
             }
             return destination
         case .node:

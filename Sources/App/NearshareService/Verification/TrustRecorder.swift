@@ -31,8 +31,8 @@ struct TrustRecorder: Sendable {
     ///   - name: The peer's name, escaped for a terminal.
     func downgradeWarning(of peer: AuthenticatedPeer, to version: UInt8?, name: String) -> String? {
         guard let version, let newest = (try? machine.trust.read())?.downgrade(of: peer, to: version) else { return nil }
-        return "\(name) used version \(newest) of the protocol before, and uses version \(version) now, whose recordings a "
-            + "quantum computer could decrypt; update nearshare there, and suspect an attack if it was not replaced"
+        return "\(name) used version \(newest) of the protocol before, and uses version \(version) now, which does not protect "
+            + "recordings from quantum computers; if an older nearshare was installed there, update it, and suspect an attack if not"
     }
 
     /// Makes the peer a friend, and reports how to undo it.
@@ -43,7 +43,10 @@ struct TrustRecorder: Sendable {
             return trust.setFriend(peer.proven.fingerprint, true)
         }
         guard isKept == true else {
-            reporter.report(.warning("\(name) could not be made a friend: the address book is full or not writable"))
+            reporter.report(
+                .warning(
+                    "\(name) could not be made a friend, so only this offer is accepted: the address book is full or not writable; "
+                        + "`nearshare peers forget` makes room"))
             return false
         }
         reporter.report(
