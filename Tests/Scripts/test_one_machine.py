@@ -178,6 +178,14 @@ class OneMachineStory(Story):
         self.assertEqual(0, missing.end())
         self.assertIn("could not be started: no such file or directory", "".join(missing.errors))
 
+    def test_L1_a_command_in_the_inbox_is_refused(self):
+        self.anna.inbox.mkdir(parents=True, exist_ok=True)
+        script = self.anna.inbox / "handle.py"
+        script.write_text("print()")
+        result = self.anna.run("receive", "--adapter", "none", "--inbox", self.anna.inbox, "--exec", "python3", script)
+        self.assertCode(2, result)
+        self.assertIn("handle.py is in the inbox, where files of others arrive", result.stderr.decode())
+
     def test_a_command_that_does_not_end_stops_neither_receive_nor_its_end(self):
         log = self.place / "log"
         command = self.command_file(f"echo $$ >> {log}; exec sleep 60")

@@ -52,6 +52,12 @@ struct ReceiveCommand: ConfinedCommand {
     private func startRunner() throws -> (any WorkerLauncher)? {
         guard !exec.isEmpty else { return nil }
         let inbox = try LocalMachine().inbox(receiving.inbox, limits: InboxLimits())
+        // A sender could replace it, or be taken for its author.
+        if let word = exec.first(where: { ArrivalCommand.isInside($0, inbox.path) }) {
+            throw CommandFailure(
+                .usage,
+                "\(TerminalText.escaped(word, columns: 4096)) is in the inbox, where files of others arrive; move it elsewhere")
+        }
         return try startHelper([.runCommand: ArrivalCommand.routine(exec, inbox: inbox.path)])
     }
 

@@ -165,7 +165,9 @@ package final class ArrivalCommand: Reporter {
     }
 
     /// Whether a path denotes a file or folder directly or deeper in a directory, without a link on the way out of it.
-    static func isInside(_ path: String, _ directory: String) -> Bool {
+    package static func isInside(_ path: String, _ directory: String) -> Bool {
+        // A relative path begins at the working directory.
+        let path = path.hasPrefix("/") ? path : "./\(path)"
         guard !path.utf8.contains(0), let slash = path.lastIndex(of: "/"), let root = resolved(directory),
             let parent = resolved(String(path[...slash])), parent == root || parent.hasPrefix("\(root)/")
         else { return false }
