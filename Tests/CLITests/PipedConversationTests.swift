@@ -86,14 +86,14 @@ import Testing
                 when: WallTime(milliseconds: 0), status: status)
         }
         tracker.handle(marked("a", .sent))
-        let known = tracker.change(storedIn: stored(.sent))
+        let known = tracker.updateFromStore(stored(.sent))
         #expect(known == nil)
-        let change = tracker.change(storedIn: stored(.delivered))
+        let change = tracker.updateFromStore(stored(.delivered))
         guard case .chatMessageChanged("a", .peer(anna), .delivered, nil) = change else {
             Issue.record("\(String(describing: change))")
             return
         }
-        let repeated = [MessageStatus.sent, .delivered, .read].map { tracker.isRepeated(marked("a", $0)) }
+        let repeated = [MessageStatus.sent, .delivered, .read].map { tracker.consumeRepeat(of: marked("a", $0)) }
         #expect(repeated == [true, true, false])
     }
 

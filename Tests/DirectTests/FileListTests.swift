@@ -1,4 +1,5 @@
 import NearshareBase
+import NearshareCrypto
 import NearshareTesting
 import Testing
 

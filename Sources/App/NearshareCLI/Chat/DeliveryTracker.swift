@@ -71,7 +71,7 @@ struct DeliveryTracker: Sendable {
 
     /// Reads the status that the node has stored.
     /// - Returns: The change to report: its event may have been lost, or not be read before the command ends.
-    mutating func change(storedIn message: ChatMessage) -> ControlEvent? {
+    mutating func updateFromStore(_ message: ChatMessage) -> ControlEvent? {
         let earlier = pending[message.id]
         update(with: message)
         guard let earlier, message.status > earlier else { return nil }
@@ -79,8 +79,8 @@ struct DeliveryTracker: Sendable {
         return .chatMessageChanged(id: message.id, conversation: conversation, status: message.status, reason: nil)
     }
 
-    /// Whether the event tells a state that ``change(storedIn:)`` has returned.
-    mutating func isRepeated(_ event: ControlEvent) -> Bool {
+    /// Whether the event reports a state that ``updateFromStore(_:)`` has returned.
+    mutating func consumeRepeat(of event: ControlEvent) -> Bool {
         guard case .chatMessageChanged(let id, conversation, let status, _) = event, let reported = reportedStates[id] else {
             return false
         }

@@ -125,7 +125,7 @@ final class PipedConversation: Sendable {
             switch input {
             case .event(let event):
                 tracker.handle(event)
-                if !tracker.isRepeated(event) { report.emit(event) }
+                if !tracker.consumeRepeat(of: event) { report.emit(event) }
                 eventCount += 1
                 if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, report, client) }
                 if parameters.follows, case .chatMessage(let message, _) = event, message.conversation == conversation,
@@ -175,7 +175,7 @@ final class PipedConversation: Sendable {
         guard !tracker.pending.isEmpty else { return }
         let limit = min(Self.maximumHistory, tracker.pending.count + 50)
         for message in try await client.history(of: tracker.conversation, limit: limit) {
-            if let change = tracker.change(storedIn: message) { report.emit(change) }
+            if let change = tracker.updateFromStore(message) { report.emit(change) }
         }
     }
 

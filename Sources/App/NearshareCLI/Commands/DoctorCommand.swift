@@ -21,13 +21,13 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let user = SudoUser.current
-            try user?.assume()
+            try user?.dropPrivileges()
             let diagnosis = MachineDiagnosis(through: user) { [json] in Self.render($0, isJSON: json) }
             let port = await diagnosis.port()
             // Only root can read the rules of the firewall.
-            try user?.resign()
+            try user?.restorePrivileges()
             let discovery = diagnosis.checkNetwork(port: port)
-            try user?.assume(isForGood: true)
+            try user?.dropPrivileges(permanently: true)
             if !bluetooth.isOff { diagnosis.checkBluetooth(adapter: bluetooth.adapter) }
             diagnosis.checkInbox(at: inbox)
             diagnosis.checkClock()

@@ -89,7 +89,7 @@ struct ReceiveCommand: ConfinedCommand {
                 : node.makeListener(joinsMesh: false)
             let port = ReceiverPort(
                 machine, node, listener, isFixed: options.port != nil,
-                isApart: options.name != nil || options.interface != nil)
+                hasOwnAdvertisement: options.name != nil || options.interface != nil)
             let facts = NodeService.Facts(
                 isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
@@ -113,7 +113,7 @@ struct ReceiveCommand: ConfinedCommand {
                         group.addTask {
                             do {
                                 let isHandedOver = try await role.run(
-                                    service, on: node, listener, givesPortUp: options.port == nil)
+                                    service, on: node, listener, closesPort: options.port == nil)
                                 guard isHandedOver else { return }
                             } catch {
                                 return reporter.report(.warning("other commands can't use this node: \(error)"))

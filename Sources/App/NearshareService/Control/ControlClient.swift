@@ -46,7 +46,7 @@ package final class ControlClient: NodeClient {
                     state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: reply)
                 case .event(let event)?: subscribers.publish(event)
                 case .link(let opening)?:
-                    if let descriptor = link.takeDescriptor() { linkContinuation.yield((descriptor, opening)) }
+                    if let descriptor = link.dequeueDescriptor() { linkContinuation.yield((descriptor, opening)) }
                 // A later version may send lines that this one does not know.
                 case .request?, nil: continue
                 }

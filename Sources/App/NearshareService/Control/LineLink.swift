@@ -62,7 +62,7 @@ final class LineLink: Sendable {
     }
 
     /// The descriptor of the oldest line that has one and whose descriptor was not read, which the caller owns; nil for none.
-    func takeDescriptor() -> Int32? {
+    func dequeueDescriptor() -> Int32? {
         state.withLock { $0.descriptors.isEmpty ? nil : $0.descriptors.removeFirst() }
     }
 

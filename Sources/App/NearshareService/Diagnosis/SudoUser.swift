@@ -25,10 +25,10 @@ package struct SudoUser: Sendable {
     }
 
     /// Takes on the rights of the user, so that files are read and made as the user's.
-    /// - Parameter isForGood: otherwise ``resign()`` returns to those of root.
-    package func assume(isForGood: Bool = false) throws(CommandFailure) {
+    /// - Parameter permanently: if false, ``restorePrivileges()`` returns to the rights of root.
+    package func dropPrivileges(permanently: Bool = false) throws(CommandFailure) {
         guard initgroups(name, group) == 0,
-            isForGood
+            permanently
                 ? setgid(group) == 0 && setuid(user) == 0
                 : setegid(group) == 0 && seteuid(user) == 0
         else { throw failure("take on the rights of \(name)") }
@@ -39,7 +39,7 @@ package struct SudoUser: Sendable {
     }
 
     /// Returns to the rights of root.
-    package func resign() throws(CommandFailure) {
+    package func restorePrivileges() throws(CommandFailure) {
         guard seteuid(0) == 0, setegid(0) == 0 else { throw failure("return to the rights of root") }
     }
 }

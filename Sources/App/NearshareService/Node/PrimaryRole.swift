@@ -115,11 +115,11 @@ package final class PrimaryRole: Sendable {
     }
 
     /// Serves other commands until the node shuts down, the role is handed over, or the task is cancelled.
-    /// - Parameter givesPortUp: whether the process that takes the role over gets the TCP port as well.
+    /// - Parameter closesPort: whether the process that takes the role over gets the TCP port as well.
     /// - Returns: whether the role is handed over.
     @discardableResult
     package func run(
-        _ service: NodeService, on node: Node, _ listener: Listener, givesPortUp: Bool = false
+        _ service: NodeService, on node: Node, _ listener: Listener, closesPort: Bool = false
     ) async throws -> Bool {
         let isHandedOver = try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.serve(service) }
@@ -130,7 +130,7 @@ package final class PrimaryRole: Sendable {
             for await _ in service.handOverRequests {
                 isHandedOver = true
                 try await node.leaveMesh(listener)
-                if givesPortUp { node.closePort(of: listener) }
+                if closesPort { node.closePort(of: listener) }
             }
             await ended
             return isHandedOver

@@ -20,7 +20,7 @@ package struct ReceiverPort: Sendable {
     private let node: Node
     private let listener: Listener
     private let isFixed: Bool
-    private let isApart: Bool
+    private let hasOwnAdvertisement: Bool
     private let last = Monitor<State?>(nil)
 
     /// Timeout of the running node's first reply.
@@ -30,18 +30,18 @@ package struct ReceiverPort: Sendable {
     /// A node that has asked for the role listens within this time.
     private static let handOverTimeout = Duration.seconds(5)
 
-    /// The directory wakes the task much earlier.
-    private static let longTime = Duration.seconds(86_400)
+    /// Changes of the directory wake the task earlier.
+    private static let maximumWait = Duration.seconds(86_400)
 
     /// - Parameters:
     ///   - isFixed: whether the user has chosen the port for this command, which keeps it then.
-    ///   - isApart: whether it is advertised apart from the node: by another name, or on one interface.
-    package init(_ machine: LocalMachine, _ node: Node, _ listener: Listener, isFixed: Bool, isApart: Bool) {
+    ///   - hasOwnAdvertisement: whether it is advertised apart from the node: by another name, or on one interface.
+    package init(_ machine: LocalMachine, _ node: Node, _ listener: Listener, isFixed: Bool, hasOwnAdvertisement: Bool) {
         self.machine = machine
         self.node = node
         self.listener = listener
         self.isFixed = isFixed
-        self.isApart = isApart
+        self.hasOwnAdvertisement = hasOwnAdvertisement
     }
 
     /// Runs until the task is cancelled.
@@ -52,14 +52,14 @@ package struct ReceiverPort: Sendable {
     package func run(awaitsNode: Bool = false, _ report: @Sendable (State) -> Void) async throws {
         let watch = DirectoryWatch(machine.directories.runtime)
         var deadline = SystemClock.monotonic() + (awaitsNode ? Self.handOverTimeout : .zero)
-        var leavesPort = awaitsNode
+        var awaitsSuccessor = awaitsNode
         while !Task.isCancelled {
             if await serveLinks(report) {
                 if !isFixed, listener.port != usualPort { node.closePort(of: listener) }
-                (deadline, leavesPort) = (SystemClock.monotonic() + Self.portTimeout, false)
+                (deadline, awaitsSuccessor) = (SystemClock.monotonic() + Self.portTimeout, false)
             }
             let remaining = deadline - SystemClock.monotonic()
-            if listener.port == 0, !leavesPort || remaining <= .zero,
+            if listener.port == 0, !awaitsSuccessor || remaining <= .zero,
                 try !node.openPort(usualPort, of: listener), watch == nil || remaining <= .zero
             {
                 // A configured port is not replaced by another one; a running command goes on where it can.
@@ -67,15 +67,16 @@ package struct ReceiverPort: Sendable {
                 try node.openPort(chosen: isFirst ? machine.configuration.port : 0, of: listener)
             }
             let port = listener.port
-            if port != 0 { tell(.own(port: port), report) }
+            if port != 0 { emitIfChanged(.own(port: port), report) }
             guard let watch else { return }
-            try await watch.awaitChange(timeout: port == 0 ? remaining : Self.longTime)
+            try await watch.awaitChange(timeout: port == 0 ? remaining : Self.maximumWait)
         }
     }
 
     private var usualPort: UInt16 { machine.configuration.port ?? Node.defaultPort }
 
-    private func tell(_ state: State, _ report: @Sendable (State) -> Void) {
+    /// Reports a state that differs from the last one.
+    private func emitIfChanged(_ state: State, _ report: @Sendable (State) -> Void) {
         let isNew = last.withLock { last in
             defer { last = state }
             return last != state
@@ -93,13 +94,13 @@ package struct ReceiverPort: Sendable {
                 DirectoryWatch.touch(machine.directories.runtime)
             }
             guard let status = try await status(of: client) else { return false }
-            let ownPort = status.isStanding ? (isApart ? 0 : nil) : machine.configuration.port ?? Node.defaultPort
+            let ownPort = status.isStanding ? (hasOwnAdvertisement ? 0 : nil) : usualPort
             if listener.port == 0, let ownPort, try !node.openPort(ownPort, of: listener) {
                 _ = try node.openPort(0, of: listener)
             }
             guard try await client.submit(.serveLinks) == .done else { return false }
             let isPassed = status.isStanding && !isFixed
-            tell(isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
+            emitIfChanged(isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
             for await link in client.links { node.serve(link.descriptor, opening: link.opening, for: listener) }
             return true
         }

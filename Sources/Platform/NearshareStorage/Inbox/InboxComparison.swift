@@ -100,19 +100,11 @@ struct InboxComparison {
     /// - Returns: nil for a file that cannot be read, or was changed.
     private mutating func digestOfFile(_ candidate: Candidate) throws(StorageError) -> [UInt8]? {
         guard let file = open(candidate) else { return nil }
-        var hasher = Self.hasher(candidate)
-        guard (try? file.forEachBlock({ hasher.update($0) })) != nil, let after = try? file.status(),
+        var digest = FileDigest(encodedHeader: candidate.encodedHeader)
+        guard (try? file.forEachBlock({ digest.update($0) })) != nil, let after = try? file.status(),
             FileVersion(after) == candidate.version
         else { return nil }
-        return hasher.finalize()
-    }
-
-    private static func hasher(_ candidate: Candidate) -> SHA256Hasher {
-        var writer = ByteWriter()
-        writer.writeCounted(candidate.encodedHeader, by: UInt16.self)
-        var hasher = SHA256Hasher()
-        writer.bytes.withUnsafeBytes { hasher.update($0) }
-        return hasher
+        return digest.finalize()
     }
 
     /// Opens the file as it was when it was compared.
@@ -164,13 +156,14 @@ struct InboxComparison {
         }
         guard let copy = try directory.createFile(name) else { return nil }
         var writer = SparseWriter(copy)
-        var hasher = Self.hasher(candidate)
+        var digest = FileDigest(encodedHeader: candidate.encodedHeader)
         try file.forEachBlock { (block) throws(StorageError) in
-            hasher.update(block)
+            digest.update(block)
             try writer.write(block)
         }
         try writer.finish()
-        if let digest = candidate.digest, hasher.finalize() != digest { throw Self.changed(entry) }
+        let copied = digest.finalize()
+        if let expected = candidate.digest, copied != expected { throw Self.changed(entry) }
         let status = try file.status()
         fchmod(copy.rawValue, status.st_mode & 0o777)
         copy.setModified(status.modifiedNanoseconds)

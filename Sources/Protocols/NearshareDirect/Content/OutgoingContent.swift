@@ -59,10 +59,7 @@ package struct OutgoingContent: Sendable {
         var filled = 0
         while filled < buffer.count {
             if !pending.isEmpty {
-                let count = min(pending.count, buffer.count - filled)
-                UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<filled + count]).copyBytes(from: pending.prefix(count))
-                pending = pending.dropFirst(count)
-                filled += count
+                filled += pending.removePrefix(into: buffer[filled...])
                 continue
             }
             switch state {
@@ -127,5 +124,16 @@ package struct OutgoingContent: Sendable {
             return
         }
         state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .unknownSize
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// Moves bytes from the front into `buffer`, as far as it has room.
+    /// - Returns: The number of bytes.
+    mutating func removePrefix(into buffer: Slice<UnsafeMutableRawBufferPointer>) -> Int {
+        let moved = prefix(buffer.count)
+        UnsafeMutableRawBufferPointer(rebasing: buffer).copyBytes(from: moved)
+        self = dropFirst(moved.count)
+        return moved.count
     }
 }

@@ -1,4 +1,5 @@
 package import NearshareBase
+internal import NearshareCrypto
 
 /// Encodes the list of a transfer's files, then the digests of those that the receiver asks for, incrementally into the caller's
 /// buffers (`docs/PROTOCOL.md`, section 6.1).
@@ -56,10 +57,7 @@ package struct OutgoingFileList: Sendable {
         let hashedBefore = hashedByteCount
         while filled < buffer.count {
             if !pending.isEmpty {
-                let count = min(pending.count, buffer.count - filled)
-                UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<filled + count]).copyBytes(from: pending.prefix(count))
-                pending = pending.dropFirst(count)
-                filled += count
+                filled += pending.removePrefix(into: buffer[filled...])
                 continue
             }
             switch state {
