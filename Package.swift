@@ -110,7 +110,7 @@ let app: [Target] = [
             "Nearshare", "NearshareAudio", "NearshareBundles", "NearshareDatabase", "NearshareDiscovery", "NearshareMesh",
             "CNearshareShims", logging,
         ]),
-    module("NearshareTerminal", "App", ["NearshareBase"]),
+    module("NearshareTerminal", "App", ["NearshareBase", "CNearshareShims"]),
     module(
         "NearshareCLI", "App",
         [

@@ -902,18 +902,34 @@ _nearshare_identity() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    show|rename|destroy)
+    show|qr|rename|destroy)
         # Offer subcommand argument completions
         "_nearshare_identity_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'show rename destroy' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'show qr rename destroy' -- "${cur}"))
         ;;
     esac
 }
 
 _nearshare_identity_show() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_identity_qr() {
     repeating_flags=(-v)
     non_repeating_flags=(--json --version -h --help)
     repeating_options=()

@@ -84,7 +84,7 @@ private struct Typing {
         #expect(typing.text.contains(words), "\(typing.text)")
     }
 
-    @Test("commands for one peer need a conversation", arguments: ["/send a.jpg", "/voice", "/verify"])
+    @Test("commands for one peer need a conversation", arguments: ["/voice"])
     func needsPeer(_ command: String) {
         var (room, start) = (Typing(), Typing(.latest))
         let reactions = room.type(command) + start.type(command)
@@ -121,6 +121,23 @@ private struct Typing {
         typing.meet("anna", status: status, software: software)
         typing.type("/verify")
         #expect(typing.text.contains(words), "\(typing.text)")
+    }
+
+    @Test func `without a link this node's code is drawn, with one the peer is asked`() {
+        var typing = Typing(columns: 120, rows: 60)
+        let shown = typing.type("/verify")
+        #expect(shown == [.request(.verificationLink, .verificationLink(.publicRoom))])
+        let link = "bitchat://verify?v=1&noise=\(String(repeating: "a", count: 64))"
+        typing.handle(.replied(.verificationLink(.publicRoom), .success(.text(link))))
+        #expect(typing.text.contains(link), "\(typing.text)")
+        #expect(typing.text.contains("█▀▀▀▀▀█"), "\(typing.text)")
+        let asked = typing.type("/verify \(link)")
+        #expect(asked == [.request(.verify(link: link), .verify(.publicRoom))])
+        typing.handle(.replied(.verify(.publicRoom), .failure(ControlFailure(.unavailable, "no answer"))))
+        #expect(typing.text.contains("not verified: no answer"), "\(typing.text)")
+        var narrow = Typing(columns: 30, rows: 60)
+        narrow.handle(.replied(.verificationLink(.publicRoom), .success(.text(link))))
+        #expect(narrow.text.contains("the QR code needs UTF-8 and") && !narrow.text.contains("█▀▀▀▀▀█"), "\(narrow.text)")
     }
 
     @Test func `a file and a voice note go to the peer of the conversation`() {

@@ -72,7 +72,7 @@ extension ChatScreen {
         case "/quit", "/exit", "/q": return quit(at: now)
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
         case "/who": who(at: now)
-        case "/verify": verify(at: now)
+        case "/verify": return verify(argument, at: now)
         case "/public": return show(.publicRoom, at: now)
         case "/chat":
             if argument.isEmpty {
@@ -119,7 +119,8 @@ extension ChatScreen {
         "/who           list the peers nearby, and friends",
         "/send FILE     send a file; Tab completes its name",
         "/voice         record and send a voice note",
-        "/verify        how to verify the peer's key",
+        "/verify        how to verify the peer's key, and a QR code for the peer to scan",
+        "/verify LINK   verify a peer by the link of its QR code",
         "/quit          quit, like Ctrl-C",
         "//TEXT         send a text that starts with /",
         "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
@@ -145,25 +146,53 @@ extension ChatScreen {
         }
     }
 
-    private mutating func verify(at now: WallTime) {
-        guard case .peer(let peer)? = visibleView.conversation else {
-            addNotice("no conversation is open: /chat NAME, then /verify", at: now)
-            return
+    /// - Parameter link: of the peer's verification code; empty for this node's own.
+    private mutating func verify(_ link: String, at now: WallTime) -> [Reaction] {
+        let conversation = visibleView.conversation
+        guard link.isEmpty else {
+            addNotice("asking the peer of the link to prove that it holds its keys…", at: now)
+            return [.request(.verify(link: link), .verify(conversation))]
+        }
+        guard case .peer(let peer)? = conversation else {
+            return [.request(.verificationLink, .verificationLink(conversation))]
         }
         let name = name(of: peer)
         if contacts[peer]?.software == .blueChat {
             addNotice("\(name) has no key: the name proves nothing, and everyone in range can read the conversation", at: now)
-        } else if contacts[peer]?.trustStatus.isVerified == true {
+            return []
+        }
+        if contacts[peer]?.trustStatus.isVerified == true {
             addNotice("the key of \(name), \(peer.hex), is verified", at: now)
         } else {
             addNotice(
-                "the key of \(name), \(peer.hex), is not verified: any peer may use the name. To verify it, run in another terminal:",
-                at: now)
+                "the key of \(name), \(peer.hex), is not verified: any peer may use the name. To verify it, paste the link of the "
+                    + "QR code on the peer's screen, /verify LINK, or run in another terminal:", at: now)
             addNotice("    nearshare peers verify \(peer.hex)", at: now)
             addNotice(
                 "while the peer runs nearshare receive. Both screens show eight digits: compare them by voice, or side by side",
                 at: now)
         }
+        return [.request(.verificationLink, .verificationLink(conversation))]
+    }
+
+    /// Draws this node's verification code.
+    mutating func showCode(of link: String, in conversation: Conversation?, at now: WallTime) {
+        addNotice(
+            "for the peer to scan within five minutes, or paste; only by a way that nobody else can change:", in: conversation,
+            at: now)
+        do throws(QRCodeError) {
+            let code = try QRCode(link)
+            if !settings.hasUTF8 || columns < code.columns {
+                addNotice("the QR code needs UTF-8 and \(code.columns) columns", in: conversation, at: now)
+            } else if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+                views[index].addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
+            } else {
+                visibleView.addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
+            }
+        } catch {
+            addNotice(error.description, in: conversation, at: now)
+        }
+        addNotice(link, in: conversation, at: now)
     }
 
     // MARK: Completion

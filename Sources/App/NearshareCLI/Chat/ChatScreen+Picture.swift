@@ -342,6 +342,8 @@ extension ChatScreen {
         switch item.content {
         case .message(let message): lines += messageLines(message, time, room, columns: columns)
         case .notice(let text): lines += block(StyledLine("* ", .dim), text, isEscaped: true, .dim, columns: columns)
+        case .qrCode(let rows):
+            lines += rows.map { StyledLine($0, settings.hasColor ? .blackOnWhite : .plain) }
         case .transfer(let transfer):
             let head = StyledLine("\(time.clock) ", .dim)
             lines += block(head, Self.sentence(transfer), isEscaped: true, .dim, columns: columns)

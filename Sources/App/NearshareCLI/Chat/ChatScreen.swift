@@ -33,6 +33,10 @@ struct ChatScreen: Sendable {
         case markRead
         case find(String)
         case sendFile(Conversation, String)
+        /// The link of this node, for the user of a peer to scan.
+        case verificationLink(Conversation?)
+        /// The proof of the peer whose link the user has pasted.
+        case verify(Conversation?)
     }
 
     /// How the recording of a voice note has ended.
@@ -438,6 +442,9 @@ struct ChatScreen: Sendable {
         case (.find(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             return resolve(name, as: contact, at: now)
+        case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
+        case (.verify(let conversation), .contact(let contact)):
+            addNotice(VerificationOperation.successText(for: contact.name), in: conversation, at: now)
         default: break
         }
         return []
@@ -468,6 +475,8 @@ struct ChatScreen: Sendable {
             views[index].lookup = ConversationView.Lookup(name: name, isRunning: false)
             views[index].addNotice(reason, at: now)
             for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
+        case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
+        case .verify(let conversation): addNotice("not verified: \(reason)", in: conversation, at: now)
         case .contacts, .conversations, .markRead: addNotice(reason, at: now)
         }
     }

@@ -294,7 +294,7 @@ extension ChatScreen.RequestTag {
     fileprivate var isOrdered: Bool {
         switch self {
         case .say, .sendFile: true
-        case .contacts, .conversations, .history, .markRead, .find: false
+        case .contacts, .conversations, .history, .markRead, .find, .verificationLink, .verify: false
         }
     }
 }

@@ -9,6 +9,8 @@ struct ConversationView: Sendable {
         case transfer(TransferStatus)
         /// A message of this program; not stored.
         case notice(String)
+        /// Rows of a QR code.
+        case qrCode([String])
     }
 
     struct Item: Sendable, Hashable {
@@ -136,6 +138,11 @@ struct ConversationView: Sendable {
 
     mutating func addNotice(_ text: String, at now: WallTime) {
         items.append(makeItem(.notice(text), now))
+        dropOldest()
+    }
+
+    mutating func addQRCode(_ rows: [String], at now: WallTime) {
+        items.append(makeItem(.qrCode(rows), now))
         dropOldest()
     }
 

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Glibc
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
@@ -6,7 +7,9 @@ internal import NearshareTerminal
 struct IdentityCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "identity", abstract: "Show, rename or destroy this machine's identity.",
-        subcommands: [IdentityShowCommand.self, IdentityRenameCommand.self, IdentityDestroyCommand.self],
+        subcommands: [
+            IdentityShowCommand.self, IdentityQRCommand.self, IdentityRenameCommand.self, IdentityDestroyCommand.self,
+        ],
         defaultSubcommand: IdentityShowCommand.self)
 }
 
@@ -41,6 +44,38 @@ struct IdentityShowCommand: AsyncParsableCommand {
                 ["name", name.unquoted], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
             ]
             Console.writeTable(rows)
+        }
+    }
+}
+
+struct IdentityQRCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "qr", abstract: "Show a QR code by which peers, also phones that run bitchat, verify this machine's key.",
+        discussion: """
+            The code is valid for five minutes. The peer scans it, or its user pastes the link, while both are in the mesh: \
+            `nearshare receive`, `chat` or `mesh run` answers. Never trust a code that was sent by a way that others can change.
+            """)
+
+    @Flag(help: "Write one JSON event per line to standard output.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            guard let link = try LocalMachine().verificationLink() else {
+                throw CommandFailure(.failure, "this machine's name does not fit into a verification link")
+            }
+            if json { return JSONEvents.emit("link", ["link": .text(link)]) }
+            if TerminalProperties.usesUTF8 {
+                do throws(QRCodeError) {
+                    let code = try QRCode(link)
+                    for line in code.text(hasColor: TerminalProperties.hasColor(STDOUT_FILENO)) { Console.writeResult(line) }
+                } catch {
+                    Console.warn(error.description)
+                }
+            }
+            Console.writeResult(link)
         }
     }
 }

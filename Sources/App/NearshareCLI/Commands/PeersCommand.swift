@@ -58,11 +58,15 @@ struct PeersListCommand: AsyncParsableCommand {
 struct PeersVerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Verify a peer's key by comparing the short code.",
-        discussion: "The peer runs `nearshare receive` without --accept. Both users must see the same eight digits.")
+        abstract: "Verify a peer's key by comparing the short code, or with a link from the peer's QR code.",
+        discussion: """
+            The peer runs `nearshare receive` without --accept. Both users must see the same eight digits. A link, bitchat://verify?…, is \
+            shown by phones that run bitchat, by `nearshare identity qr` and by /verify in a chat.
+            """)
 
     @Argument(
-        help: ArgumentHelp("A name, an unambiguous prefix of one, an id, or an address with a port.", valueName: "peer"),
+        help: ArgumentHelp(
+            "A name, an unambiguous prefix of one, an id, an address with a port, or a link.", valueName: "peer"),
         completion: .custom(PeerArgument.completions),
         transform: PeerArgument.validated)
     var peer: String
@@ -71,10 +75,11 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
+            let machine = try LocalMachine()
+            if peer.hasPrefix("bitchat:") { return try await verifyLink(on: machine) }
             guard let terminal = TerminalDevice() else {
                 throw CommandFailure(.usage, "comparing the short code needs a terminal")
             }
-            let machine = try LocalMachine()
             let connector = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
             let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
@@ -86,6 +91,17 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                     return await YesNoPrompt.answer(on: terminal)
                 }
             }
+        }
+    }
+}
+
+extension PeersVerifyCommand {
+    private func verifyLink(on machine: LocalMachine) async throws {
+        let options = NodeOptions(
+            interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
+        try await withNodeClient(machine, options, .command) { [peer] client in
+            let contact = try await client.verify(link: peer)
+            Console.notice(VerificationOperation.successText(for: contact.name))
         }
     }
 }

@@ -97,6 +97,11 @@ package struct ContactDirectory: Sendable {
         return try snapshot().contact(named: text, with: conversations)
     }
 
+    /// Records that a peer has proven the keys of the verification link that the user has received.
+    func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName) throws(StorageError) {
+        try machine.trust.update { $0.recordVerification(of: peer, named: name, at: SystemClock.wall()) }
+    }
+
     /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
     package func recordMeetings(with ids: Set<PeerID>) throws {
         guard let messenger else { return }

@@ -32,6 +32,11 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// Cancels a file transfer of the node at both ends; no effect on one that has ended. Reply: ``ControlReply/done``;
     /// ``ControlEvent/transfer(_:)`` follows.
     case cancelTransfer(TransferStatus.ID)
+    /// The link of this node's verification code. Reply: ``ControlReply/text(_:)``.
+    case verificationLink
+    /// Asks the peer of a verification link to prove that it holds its keys, and records that. Reply:
+    /// ``ControlReply/contact(_:)``.
+    case verify(link: String)
     /// Subscribes to events. Reply: ``ControlReply/done``, before the first event.
     case subscribe
     /// Asks the node of a `receive` to hand its role over to the asking process, which acquires the lock next.
@@ -57,6 +62,7 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case messages([ReceivedMessage])
     case conversations([ConversationSummary])
     case chatMessages([ChatMessage])
+    case text(String)
     case failed(ControlFailure)
 }
 

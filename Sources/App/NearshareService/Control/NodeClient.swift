@@ -91,6 +91,12 @@ extension NodeClient {
         guard case .done = try await submit(.cancelTransfer(id)) else { throw .unexpectedReply }
     }
 
+    /// - Returns: the verified peer.
+    package func verify(link: String) async throws(ControlFailure) -> Contact {
+        guard case .contact(let contact) = try await submit(.verify(link: link)) else { throw .unexpectedReply }
+        return contact
+    }
+
     package func stop() async throws(ControlFailure) {
         guard case .done = try await submit(.stop) else { throw .unexpectedReply }
     }

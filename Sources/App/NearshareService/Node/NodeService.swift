@@ -188,6 +188,12 @@ package final class NodeService: NodeClient {
         case .cancelTransfer(let id):
             files.cancel(id)
             return .done
+        case .verificationLink:
+            guard let link = messenger.verificationAddress() else {
+                throw ControlFailure(.unavailable, "this machine's name does not fit into a verification link")
+            }
+            return .text(link)
+        case .verify(let link): return .contact(try await verify(link))
         case .subscribe, .serveLinks: return .done
         case .handOver:
             guard facts.handsOver else { throw ControlFailure(.refused, "this node does not hand its role over") }
@@ -239,6 +245,32 @@ package final class NodeService: NodeClient {
     private static func blocked(_ contact: Contact) -> ControlFailure {
         ControlFailure(
             .blocked, "\(contact.name.shown) is blocked here; `nearshare peers unblock \(contact.id.hex)` unblocks it")
+    }
+
+    // MARK: Verification
+
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
+    @_optimize(none)
+    private func verify(_ link: String) async throws -> Contact {
+        let code: MeshVerificationCode
+        do throws(MalformedInput) {
+            code = try MeshVerificationCode.decode(address: link, now: SystemClock.wall())
+        } catch {
+            throw ControlFailure(.refused, error.description)
+        }
+        guard let key = code.agreementKey else { throw ControlFailure(.refused, "the link has no valid key") }
+        let id = Fingerprint(of: key).peerID
+        guard id != node.id else { throw ControlFailure(.refused, "this is the link of this machine; paste the peer's") }
+        let contact = try contacts.snapshot().contact(id)
+        guard !contact.trustStatus.isBlocked else { throw Self.blocked(contact) }
+        let peer = try await messenger.find(id.hex, timeout: Self.linkTimeout)
+        guard let proven = await messenger.verify(code) else {
+            throw ControlFailure(
+                .unavailable, "\(peer.name.shown) has not proven that it holds the keys of the link; ask for a new one")
+        }
+        try contacts.recordVerification(of: proven, named: peer.name)
+        publish(.contacts(try await contacts.listed()))
+        return try contacts.snapshot().contact(id)
     }
 
     // MARK: Sending

@@ -57,6 +57,6 @@ package struct VerificationOperation: Sendable {
     }
 
     static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }
-    static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }
+    package static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }
     static func denialText(of name: DisplayName) -> String { "\(name.shown) says that the codes are not the same" }
 }

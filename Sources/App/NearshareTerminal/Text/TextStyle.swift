@@ -14,6 +14,8 @@ package struct TextStyle: Sendable, Hashable {
     package var isBold: Bool
     package var isDim: Bool
     package var isReversed: Bool
+    /// Black on white, whatever the terminal's own colours are; without colours, its own.
+    package var isBlackOnWhite = false
 
     package init(color: Color? = nil, isBold: Bool = false, isDim: Bool = false, isReversed: Bool = false) {
         self.color = color
@@ -27,6 +29,11 @@ package struct TextStyle: Sendable, Hashable {
     package static let bold = TextStyle(isBold: true)
     package static let warning = TextStyle(color: .yellow)
     package static let failure = TextStyle(color: .red)
+    package static let blackOnWhite: TextStyle = {
+        var style = TextStyle()
+        style.isBlackOnWhite = true
+        return style
+    }()
 
     /// The control sequence that selects this style; empty for plain text.
     /// - Parameter hasColor: whether the terminal shows colours.
@@ -36,6 +43,7 @@ package struct TextStyle: Sendable, Hashable {
         if isDim { numbers.append(2) }
         if isReversed { numbers.append(7) }
         if hasColor, let color { numbers.append(color.rawValue) }
+        if hasColor, isBlackOnWhite { numbers += [30, 107] }
         return numbers.isEmpty ? "" : "\u{1b}[\(numbers.map { "\($0)" }.joined(separator: ";"))m"
     }
 }

@@ -53,6 +53,13 @@ const char *nearshare_load_systemd(void);
 /// The same for libavahi-core.
 const char *nearshare_load_avahi(void);
 
+/// The same for libqrencode.
+const char *nearshare_load_qrencode(void);
+
+/// Encodes a text as a QR code: writes a byte for each module, row by row, 1 for a dark one. Returns the number of modules in a
+/// row, or 0 where the text is too long for any QR code or for `capacity` bytes. Needs libqrencode.
+int nearshare_qr_encode(const char *text, uint8_t *modules, int capacity);
+
 /// The version of the kernel's Landlock interface (landlock(7)), or -1.
 int nearshare_landlock_version(void);
 

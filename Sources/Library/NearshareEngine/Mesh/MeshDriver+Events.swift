@@ -24,7 +24,7 @@ extension MeshDriver {
                 the clocks of \(id) and this node differ by \(difference.components.seconds) s, so they ignore each other in \
                 the mesh; set both clocks
                 """)
-        case .pong, .verificationResponse: return
+        case .pong, .verificationResponse: answers.publish(event)
         case .publicMessage(let peer, let id, let text, _): emitText(.publicText(from: peer, id: id, text: text))
         case .read(let id, let peer): emitText(.read(id: id, by: peer))
         case .sessionEstablished(let peer):

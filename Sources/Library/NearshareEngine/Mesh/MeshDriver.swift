@@ -26,6 +26,8 @@ package final class MeshDriver: Sendable {
     let stopping = Promise<Bool>()
     /// Fulfilled when all threads and tasks of the mesh have ended.
     let ended = Promise<Bool>()
+    /// Answers of peers to pings and challenges.
+    let answers = Broadcast<MeshEvent>()
     /// Peers that appeared, changed or left.
     let peerChanges = Broadcast<PeerID>()
     /// The same, for consumers whose work grows with the number of peers.

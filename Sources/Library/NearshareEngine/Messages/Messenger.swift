@@ -1,6 +1,7 @@
 internal import Logging
 package import NearshareBase
 package import NearshareBundles
+package import NearshareCrypto
 package import NearshareInterfaces
 package import NearshareMesh
 internal import Synchronization
@@ -128,6 +129,16 @@ package final class Messenger: Sendable {
         mesh.update { router, now in
             if router.peer(id) != nil { router.ensureSession(with: id, now: now) }
         }
+    }
+
+    /// Asks the owner of a verification code to prove that it holds both keys, inside a session.
+    /// - Returns: nil when the peer does not answer, or does not prove it.
+    package func verify(_ code: MeshVerificationCode) async -> AuthenticatedPeer? { await mesh.verify(code) }
+
+    /// The address of this node's verification code, which is valid for five minutes; nil when it cannot be encoded.
+    package func verificationAddress() -> String? {
+        MeshVerificationCode.address(
+            of: node.identity, name: node.name, nonce: node.random(MeshVerification.nonceByteCount), now: node.wallClock())
     }
 
     /// Sends a message. Its progress follows among ``events()``.

@@ -1,4 +1,5 @@
 package import NearshareBase
+package import NearshareCrypto
 
 /// The proof that a peer whose code was scanned holds both of its keys (bitchat specification, section 9.4).
 package enum MeshVerification {
@@ -149,6 +150,62 @@ package struct MeshVerificationCode: Sendable, Hashable {
         let code = MeshVerificationCode(
             noiseKeyHex: noise, signingKeyHex: sign, nickname: nick, time: time, nonce: nonce, nostrKey: values["npub"])
         return (code, signature)
+    }
+
+    // MARK: Keys
+
+    /// The address of this node's own code.
+    /// - Parameter nonce: 16 random bytes.
+    package static func address(of identity: LocalIdentity, name: DisplayName, nonce: [UInt8], now: WallTime) -> String? {
+        let code = MeshVerificationCode(
+            noiseKeyHex: Hex.encode(identity.agreementKey.publicKey.bytes),
+            signingKeyHex: Hex.encode(identity.signingKey.publicKey.bytes), nickname: name.claimed,
+            time: now.milliseconds / 1_000, nonce: base64URL(nonce))
+        return (try? code.signedBytes()).map { code.address(signature: identity.signingKey.signature(for: $0)) }
+    }
+
+    /// Decodes an address, and checks its signature and its age.
+    /// - Throws: ``MalformedInput`` also for a code that is older than ``lifetime``, or as far in the future.
+    package static func decode(address: String, now: WallTime) throws(MalformedInput) -> MeshVerificationCode {
+        let (code, signature) = try decode(address: address)
+        guard let key = code.signingKey, code.agreementKey != nil, key.isValid(signature, for: try code.signedBytes()) else {
+            throw MalformedInput("verification code: its signature is not valid")
+        }
+        let (age, overflow) = (now.milliseconds / 1_000).subtractingReportingOverflow(code.time)
+        guard !overflow, age.magnitude <= lifetime.components.seconds.magnitude else {
+            throw MalformedInput("verification code: it is older than five minutes, or the clocks differ; show a new one")
+        }
+        return code
+    }
+
+    /// The agreement key; nil for bytes that are none.
+    package var agreementKey: AgreementPublicKey? { Hex.decode(noiseKeyHex).flatMap { try? AgreementPublicKey($0) } }
+
+    /// The signing key; nil for bytes that are none.
+    package var signingKey: SigningPublicKey? { Hex.decode(signingKeyHex).flatMap { try? SigningPublicKey($0) } }
+
+    /// Whether a response proves, inside a session with its sender, that the owner of this code holds both keys.
+    package func isProven(
+        by response: MeshVerification.Response, to challenge: MeshVerification.Challenge, of peer: AuthenticatedPeer
+    ) -> Bool {
+        response.challenge == challenge && peer.key == agreementKey
+            && signingKey?.isValid(response.signature, for: MeshVerification.signedBytes(challenge)) == true
+    }
+
+    /// RFC 4648, section 5, without padding.
+    private static func base64URL(_ bytes: [UInt8]) -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+        var text = ""
+        var (bits, count) = (UInt32(0), UInt32(0))
+        for byte in bytes {
+            (bits, count) = (bits << 8 | UInt32(byte), count + 8)
+            while count >= 6 {
+                count -= 6
+                text.append(digits[Int(clamping: bits >> count & 63)])
+            }
+        }
+        if count > 0 { text.append(digits[Int(clamping: bits << (6 - count) & 63)]) }
+        return text
     }
 
     /// Whether the text is 22 characters of base64url, which encode 16 bytes (RFC 4648, section 5).

@@ -1,0 +1,72 @@
+internal import CNearshareShims
+
+/// A text as a QR code (ISO/IEC 18004), drawn with half blocks: one character for two modules above each other.
+package struct QRCode: Sendable, Hashable {
+    /// Modules in a row, and rows.
+    package let moduleCount: Int
+    /// Row by row from the top; true for dark ones.
+    private let modules: [Bool]
+
+    /// Light modules around the code, by which readers find it.
+    package static let quietZone = 4
+    /// Modules in a row of version 40, the largest.
+    private static let maximumModuleCount = 177
+
+    /// - Throws: ``QRCodeError``.
+    package init(_ text: String) throws(QRCodeError) {
+        if let reason = nearshare_load_qrencode() { throw .unavailable(String(cString: reason)) }
+        // The library reads up to a zero byte.
+        guard !text.utf8.contains(0) else { throw .unsuitableText }
+        var bytes = [UInt8](repeating: 0, count: Self.maximumModuleCount * Self.maximumModuleCount)
+        let count = Int(nearshare_qr_encode(text, &bytes, Int32(bytes.count)))
+        guard count > 0 else { throw .unsuitableText }
+        moduleCount = count
+        modules = bytes.prefix(count * count).map { $0 == 1 }
+    }
+
+    /// Columns of the drawing, with the quiet zone.
+    package var columns: Int { moduleCount + 2 * Self.quietZone }
+
+    /// The rows of the drawing, with the quiet zone.
+    /// - Parameter isInverted: light modules are drawn in the foreground colour, for a terminal with light text on a dark ground;
+    ///   otherwise dark ones are, for ``TextStyle/blackOnWhite``.
+    package func lines(isInverted: Bool) -> [String] {
+        let range = -Self.quietZone..<moduleCount + Self.quietZone
+        return stride(from: range.lowerBound, to: range.upperBound, by: 2).map { row in
+            range.map { column in
+                switch (isDark(row, column) != isInverted, isDark(row + 1, column) != isInverted) {
+                case (true, true): "█"
+                case (true, false): "▀"
+                case (false, true): "▄"
+                case (false, false): " "
+                }
+            }.joined()
+        }
+    }
+
+    /// The rows of the drawing for the output of a command.
+    package func text(hasColor: Bool) -> [String] {
+        lines(isInverted: !hasColor).map { line in
+            hasColor ? TextStyle.blackOnWhite.sequence(hasColor: true) + line + "\u{1b}[0m" : line
+        }
+    }
+
+    private func isDark(_ row: Int, _ column: Int) -> Bool {
+        (0..<moduleCount).contains(row) && (0..<moduleCount).contains(column) && modules[row * moduleCount + column]
+    }
+}
+
+/// The reason why there is no QR code.
+package enum QRCodeError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// libqrencode could not be loaded, for this reason.
+    case unavailable(String)
+    /// The text is empty, contains a zero byte, or is too long.
+    case unsuitableText
+
+    package var description: String {
+        switch self {
+        case .unavailable(let reason): "QR codes are not available: \(reason); install libqrencode4 (Debian, Ubuntu)"
+        case .unsuitableText: "the text does not fit into a QR code"
+        }
+    }
+}

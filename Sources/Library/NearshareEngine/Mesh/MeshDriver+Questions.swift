@@ -1,0 +1,58 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareMesh
+
+// Questions to single peers, which their nodes answer without their users.
+extension MeshDriver {
+    private static let verificationTimeout = Duration.seconds(15)
+    /// A challenge or its answer may be lost, as over a radio.
+    private static let verificationInterval = Duration.seconds(4)
+
+    /// Asks a peer, inside a session, to prove that it holds both keys of its verification code.
+    /// - Returns: nil when the peer does not answer, or does not prove it.
+    func verify(_ code: MeshVerificationCode) async -> AuthenticatedPeer? {
+        guard let key = code.agreementKey else { return nil }
+        let peer = Fingerprint(of: key).peerID
+        let challenge = MeshVerification.Challenge(
+            noiseKeyHex: code.noiseKeyHex, nonce: settings.random(MeshVerification.nonceByteCount))
+        return await answer(
+            timeout: Self.verificationTimeout, interval: Self.verificationInterval,
+            asking: { router, now in router.verify(challenge, with: peer, now: now) },
+            matching: { event in
+                guard case .verificationResponse(let response, let peer) = event,
+                    code.isProven(by: response, to: challenge, of: peer)
+                else { return nil }
+                return peer
+            })
+    }
+
+    /// Asks until there is an answer.
+    /// - Parameter match: returns nil for answers to other questions.
+    /// - Returns: nil at the timeout, and when the node stops.
+    private func answer<Answer: Sendable>(
+        timeout: Duration, interval: Duration, asking ask: @escaping @Sendable (inout MeshRouter, Moment) -> Void,
+        matching match: @escaping @Sendable (MeshEvent) -> Answer?
+    ) async -> Answer? {
+        let answers = answers.subscribe()
+        return await withTaskGroup(of: Answer?.self) { group in
+            group.addTask {
+                for await event in answers { if let answer = match(event) { return answer } }
+                return nil
+            }
+            group.addTask {
+                let end = self.settings.clock() + timeout
+                while !Task.isCancelled, self.settings.clock() < end {
+                    self.update { router, now in ask(&router, now) }
+                    try? await Task.sleep(for: min(interval, max(.zero, end - self.settings.clock())))
+                }
+                return nil
+            }
+            group.addTask {
+                _ = await self.stopping.value
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+}
