@@ -1,0 +1,275 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
+
+/// All places for links, held by peers that prove a made-up key, or none, and then answer pings only.
+@Suite("All places for incoming links in use", .timeLimit(.minutes(2)), .leavesNothing) struct FullLinksTests {
+    private let stage = Stage(.memory)
+    private let transport: AddressedTransport
+    /// How far the receiver's clock has been moved forward.
+    private let lead = Monitor(Duration.zero)
+
+    init() {
+        transport = AddressedTransport(stage.transport)
+    }
+
+    /// A receiver that has friends.
+    private func receiver(friends: [LocalIdentity]) -> NodeSettings {
+        var settings = stage.receiver
+        settings.transport = transport
+        settings.clock = { [lead] in SystemClock.monotonic() + lead.withLock { $0 } }
+        let ids = Set(friends.map(\.peerID))
+        settings.trustStatus = { peer, _ in ids.contains(peer.id) ? .known(.verified, isFriend: true) : .new }
+        return settings
+    }
+
+    private func identity(_ number: Int) -> LocalIdentity {
+        LocalIdentity(seed: [UInt8](repeating: UInt8(number + 10), count: LocalIdentity.seedByteCount))
+    }
+
+    private func settings(of identity: LocalIdentity, at host: String) -> NodeSettings {
+        var settings = stage.settings(identity, "Peer")
+        settings.transport = transport.from(host)
+        return settings
+    }
+
+    private func stranger(_ number: Int, at host: String, _ port: UInt16) async throws -> HostileLink {
+        try await HostileMember(identity(number)).connect(to: port, over: transport.from(host))
+    }
+
+    private func silentLink(at host: String, _ port: UInt16) throws -> any StreamLink {
+        try transport.from(host).connect(to: LinkAddress(host: host, port: port), timeout: .seconds(5))
+    }
+
+    /// The sources of as many links as untrusted peers can have: a whole IPv6 network's share, and three hosts'.
+    private func sources(_ limits: NodeLimits) -> [String] {
+        (1...limits.linksPerNetwork).map { "2001:db8:0:1::\($0)" }
+            + (0..<3 * limits.linksPerAddress).map { "10.0.0.\($0 % 3 + 1)" }
+    }
+
+    @Test("Q6, R3: sixteen friends are served while keys that only answer pings hold every other place")
+    func friends() async throws {
+        let limits = NodeLimits()
+        let friends = (0..<limits.linksKeptForFriends).map { identity(100 + $0) }
+        try await withNode(receiver(friends: friends)) { receiver in
+            let listener = try receiver.listen()
+            let hosts = sources(limits)
+            try #require(hosts.count == limits.links - limits.linksKeptForFriends)
+            var first: [HostileLink] = []
+            for (number, host) in hosts.enumerated() {
+                first.append(try await stranger(number, at: host, listener.port))
+            }
+            let strangers = Monitor(first)
+            let silent = try (0..<limits.linksKeptForFriends).map {
+                try silentLink(at: "10.0.1.\($0 % 2)", listener.port)
+            }
+            await transport.waitUntilAccepted(limits.links)
+            #expect(transport.openCount == limits.links)
+            // From now on a link with a proven key gives way as well.
+            lead.update { $0 += LinkRegistry.grace }
+
+            async let answers: Void = {
+                for await invitation in listener.invitations { _ = await invitation.accept(into: InMemorySink()).result }
+            }()
+            // A friend's host may have used up its share: friends do not count for it.
+            try await withConnections(as: friends, at: "10.0.0.1", to: listener.port) { connections in
+                // No untrusted peer pushes one out again, however many come.
+                for number in 0..<limits.links {
+                    let link = try await stranger(100 - number, at: "10.1.0.\(number)", listener.port)
+                    strangers.update { $0.append(link) }
+                }
+                for connection in connections { #expect(connection.end == nil) }
+                await transport.waitUntilOpen(atMost: limits.links)
+            }
+            for link in silent { link.close() }
+            for link in strangers.withLock({ $0 }) {
+                link.close()
+                try await link.waitUntilOver()
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
+    @Test("Q6: the addresses of one IPv6 network hold no more than their share, and leave a neighbour's network its own")
+    func network() async throws {
+        let limits = NodeLimits()
+        try await withNode(receiver(friends: [])) { receiver in
+            let listener = try receiver.listen()
+            var links: [HostileLink] = []
+            for number in 0..<2 * limits.linksPerNetwork {
+                links.append(try await stranger(number, at: "2001:db8:0:1::\(number)", listener.port))
+            }
+            await transport.waitUntilOpen(atMost: limits.linksPerNetwork)
+            let served = links.count { !$0.isOver }
+            #expect(served <= limits.linksPerNetwork)
+            let neighbour = try await stranger(90, at: "2001:db8:0:2::1", listener.port)
+            #expect(!neighbour.isOver && links.count { !$0.isOver } == served)
+            for link in links + [neighbour] { link.close() }
+            for link in links + [neighbour] { try await link.waitUntilOver() }
+        }
+    }
+
+    @Test("Q6: links without use are closed after the idle limit, a friend's stays") func idle() async throws {
+        let friend = identity(100)
+        var settings = receiver(friends: [friend])
+        settings.limits.disuseTimeout = .milliseconds(200)
+        try await withNode(settings) { receiver in
+            let listener = try receiver.listen()
+            async let answers: Void = {
+                for await invitation in listener.invitations { _ = await invitation.accept(into: InMemorySink()).result }
+            }()
+            try await withConnections(as: [friend], at: "10.0.0.1", to: listener.port) { connections in
+                for number in 0..<4 {
+                    let link = try await stranger(number, at: "10.0.0.\(number)", listener.port)
+                    try await link.waitUntilOver()
+                    #expect(link.frames.contains(ControlFrame.close(.done).encoded))
+                }
+                #expect(connections[0].end == nil)
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
+    /// Opens a connection as each of the peers, one after the other, sends a file on it, and holds all of them.
+    private func withConnections(
+        as peers: [LocalIdentity], at host: String, to port: UInt16,
+        _ body: @Sendable @escaping ([Connection]) async throws -> Void
+    ) async throws {
+        @Sendable func open(_ rest: ArraySlice<LocalIdentity>, _ connections: [Connection]) async throws {
+            guard let next = rest.first else { return try await body(connections) }
+            try await withNode(settings(of: next, at: host)) { node in
+                try await node.withConnection(to: stage.destination(port)) { connection in
+                    let content = InMemorySource(MemoryContent(file: "x", [1]))
+                    let transfer = connection.send(content, resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    #expect(await transfer.result.outcome == .completed)
+                    try await open(rest.dropFirst(), connections + [connection])
+                }
+            }
+        }
+        try await open(peers[...], [])
+    }
+}
+
+/// A transport in memory whose connections come from the addresses that the test chooses.
+private final class AddressedTransport: StreamTransport {
+    private struct State {
+        /// The sources of connections that are not accepted yet.
+        var sources: [String] = []
+        var acceptedCount = 0
+        var openCount = 0
+    }
+
+    private let inner: any StreamTransport
+    private let state = Monitor(State())
+
+    init(_ inner: any StreamTransport) {
+        self.inner = inner
+    }
+
+    /// The accepted links that the receiver has not closed.
+    var openCount: Int { state.withLock { $0.openCount } }
+
+    func waitUntilAccepted(_ count: Int) async {
+        await wait { $0.acceptedCount >= count }
+    }
+
+    func waitUntilOpen(atMost count: Int) async {
+        await wait { $0.openCount <= count && $0.sources.isEmpty }
+    }
+
+    private func wait(_ isReached: @escaping @Sendable (State) -> Bool) async {
+        await withCheckedContinuation { continuation in
+            Blocking.run { [state] in
+                state.wait { isReached($0) ? () : nil }
+                continuation.resume()
+            }
+        }
+    }
+
+    func from(_ host: String) -> any StreamTransport { Source(host: host, transport: self) }
+
+    func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        Accepting(inner: try inner.listen(port: port, interface: interface), transport: self)
+    }
+
+    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        try inner.connect(to: address, timeout: timeout)
+    }
+
+    private struct Source: StreamTransport {
+        let host: String
+        let transport: AddressedTransport
+
+        func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+            try transport.inner.listen(port: port, interface: interface)
+        }
+
+        func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+            // Connections are made one after the other, and accepted in this order.
+            transport.state.update { $0.sources.append(host) }
+            return try transport.inner.connect(to: address, timeout: timeout)
+        }
+    }
+
+    private final class Accepting: StreamListener {
+        let inner: any StreamListener
+        let transport: AddressedTransport
+
+        init(inner: any StreamListener, transport: AddressedTransport) {
+            self.inner = inner
+            self.transport = transport
+        }
+
+        var port: UInt16 { inner.port }
+
+        func accept() throws(LinkError) -> any StreamLink {
+            let link = try inner.accept()
+            let host = transport.state.update { state in
+                state.acceptedCount += 1
+                state.openCount += 1
+                return state.sources.removeFirst()
+            }
+            return Accepted(link, LinkAddress(host: host, port: 1), transport)
+        }
+
+        func close() { inner.close() }
+    }
+
+    private final class Accepted: StreamLink {
+        let remote: LinkAddress
+        private let inner: any StreamLink
+        private let transport: AddressedTransport
+        private let isClosed = Monitor(false)
+
+        init(_ inner: any StreamLink, _ remote: LinkAddress, _ transport: AddressedTransport) {
+            self.inner = inner
+            self.remote = remote
+            self.transport = transport
+        }
+
+        var localHost: String? { inner.localHost }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try inner.read(into: buffer) }
+        func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try inner.write(bytes) }
+        func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+            try inner.writeWithoutBlocking(bytes)
+        }
+        func finishWriting() { inner.finishWriting() }
+
+        func close() {
+            inner.close()
+            let isFirst = isClosed.update { isClosed in
+                defer { isClosed = true }
+                return !isClosed
+            }
+            if isFirst { transport.state.update { $0.openCount -= 1 } }
+        }
+    }
+}
