@@ -10,6 +10,8 @@ final class SpoolDelivery: Sendable {
     private let watch: InboxWatch?
     /// Whether an item has come to wait since the last attempt, which may still be locked by its transfer.
     private let hasNewItem = Atomic(false)
+    /// The time of the next sweep, at first a time that has passed.
+    private let nextSweep = Mutex(MonotonicInstant(nanoseconds: 0))
 
     /// Interval of the attempts while items wait: nothing announces that a full disk has space again.
     private static let spaceCheckInterval = Duration.seconds(5)
@@ -26,18 +28,26 @@ final class SpoolDelivery: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
-        var nextSweep = SystemClock.monotonic()
         while !Task.isCancelled {
             watch?.arm()
-            deliver()
-            let now = SystemClock.monotonic()
-            if now >= nextSweep {
-                inbox.removeStaleTransfers(now: SystemClock.wall())
-                nextSweep = now + Self.sweepInterval
-            }
-            let isWaiting = hasNewItem.exchange(false, ordering: .relaxed) || !inbox.pendingPaths.isEmpty
-            await awaitChange(timeout: isWaiting ? Self.spaceCheckInterval : nextSweep - now)
+            let timeout = attempt(at: Moment(monotonic: SystemClock.monotonic(), wall: SystemClock.wall()))
+            await awaitChange(timeout: timeout)
         }
+    }
+
+    /// Delivers what the inbox accepts again, and sweeps partial transfers when that is due.
+    /// - Returns: the time until the next attempt, unless something changes before.
+    func attempt(at now: Moment) -> Duration {
+        deliver()
+        let untilSweep = nextSweep.withLock { nextSweep in
+            if now.monotonic >= nextSweep {
+                inbox.removeStaleTransfers(now: now.wall)
+                nextSweep = now.monotonic + Self.sweepInterval
+            }
+            return nextSweep - now.monotonic
+        }
+        let isWaiting = hasNewItem.exchange(false, ordering: .relaxed) || !inbox.pendingPaths.isEmpty
+        return isWaiting ? Self.spaceCheckInterval : untilSweep
     }
 
     /// Tries again soon: an item was received that the inbox did not accept.
@@ -59,7 +69,7 @@ final class SpoolDelivery: Sendable {
         }
     }
 
-    private func awaitChange(timeout: Duration?) async {
+    private func awaitChange(timeout: Duration) async {
         if let watch, (try? await watch.awaitChange(timeout: timeout)) != nil { return }
         // The kernel refuses a descriptor or a thread, so that nothing can be waited for.
         try? await Task.sleep(for: Self.spaceCheckInterval)

@@ -1,0 +1,53 @@
+import Nearshare
+import NearshareBase
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareService
+
+@Suite("Partial transfers that nobody resumes") struct SpoolDeliveryTests {
+    /// Leaves the beginning of a file in the spool, as a sender does that never comes back.
+    private func leavePartialTransfer(in inbox: Inbox, of sender: Fingerprint) throws {
+        let name = try #require(ClaimedFileName("x"))
+        let offer = Offer(
+            items: [OfferedItem(kind: .file, name: name, size: 1000, entryCount: 1, mediaType: .unknown)], itemCount: 1,
+            entryCount: 1, totalSize: 1000)
+        let sink = try inbox.makeSink(
+            for: offer, from: sender, resumeKey: [UInt8](repeating: 9, count: 32), clock: { MonotonicInstant(nanoseconds: 0) })
+        try sink.resume(at: try sink.resumePoint())
+        let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1000, modified: nil, permissions: nil)
+        try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+        try [UInt8](repeating: 7, count: 500).withUnsafeBytes { try sink.write($0) }
+        sink.suspend()
+    }
+
+    @Test("Q7: a running node sweeps its spool every hour, and removes what nobody has resumed for a week") func sweep() throws
+    {
+        let user = try ServiceStage().user("Bea")
+        let inbox = try user.machine.inbox(user.scratch("inbox"), limits: InboxLimits())
+        let sender = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
+        let delivery = SpoolDelivery(inbox: inbox, state: user.machine.state, reporter: EventRecorder())
+        func isKept() -> Bool { inbox.keptByteCount(of: sender, except: []) > 0 }
+
+        let start = SystemClock.wall().milliseconds
+        try leavePartialTransfer(in: inbox, of: sender)
+        #expect(isKept())
+        // Virtual time: each attempt is made when the one before it says.
+        var seconds: Int64 = 0
+        var attempts: Int64 = 0
+        while isKept(), seconds < 9 * 86_400 {
+            let now = Moment(
+                monotonic: MonotonicInstant(nanoseconds: 5 + seconds * 1_000_000_000),
+                wall: WallTime(milliseconds: start + seconds * 1000))
+            let wait = delivery.attempt(at: now)
+            #expect(wait == .seconds(3600))
+            seconds += wait.components.seconds
+            attempts += 1
+        }
+        // The last sweep, an hour before this time, is the first one after a week.
+        let week: Int64 = 7 * 86_400
+        #expect(seconds > week && seconds <= week + 2 * 3600 && attempts == seconds / 3600)
+    }
+}
