@@ -98,6 +98,8 @@ class Peer:
         self.inbox = self.home / "Inbox"
         self.namespace = namespace
         self.hidden = []
+        # The soft limit of descriptors that commands start with; the hard limit stays.
+        self.soft_descriptor_limit = None
         self.started = []
 
     def environment(self):
@@ -124,6 +126,8 @@ class Peer:
         if self.hidden:
             covers = "".join(f"mount --bind /dev/null {path} && " for path in self.hidden)
             within += ["unshare", "--mount", "sh", "-c", covers + 'exec "$@"', "sh"]
+        if self.soft_descriptor_limit:
+            within += ["prlimit", f"--nofile={self.soft_descriptor_limit}:"]
         return [*within, str(BINARY), *(word if isinstance(word, bytes) else str(word) for word in arguments)]
 
     def start(self, *arguments, stdin=subprocess.DEVNULL):

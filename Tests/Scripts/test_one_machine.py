@@ -505,6 +505,35 @@ class OneMachineStory(Story):
             receiver.signal(signal.SIGCONT)
         self.assertCode(0, self.anna.run("mesh", "status"))
 
+    def test_Q7_deep_folders_over_two_links_arrive_in_spite_of_a_low_soft_limit_of_descriptors(self):
+        def descriptors():
+            return len(os.listdir(f"/proc/{anna.process.pid}/fd"))
+
+        anna = self.anna.receive()
+        idle = descriptors()
+        anna.signal(signal.SIGTERM)
+        anna.end()
+        # Enough to wait for senders, and not for what two of them take.
+        self.anna.soft_descriptor_limit = idle + 4
+        anna = self.anna.receive()
+        limits = pathlib.Path(f"/proc/{anna.process.pid}/limits").read_text()
+        soft, hard = next(line.split()[3:5] for line in limits.splitlines() if line.startswith("Max open files"))
+        self.assertEqual(min(int(hard), 8192), int(soft))
+        contents = {}
+        for name in ("one", "two"):
+            path = pathlib.Path(name, *(f"level {depth}" for depth in range(100)), "file")
+            contents[str(path)] = self.file(path, 400_000).read_bytes()
+        carol = Peer(self.place / "carol")
+        self.addCleanup(carol.stop_all)
+        self.assertCode(0, carol.run("identity", "rename", "carol"))
+        senders = [
+            peer.start("send", "--limit", "200K", self.place / "source" / name, "--to", anna.address)
+            for peer, name in ((self.ben, "one"), (carol, "two"))
+        ]
+        wait_until(lambda: descriptors() > idle + 4, "more descriptors than the soft limit")
+        self.assertEqual([0, 0], [sender.end() for sender in senders])
+        self.assertEqual(contents, self.anna.received())
+
     def test_an_incompatible_version_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
