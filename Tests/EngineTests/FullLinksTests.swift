@@ -11,7 +11,7 @@ import Testing
 @Suite("All places for incoming links in use", .timeLimit(.minutes(2)), .leavesNothing) struct FullLinksTests {
     private let stage = Stage(.memory)
     private let transport: AddressedTransport
-    /// How far the receiver's clock has been moved forward.
+    /// The time by which the receiver's clock has been moved forward.
     private let lead = Monitor(Duration.zero)
 
     init() {
@@ -112,6 +112,41 @@ import Testing
             #expect(!neighbour.isOver && links.count { !$0.isOver } == served)
             for link in links + [neighbour] { link.close() }
             for link in links + [neighbour] { try await link.waitUntilOver() }
+        }
+    }
+
+    @Test("R9: first messages without a key behind them are answered sixteen times, and other addresses always")
+    func junk() async throws {
+        try await withNode(receiver(friends: [])) { receiver in
+            let listener = try receiver.listen()
+            /// Reads the answer to a first message with a made-up key.
+            @Sendable func answer(at host: String) async throws -> Int {
+                let link = try silentLink(at: host, listener.port)
+                let message = Preamble.supported.encoded + [0, 32] + [UInt8](repeating: 7, count: 32)
+                return await withCheckedContinuation { continuation in
+                    Blocking.run {
+                        _ = try? message.withUnsafeBytes { try link.write($0) }
+                        link.finishWriting()
+                        var total = 0
+                        var buffer = [UInt8](repeating: 0, count: 4096)
+                        while let count = try? buffer.withUnsafeMutableBytes({ try link.read(into: $0) }), count > 0 {
+                            total += count
+                        }
+                        link.close()
+                        continuation.resume(returning: total)
+                    }
+                }
+            }
+            var answers = 0
+            for _ in 0..<40 { answers += try await answer(at: "10.0.0.1") > 0 ? 1 : 0 }
+            // The clock runs: a second more is one handshake more.
+            #expect(answers >= 16 && answers < 30)
+            #expect(try await answer(at: "10.0.0.2") > 1_184)
+            let honest = try await stranger(1, at: "10.0.0.2", listener.port)
+            #expect(!honest.isOver)
+            honest.close()
+            lead.update { $0 += .seconds(20) }
+            #expect(try await answer(at: "10.0.0.1") > 1_184)
         }
     }
 

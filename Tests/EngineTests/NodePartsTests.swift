@@ -126,6 +126,37 @@ import Testing
         #expect(source("1::") == .network(1 << 48) && source("0:0:0:7::") == .network(7))
     }
 
+    @Test("R9: an address has sixteen failed handshakes at once, then one a second, and others are not concerned")
+    func failedHandshakes() {
+        var limiter = HandshakeRateLimiter()
+        /// The handshakes that begin, of so many a second.
+        func begun(_ host: String, in seconds: Range<Int>, perSecond: Int = 100) -> Int {
+            var count = 0
+            for number in seconds.lowerBound * perSecond..<seconds.upperBound * perSecond {
+                let now = MonotonicInstant(nanoseconds: Int64(number) * 1_000_000_000 / Int64(perSecond))
+                guard limiter.allows(host, now: now) else { continue }
+                limiter.recordFailure(of: host, now: now)
+                count += 1
+            }
+            return count
+        }
+        #expect(begun("10.0.0.1", in: 0..<10) == 25)
+        #expect(begun("10.0.0.2", in: 9..<10, perSecond: 10) == 10)
+        // The rate is full again.
+        #expect(begun("10.0.0.1", in: 40..<41) == 16)
+    }
+
+    @Test("R9: the addresses with failed handshakes are bounded, and the worst is not forgotten") func failingAddresses() {
+        var limiter = HandshakeRateLimiter()
+        let now = MonotonicInstant(nanoseconds: 1)
+        for _ in 0..<16 { limiter.recordFailure(of: "10.0.0.1", now: now) }
+        for number in 0..<10_000 { limiter.recordFailure(of: "2001:db8::\(number)", now: now) }
+        #expect(limiter.addressCount == HandshakeRateLimiter.maximumAddressCount)
+        #expect(!limiter.allows("10.0.0.1", now: now) && limiter.allows("10.0.0.2", now: now))
+        for _ in 0..<2 { limiter.recordFailure(of: "10.0.0.3", now: now + .seconds(60)) }
+        #expect(limiter.addressCount == 1)
+    }
+
     @Test("Q8: of the links that are relayed on one path, two are carried at once") func relays() throws {
         var relays = CarriedRelays()
         let ids = try (1...2).map { try #require(PeerID(bytes: [UInt8](repeating: $0, count: PeerID.byteCount))) }

@@ -29,6 +29,7 @@ package func withNode<Result: Sendable>(
 public final class Node: Sendable {
     private struct State {
         var links = LinkRegistry()
+        var handshakes = HandshakeRateLimiter()
         var listeners = ListenerRegistry()
         var mesh: MeshDriver?
         var radio: Radio?
@@ -405,15 +406,20 @@ public final class Node: Sendable {
     }
 
     /// Gives a link that a peer has opened a place, if need be that of an untrusted link that nobody uses.
-    /// - Returns: nil when all places are in use.
+    /// - Returns: nil when all places are in use, or the address has left too many handshakes without a key.
     func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Ticket? {
         let admission = state.withLock { state -> LinkRegistry.Admission in
-            if state.isShuttingDown { return .refused }
-            return state.links.admit(from: source, limits: settings.limits, now: settings.clock()) { link.close() }
+            let now = settings.clock()
+            if state.isShuttingDown || !state.handshakes.allows(link.remote.host, now: now) { return .refused }
+            return state.links.admit(from: source, limits: settings.limits, now: now) { link.close() }
         }
         guard case .admitted(let ticket, let end) = admission else { return nil }
         end?()
         return ticket
+    }
+
+    private func recordFailedHandshake(of host: String) {
+        state.withLock { $0.handshakes.recordFailure(of: host, now: settings.clock()) }
     }
 
     /// Releases the place of a link that has ended.
@@ -447,6 +453,7 @@ public final class Node: Sendable {
             let peerConfirmed = Promise<Bool>()
             let visit = IncomingSessionLink(driver, link, linkEnd)
             defer { linkEnd.fulfil(.interrupted) }
+            defer { if known.proven == nil { recordFailedHandshake(of: link.remote.host) } }
             for await event in driver.events {
                 known.learn(from: event)
                 switch event {

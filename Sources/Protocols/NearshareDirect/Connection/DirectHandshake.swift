@@ -142,7 +142,7 @@ extension DirectHandshake {
         case awaitingSecondMessage(HandshakeState, version: UInt8)
         /// The responder has received no complete preamble.
         case awaitingInitiatorPreamble
-        case awaitingFirstMessage(HandshakeState, version: UInt8)
+        case awaitingFirstMessage(initiatorPreamble: [UInt8], version: UInt8)
         /// The responder has sent its preamble and the second message.
         case awaitingThirdMessage(HandshakeState, version: UInt8, DecapsulationKey?)
         /// Completed or failed.
@@ -169,13 +169,14 @@ extension DirectHandshake {
                 guard let version = parameters.versions.newestInCommon(with: preamble) else {
                     return (.finished, .fail(.incompatible(theirs: preamble), send: parameters.versions.encoded))
                 }
-                return (
-                    .awaitingFirstMessage(parameters.makeNoise(initiatorPreamble: received), version: version), .proceed
-                )
-            case .awaitingFirstMessage(var noise, let version):
-                guard try noise.readFramed(from: &input, limit: maximumFirstMessageByteCount) != nil else {
-                    return (.awaitingFirstMessage(noise, version: version), .awaitMore)
+                return (.awaitingFirstMessage(initiatorPreamble: received, version: version), .proceed)
+            case .awaitingFirstMessage(let preamble, let version):
+                guard let message = try HandshakeState.framed(from: &input, limit: maximumFirstMessageByteCount) else {
+                    return (.awaitingFirstMessage(initiatorPreamble: preamble, version: version), .awaitMore)
                 }
+                // No key before the initiator has sent one (R9).
+                var noise = parameters.makeNoise(initiatorPreamble: preamble)
+                _ = try noise.read(message)
                 let chosen = Preamble(newest: version, oldest: version)
                 let key = try parameters.makeDecapsulationKey(version: version)
                 let answer = ResponderParameters(
@@ -256,23 +257,30 @@ extension HandshakeState {
     }
 
     /// Consumes and reads a message with its length; nil while it is incomplete.
-    fileprivate mutating func readFramed(
-        from input: inout [UInt8], limit: Int = DirectHandshake.maximumMessageByteCount
-    ) throws(HandshakeFailure) -> [UInt8]? {
+    fileprivate mutating func readFramed(from input: inout [UInt8]) throws(HandshakeFailure) -> [UInt8]? {
+        guard let message = try Self.framed(from: &input, limit: DirectHandshake.maximumMessageByteCount) else { return nil }
+        return try read(message)
+    }
+
+    /// Consumes a message with its length; nil while it is incomplete.
+    fileprivate static func framed(from input: inout [UInt8], limit: Int) throws(HandshakeFailure) -> [UInt8]? {
         guard let prefix = UInt16(bigEndianBytes: input.prefix(2)) else { return nil }
         let length = Int(prefix)
         guard length <= limit else {
             throw .notAPeer("a handshake message of \(length) bytes")
         }
         guard input.count >= 2 + length else { return nil }
-        let payload: [UInt8]
+        defer { input.removeFirst(2 + length) }
+        return Array(input[2..<2 + length])
+    }
+
+    /// Reads a message; returns its payload.
+    fileprivate mutating func read(_ message: [UInt8]) throws(HandshakeFailure) -> [UInt8] {
         do {
-            payload = try readMessage(Array(input[2..<2 + length]))
+            return try readMessage(message)
         } catch {
             throw error == .ownKey ? .ownKey : .notAuthentic("\(error)")
         }
-        input.removeFirst(2 + length)
-        return payload
     }
 
     fileprivate func transportKeys() throws(HandshakeFailure) -> TransportKeys {

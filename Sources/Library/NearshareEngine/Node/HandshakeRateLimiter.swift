@@ -1,0 +1,44 @@
+internal import NearshareBase
+
+/// The rate limit on direct handshakes that end without a proven key, for each address (R9). A first message costs the receiver
+/// four operations with keys, and its sender none: the protocol's order has the responder speak before the initiator proves
+/// anything. Connections of an address that is over its rate are closed before they are read.
+///
+/// An IPv6 network has no rate in common: its addresses would be refused together with an attacker's.
+struct HandshakeRateLimiter: Sendable {
+    /// Failed handshakes that an address may have at once.
+    static let burst = 16.0
+    /// Sustained failed handshakes of an address, per second.
+    static let perSecond = 1.0
+    /// Limit on the addresses that are remembered. The one that is nearest to its full rate is forgotten first.
+    static let maximumAddressCount = 256
+
+    private var buckets: [String: TokenBucket] = [:]
+
+    /// The number of remembered addresses.
+    var addressCount: Int { buckets.count }
+
+    /// Whether a connection of this address may begin a handshake.
+    mutating func allows(_ host: String, now: MonotonicInstant) -> Bool {
+        guard var bucket = buckets[host] else { return true }
+        let balance = bucket.balance(now: now)
+        buckets[host] = balance < Self.burst ? bucket : nil
+        return balance >= 1
+    }
+
+    /// Counts a handshake that has ended without a proven key.
+    mutating func recordFailure(of host: String, now: MonotonicInstant) {
+        if buckets[host] == nil, buckets.count >= Self.maximumAddressCount { forgetOne(now: now) }
+        var bucket = buckets[host] ?? TokenBucket(capacity: Self.burst, perSecond: Self.perSecond, now: now)
+        bucket.charge(1)
+        buckets[host] = bucket
+    }
+
+    private mutating func forgetOne(now: MonotonicInstant) {
+        for host in buckets.keys where buckets[host]?.balance(now: now) == Self.burst { buckets[host] = nil }
+        guard buckets.count >= Self.maximumAddressCount else { return }
+        var balances: [String: Double] = [:]
+        for host in buckets.keys { balances[host] = buckets[host]?.balance(now: now) }
+        if let fullest = balances.max(by: { $0.value < $1.value }) { buckets[fullest.key] = nil }
+    }
+}
