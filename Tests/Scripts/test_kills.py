@@ -1,5 +1,5 @@
-"""A receiver that is killed with SIGKILL again and again, in every phase of a receive. `KILLS=1000` sets the number of kills,
-`NEARSHARE_SEED` the story. `make soak KILLS=1000` prints how often each phase was hit."""
+"""A receiver that is killed with SIGKILL again and again, in every phase of a receive, also while its user is asked.
+`KILLS=1000` sets the number of kills, `NEARSHARE_SEED` the story; `make soak` prints how often each phase was hit."""
 
 import json
 import os
@@ -9,9 +9,10 @@ import time
 import unittest
 
 from harness import Story, free_port
+from test_questions import Terminal
 
 # The phases of a receive, by what is on the disk.
-PHASES = ["question", "begun", "content", "checkpoint", "finished", "named"]
+PHASES = ["nothing", "begun", "content", "checkpoint", "finished", "named"]
 KILLS = int(os.environ.get("KILLS", "20"))
 
 
@@ -58,7 +59,7 @@ class KilledReceiverStory(Story):
         for name, suffix in (("finished", "finished"), ("checkpoint", "journal"), ("content", "items/*/*"), ("begun", "lock")):
             if self.staged(suffix):
                 return name
-        return "question"
+        return "nothing"
 
     def moment(self, receiver, sender):
         """Waits until the moment of the kill: a random time, or a phase and then a few milliseconds."""
@@ -82,21 +83,12 @@ class KilledReceiverStory(Story):
                 name = next(iter(expected)) if item.is_file() else f"{stem}/{path.relative_to(item)}"
                 self.assertEqual(expected.get(name), path.read_bytes(), f"{when}: {path.name} has other content")
 
+    def options(self, accept):
+        place = ("--inbox", self.anna.inbox, "--port", self.port, "--adapter", "none")
+        return ("receive", "--name", "anna", "--accept", accept, *place)
+
     def receiver(self):
-        return self.anna.start(
-            "receive",
-            "--json",
-            "--name",
-            "anna",
-            "--accept",
-            "all",
-            "--inbox",
-            self.anna.inbox,
-            "--port",
-            self.port,
-            "--adapter",
-            "none",
-        )
+        return self.anna.start(*self.options("all"), "--json")
 
     def sender(self, source):
         limit = self.random.choice([None, "1M", "3M"])
@@ -112,8 +104,33 @@ class KilledReceiverStory(Story):
             stream.close()
         peer.started.remove(running)
 
+    def count(self, phase):
+        self.phases[phase] = self.phases.get(phase, 0) + 1
+        if sum(self.phases.values()) % 100 == 0:
+            print(self.phases, file=sys.stderr, flush=True)
+
+    def kill_during_question(self, source, files):
+        """Kills a receiver whose user is asked and has not answered."""
+        named = self.named()
+        receiver = Terminal(self.anna, *self.anna.command(*self.options("ask")))
+        try:
+            receiver.wait_for(r"on port \d+")
+            sender = self.sender(source)
+            receiver.wait_for(r"\[y\]es")
+            time.sleep(self.random.choice([0, self.random.uniform(0, 0.02)]))
+        finally:
+            receiver.close()
+        self.count("asked")
+        self.assertNotEqual(0, sender.end(90), f"seed {self.seed}: stored without an answer")
+        self.forget(sender, self.ben)
+        self.assertEqual(named, self.named(), f"seed {self.seed}: named without an answer")
+        self.check_inbox(files, f"seed {self.seed}, after {sum(self.phases.values())} kills")
+        return False
+
     def attempt(self, source, files, isKilled):
         """Returns whether the sender has reported success."""
+        if isKilled and self.random.random() < 0.1:
+            return self.kill_during_question(source, files)
         receiver = self.receiver()
         receiver.wait_for("ready")
         sender = self.sender(source)
@@ -121,9 +138,7 @@ class KilledReceiverStory(Story):
             self.moment(receiver, sender)
             phase = self.phase()
             receiver.process.kill()
-            self.phases[phase] = self.phases.get(phase, 0) + 1
-            if sum(self.phases.values()) % 100 == 0:
-                print(self.phases, file=sys.stderr, flush=True)
+            self.count(phase)
         code = sender.end(90)
         if not isKilled:
             receiver.signal(15)
