@@ -266,6 +266,9 @@ private final class MovableTime: Sendable {
             try json(.found(anna, name, .lan))
                 == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")
         #expect(try json(.waitingForAnswer(transfer)) == #"waiting {"transfer":"0000000000000102"}"#)
+        #expect(
+            try json(.partAccepted(transfer, OfferPart.Counts(accepted: 3, offered: 12, size: 9), by: nil))
+                == #"part {"files":{"count":3,"offered":12,"size":9},"transfer":"0000000000000102"}"#)
         #expect(try json(.acceptedByReceiver(transfer)) == #"accepted {"transfer":"0000000000000102"}"#)
         #expect(try json(.resumed(transfer, offset: 7)) == #"resumed {"offset":7,"transfer":"0000000000000102"}"#)
         #expect(

@@ -102,14 +102,56 @@ class QuestionStory(Asked):
             (folder / "day one" / f"{number:02}.jpg").write_bytes(b"x" * (1000 + number))
         (folder / "a\x1b[2Jb").write_bytes(b"name")
         ben = self.ben.start("send", "--json", folder, "--to", anna.address)
-        anna.wait_for(r"accept\? \[y\]es, \[a\]lways, \[n\]o, \[b\]lock, \[l\]ist: ")
+        anna.wait_for(r"accept\? \[y\]es, \[a\]lways, \[n\]o, \[b\]lock, \[l\]ist, \[p\]art: ")
         anna.press("l\n")
         listed = anna.wait_for(r'"trip"/(?s:.*) more\s+accept\?')[0]
-        self.assertIn('"trip/day one/00.jpg"  1.0 KB', listed)
+        self.assertIn('3  "trip/day one"/', listed)
+        self.assertIn('4  "trip/day one/00.jpg"  1.0 KB', listed)
         self.assertIn(r"a\u{1b}[2Jb", listed)
         self.assertRegex(listed, r"… and 15 more")
         anna.press("y\n")
         self.assertEqual("completed", self.outcome(ben))
+
+    def test_a_part_of_an_offer_is_accepted(self):
+        anna = self.receiving()
+        folder = self.place / "trip"
+        (folder / "day").mkdir(parents=True)
+        for name in ["a.txt", "b.jpg", "day/C.JPG", "day/d.txt"]:
+            (folder / name).write_bytes(name.encode() * 1000)
+        single = self.file("single.bin", 5000)
+        ben = self.ben.start("send", "--json", folder, single, "--to", anna.address)
+        anna.wait_for(r"\[p\]art: ")
+        anna.press("p *.png\n")
+        anna.wait_for(r'nothing in the list matches "\*.png"\s')
+        anna.press("p 2-3 *.jpg\n")
+        anna.wait_for(r"3 of 5 files accepted, 19.0 KB")
+        self.assertEqual({"count": 3, "offered": 5, "size": 19000}, ben.wait_for("part")["files"])
+        self.assertEqual("completed", self.outcome(ben))
+        anna.wait_for(r"trip\b.* from ben: complete")
+        self.assertEqual(["trip/a.txt", "trip/b.jpg", "trip/day/C.JPG"], sorted(self.anna.received()))
+        # Another time another part, and the sender's user reads it.
+        result = self.ben.start("send", folder, single, "--to", anna.address)
+        anna.wait_for(r"\[p\]art: ")
+        anna.press("p single*\n")
+        self.assertEqual(0, result.end())
+        self.assertIn(" has accepted 1 of 5 files, 5.0 KB", "\n".join(result.errors))
+        self.assertEqual(single.read_bytes(), self.anna.received()["single.bin"])
+
+    def test_A13_a_broken_part_goes_on_with_the_same_selection(self):
+        anna = self.receiving()
+        paths = [self.file(f"{number}.bin", 2_000_000) for number in range(3)]
+        command = ["send", "--json", *paths, "--to", anna.address]
+        ben = self.ben.start(*command, "--limit", "1MB")
+        anna.wait_for(r"\[p\]art: ")
+        anna.press("p 2,3\n")
+        ben.wait_for("progress", lambda event: event["done"] > 300_000)
+        ben.signal(signal.SIGKILL)
+        ben.end()
+        again = self.ben.start(*command)
+        self.assertEqual({"count": 2, "offered": 3, "size": 4_000_000}, again.wait_for("part")["files"])
+        self.assertGreater(again.wait_for("resumed")["offset"], 0)
+        self.assertEqual("completed", self.outcome(again))
+        self.assertEqual(["1.bin", "2.bin"], sorted(self.anna.received()))
 
     def test_ctrl_d_is_no_answer_and_later_answers_are_read(self):
         anna = self.receiving()

@@ -62,14 +62,33 @@ struct PendingPromptsTests {
 
     @Test("a question about a folder can list what is in it, and stays open") func list() {
         var prompts = PendingPrompts<String>()
-        let ben = prompts.add("accept?", about: "ben", list: "  trip/a\n", "b")
+        let ben = prompts.add("accept?", about: "ben", pages: ["  trip/a\n", "  trip/b\n"], "b")
         #expect(prompts.prompt() == "accept? [y]es, [n]o, [b]lock, [l]ist: ")
         #expect(prompts.parse("l", answering: ben) == .answer(number: ben, .list))
         #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, n, b or l"))
-        #expect(prompts.list(of: ben) == "  trip/a\n" && prompts.open.count == 1)
+        let pages = (0..<3).map { _ in prompts.nextPage(of: ben) }
+        #expect(pages == ["  trip/a\n", "  trip/b\n", "  trip/a\n"] && prompts.open.count == 1)
         let cleo = prompts.add("accept?", about: "cleo", "c")
-        #expect(prompts.list(of: cleo) == nil)
+        let none = prompts.nextPage(of: cleo)
+        #expect(none == nil)
         #expect(prompts.prompt()?.contains("[l]ist") == true)
+    }
+
+    @Test("R4: the answer part takes the rest of the line, after the number of a question that has one") func part() {
+        var prompts = PendingPrompts<String>()
+        let ben = prompts.add("accept?", about: "ben", allowsPart: true, "b")
+        #expect(prompts.prompt() == "accept? [y]es, [n]o, [b]lock, [p]art: ")
+        #expect(prompts.parse("p 1-3,7 *.jpg", answering: ben) == .part(number: ben, selection: "1-3,7 *.jpg"))
+        #expect(prompts.parse("part", answering: ben) == .part(number: ben, selection: ""))
+        #expect(prompts.parse("p 1-3", answering: nil) == .none(hint: "which question? p \(ben) 1-3"))
+        let cleo = prompts.add("accept?", about: "cleo", "c")
+        #expect(prompts.parse("p \(ben) 2", answering: nil) == .part(number: ben, selection: "2"))
+        #expect(prompts.parse("p 1-3", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
+        #expect(prompts.parse("p \(cleo) 2", answering: nil) == .none(hint: "this can only be accepted as a whole"))
+        // The remaining question shows its number, so that the first word is that.
+        _ = prompts.remove(cleo)
+        #expect(prompts.parse("p \(ben) 2", answering: ben) == .part(number: ben, selection: "2"))
+        #expect(prompts.parse("p 2-4", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
     }
 
     @Test("R4: a flood of questions does not fill the screen") func flood() {

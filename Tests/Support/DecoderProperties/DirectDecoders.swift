@@ -29,7 +29,8 @@ extension DecoderProperty {
         return [
             .offer(TransferOffer(id: id, timeout: .seconds(60), resumeKey: digest, context: [1], offer: offer)),
             .resume(id, ResumePoint(completeEntries: 1, entriesDigest: digest, partialSize: 0, partialDigest: [])),
-            .features(.listsFiles), .listFiles(id), .candidates(id, files),
+            .features(.listsFiles), .listFiles(id), .select(id, EntrySelection(ranges: [0...1, 4...9])!),
+            .candidates(id, files),
             .present(id, identical: FileSet(), newer: FileSet()),
             .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
         ]

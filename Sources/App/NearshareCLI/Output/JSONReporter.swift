@@ -12,8 +12,8 @@ struct JSONReporter: Reporter {
         case .result(let line), .notice(let line), .node(.notice(let line)): Console.notice(line)
         case .warning(let line): Console.warn(line)
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
-            .nodeProgress,
-            .reconnecting, .sent, .invited, .accepted, .delivered, .receiveEnded, .resumed, .node:
+            .partAccepted,
+            .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered, .receiveEnded, .resumed, .node:
             if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
         }
     }
@@ -33,6 +33,7 @@ struct JSONReporter: Reporter {
         case .authenticationDigits(let id, _, let digits): ("code", ["peer": .text(id.hex), "code": .text(digits.digits)])
         case .waitingForAnswer(let id): ("waiting", ["transfer": .text(id.hex)])
         case .acceptedByReceiver(let id): ("accepted", ["transfer": .text(id.hex)])
+        case .partAccepted(let id, let part, _): ("part", ["transfer": .text(id.hex), "files": PartText.json(part)])
         case .progress(let progress): ("progress", JSONEvents.progress(progress))
         case .nodeProgress(let id, let done, let total):
             ("progress", JSONEvents.progress(id, done: done, total: total))

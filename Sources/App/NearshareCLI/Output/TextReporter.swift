@@ -40,6 +40,7 @@ struct TextReporter: Reporter {
         case .result(let line): writeResult(line)
         case .notice(let line): notice(line)
         case .warning(let line): warn(line)
+        case .partAccepted(_, let part, let receiver): notice(PartText.sentence(part, by: receiver))
         case .found, .waitingForAnswer, .acceptedByReceiver, .progress, .nodeProgress, .invited, .accepted, .resumed: break
         }
     }

@@ -5,6 +5,8 @@ package struct AcceptancePolicy: Sendable {
     package enum Verdict: Sendable, Hashable {
         case accept
         case ask
+        /// The user must be asked, and all of it cannot be accepted, but a part.
+        case askForPart(DeclineReason, detail: String)
         /// - Parameter detail: a message for the local user.
         case decline(DeclineReason, detail: String? = nil)
     }
@@ -26,11 +28,16 @@ package struct AcceptancePolicy: Sendable {
 
     /// - Parameters:
     ///   - freeSpace: bytes that received files may use; nil when unknown.
+    ///   - sendsParts: whether the sender would send a part of it.
     ///   - kept: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
-        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, kept: () -> UInt64 = { 0 }
+        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, sendsParts: Bool = false,
+        kept: () -> UInt64 = { 0 }
     ) -> Verdict {
-        if let refusal = refusal(of: offer, freeSpace: freeSpace) { return refusal }
+        if let refusal = refusal(of: offer, freeSpace: freeSpace) {
+            guard case .decline(let reason, let detail?) = refusal, accept == .ask, canAsk, sendsParts else { return refusal }
+            return .askForPart(reason, detail: detail)
+        }
         switch accept {
         case .none: return .decline(.takesNothing)
         case .all:
@@ -47,7 +54,8 @@ package struct AcceptancePolicy: Sendable {
         if accept != .ask { quota.release(offer.totalSize.map { _ in offer.storedByteCount }, for: peer) }
     }
 
-    private func refusal(of offer: Offer, freeSpace: UInt64?) -> Verdict? {
+    /// - Returns: nil for an offer within the limits.
+    func refusal(of offer: Offer, freeSpace: UInt64?) -> Verdict? {
         guard let limits else {
             guard offer.items.count > 1 || offer.items.first?.kind == .folder else { return nil }
             // A reader of standard output sees no file names: several files would become one.

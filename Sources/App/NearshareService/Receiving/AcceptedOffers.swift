@@ -11,6 +11,8 @@ struct AcceptedOffers: Sendable {
 
     private struct Entry {
         var offer: Offer
+        /// The accepted part with the list that it was selected from; nil for the whole offer.
+        var part: (part: OfferPart, listed: [EntryHeader])?
         /// nil while the transfer runs.
         var expiry: MonotonicInstant?
     }
@@ -22,14 +24,26 @@ struct AcceptedOffers: Sendable {
 
     private var entries: [Identity: Entry] = [:]
 
-    func contains(_ offer: Offer, _ identity: Identity, now: MonotonicInstant) -> Bool {
-        guard let entry = entries[identity], entry.offer == offer else { return false }
-        return entry.expiry.map { now < $0 } ?? true
+    /// The user's answer to an offer.
+    enum Answer: Sendable, Hashable {
+        case all
+        case part(OfferPart)
+    }
+
+    /// - Parameter listed: the first entries of the offer.
+    /// - Returns: nil for an offer that the user has not accepted, or not as it is now.
+    func answer(
+        to offer: Offer, listed: [EntryHeader], _ identity: Identity, now: MonotonicInstant
+    ) -> Answer? {
+        guard let entry = entries[identity], entry.offer == offer, entry.expiry.map({ now < $0 }) ?? true else { return nil }
+        guard let part = entry.part else { return .all }
+        // The numbers of a selection mean other entries in another list.
+        return part.listed == listed ? .part(part.part) : nil
     }
 
     /// Records that the user has accepted an offer.
-    mutating func accept(_ offer: Offer, _ identity: Identity) {
-        entries[identity] = Entry(offer: offer)
+    mutating func accept(_ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader] = [], _ identity: Identity) {
+        entries[identity] = Entry(offer: offer, part: part.map { ($0, listed) })
         guard entries.count > Self.capacity else { return }
         // Running transfers are limited elsewhere (R3).
         let ended = entries.compactMap { identity, entry in entry.expiry.map { (identity, $0) } }

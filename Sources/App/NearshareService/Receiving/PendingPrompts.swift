@@ -7,8 +7,12 @@ struct PendingPrompts<Reply> {
         /// The peer's name, escaped.
         let name: String
         let question: String
-        /// The answer to `l`, in whole lines; nil where there is nothing to list.
-        let list: String?
+        /// The answers to `l`, in whole lines, one after the other; empty where there is nothing to list.
+        let pages: [String]
+        /// The page that is shown next.
+        var nextPage = 0
+        /// Whether a part is an answer.
+        let allowsPart: Bool
         let reply: Reply
         /// Whether its number has been shown, because several were open at a time: the question and the typed line may be far
         /// apart.
@@ -23,6 +27,8 @@ struct PendingPrompts<Reply> {
 
     enum Result: Hashable {
         case answer(number: Int, Word)
+        /// - Parameter selection: what was typed about the part.
+        case part(number: Int, selection: String)
         /// The line answers no question. The hint, if any, is to be shown.
         case none(hint: String?)
     }
@@ -35,13 +41,14 @@ struct PendingPrompts<Reply> {
 
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
     mutating func add(
-        _ question: String, about name: String, list: String? = nil, allowsAlways: Bool = false, _ reply: Reply
+        _ question: String, about name: String, pages: [String] = [], allowsPart: Bool = false, allowsAlways: Bool = false,
+        _ reply: Reply
     ) -> Int {
         lastNumber += 1
         open.append(
             Prompt(
-                number: lastNumber, name: name, question: question, list: list, reply: reply, isNumbered: false,
-                allowsAlways: allowsAlways))
+                number: lastNumber, name: name, question: question, pages: pages, allowsPart: allowsPart, reply: reply,
+                isNumbered: false, allowsAlways: allowsAlways))
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }
@@ -62,28 +69,35 @@ struct PendingPrompts<Reply> {
         guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
         guard open.count > 1, first.number != target else {
             let about = first.isNumbered ? "number \(first.number), \(first.name): " : ""
-            let choices = Self.choices(allowsAlways: first.allowsAlways, hasList: first.list != nil)
+            let choices = Self.choices([first])
             return "\(about)\(first.question) \(choices): "
         }
         let shown = open.prefix(Self.maximumShown).map { "number \($0.number), \($0.name): \($0.question)" }
             .joined(separator: "  ")
         let more = open.count > Self.maximumShown ? "  and \(open.count - Self.maximumShown) more" : ""
-        let choices = Self.choices(allowsAlways: open.contains { $0.allowsAlways }, hasList: hasList)
+        let choices = Self.choices(open)
         return "\(shown)\(more)  which one? \(choices), as in \"y \(first.number)\": "
     }
 
-    private static func choices(allowsAlways: Bool, hasList: Bool) -> String {
-        "[y]es, \(allowsAlways ? "[a]lways, " : "")[n]o, [b]lock\(hasList ? ", [l]ist" : "")"
+    private static func choices(_ prompts: [Prompt]) -> String {
+        var choices = ["[y]es", "[n]o", "[b]lock"]
+        if prompts.contains(where: \.allowsAlways) { choices.insert("[a]lways", at: 1) }
+        if prompts.contains(where: { !$0.pages.isEmpty }) { choices.append("[l]ist") }
+        if prompts.contains(where: \.allowsPart) { choices.append("[p]art") }
+        return choices.joined(separator: ", ")
     }
 
     private var letters: String {
-        "y, \(open.contains { $0.allowsAlways } ? "a, " : "")n\(hasList ? ", b or l" : " or b")"
+        let letters = Self.choices(open).split(separator: ", ").map { "\($0.dropFirst().prefix(1))" }
+        return letters.dropLast().joined(separator: ", ") + " or " + (letters.last ?? "")
     }
 
-    private var hasList: Bool { open.contains { $0.list != nil } }
-
-    /// The list of a question; nil where there is nothing to list.
-    func list(of number: Int) -> String? { open.first { $0.number == number }?.list }
+    /// The next page of the list of a question, the first one after the last; nil where there is nothing to list.
+    mutating func nextPage(of number: Int) -> String? {
+        guard let index = open.firstIndex(where: { $0.number == number }), !open[index].pages.isEmpty else { return nil }
+        defer { open[index].nextPage = (open[index].nextPage + 1) % open[index].pages.count }
+        return open[index].pages[open[index].nextPage]
+    }
 
     /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
     /// peers choose when they ask (R4).
@@ -98,6 +112,7 @@ struct PendingPrompts<Reply> {
         case "n", "no": word = .no
         case "b", "block": word = .block
         case "l", "list": word = .list
+        case "p", "part": return parsePart(words.dropFirst(), answering: target)
         default: return .none(hint: "please answer \(letters)")
         }
         guard words.count > 1 else {
@@ -109,6 +124,19 @@ struct PendingPrompts<Reply> {
             return .none(hint: "there is no such question")
         }
         return Self.answer(prompt, word)
+    }
+
+    /// Parses the words after `p`. They begin with the number of the question wherever it has one, because the other words can
+    /// be numbers as well.
+    private func parsePart(_ words: ArraySlice<Substring>, answering target: Int?) -> Result {
+        let only = open.first { $0.number == target && !$0.isNumbered }
+        let number = only == nil ? words.first.flatMap { Int($0) } : target
+        guard let prompt = open.first(where: { $0.number == number }) else {
+            let examples = open.prefix(Self.maximumShown).filter(\.allowsPart).map { "p \($0.number) 1-3" }
+            return .none(hint: "which question? \(TerminalText.escaped(examples.joined(separator: " or ")))")
+        }
+        guard prompt.allowsPart else { return .none(hint: "this can only be accepted as a whole") }
+        return .part(number: prompt.number, selection: words.dropFirst(only == nil ? 1 : 0).joined(separator: " "))
     }
 
     private static func answer(_ prompt: Prompt, _ word: Word) -> Result {

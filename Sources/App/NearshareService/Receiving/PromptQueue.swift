@@ -9,12 +9,20 @@ package final class PromptQueue: Sendable {
         case always
         case no
         case block
+        /// Yes, to a part of the offer.
+        case part(OfferPart)
         /// The question is no longer open: the invitation was withdrawn or has expired.
         case ended(TransferOutcome)
     }
 
+    private struct Reply {
+        let continuation: CheckedContinuation<Answer, Never>
+        /// nil where a part is no answer.
+        let parts: PartChooser?
+    }
+
     private struct State {
-        var prompts = PendingPrompts<CheckedContinuation<Answer, Never>>()
+        var prompts = PendingPrompts<Reply>()
         /// The answer typed so far. Questions that arrive or end leave it alone.
         var typed = ""
         /// The question that was the only one when the answer was begun: the one that a word without a number answers.
@@ -30,7 +38,7 @@ package final class PromptQueue: Sendable {
     private let state = Mutex(State())
 
     /// Limit on a typed answer, in characters.
-    private static let maximumTypedCount = 40
+    private static let maximumTypedCount = 200
     /// Time after the end of a question in which an answer needs a number: the user may have meant the question that has just
     /// disappeared, and untrusted peers choose when they withdraw and ask (R4).
     private static let replacementTime = Duration.seconds(1)
@@ -55,18 +63,20 @@ package final class PromptQueue: Sendable {
             defer { updatePrompt(state) }
             return state.prompts.removeAll()
         }
-        for answer in open { answer.resume(returning: .no) }
+        for reply in open { reply.continuation.resume(returning: .no) }
     }
 
     /// - Parameters:
     ///   - text: the subject, in whole lines.
     ///   - question: the question itself.
     ///   - name: of the peer, escaped.
-    ///   - list: shown when the user asks for it, in whole lines; nil where there is nothing to list.
+    ///   - pages: shown one after the other when the user asks for them, in whole lines.
+    ///   - parts: selects a part; nil where it is no answer.
     ///   - allowsAlways: whether "always" is an answer.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
-        _ text: String, question: String, about name: String, list: String? = nil, allowsAlways: Bool = false,
+        _ text: String, question: String, about name: String, pages: [String] = [], parts: PartChooser? = nil,
+        allowsAlways: Bool = false,
         until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
@@ -77,7 +87,8 @@ package final class PromptQueue: Sendable {
                     // Input from before the first question was meant for none.
                     if state.prompts.open.isEmpty { display.discardTypedInput() }
                     let number = state.prompts.add(
-                        question, about: name, list: list, allowsAlways: allowsAlways, continuation)
+                        question, about: name, pages: pages, allowsPart: parts != nil, allowsAlways: allowsAlways,
+                        Reply(continuation: continuation, parts: parts))
                     display.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     return number
@@ -136,8 +147,18 @@ package final class PromptQueue: Sendable {
         case .answer(let number, .block): resolve(number, .block)
         case .answer(let number, .list):
             state.withLock { state in
-                display.show(state.prompts.list(of: number) ?? "there is nothing to list\n")
+                display.show(state.prompts.nextPage(of: number) ?? "there is nothing to list\n")
                 updatePrompt(state)
+            }
+        case .part(let number, let selection):
+            let parts = state.withLock { state in state.prompts.open.first { $0.number == number }?.reply.parts }
+            switch parts?.choose(selection) {
+            case .part(let part): resolve(number, .part(part))
+            case .all: resolve(number, .yes)
+            case .invalid(let hint):
+                display.show("\(hint)\n")
+                state.withLock { updatePrompt($0) }
+            case nil: break
             }
         case .none(let hint):
             if let hint { display.show("\(hint)\n") }
@@ -153,6 +174,6 @@ package final class PromptQueue: Sendable {
             updatePrompt(state)
             return reply
         }
-        reply?.resume(returning: answer)
+        reply?.continuation.resume(returning: answer)
     }
 }

@@ -5,8 +5,10 @@ internal import Synchronization
 /// Answers invitations by policy or by asking the user, and follows the accepted transfers.
 package final class ReceiveController: Sendable {
     private enum Decision: Sendable {
-        /// - Parameter rules: those by which the size is reserved.
-        case accept(rules: AcceptancePolicy)
+        /// - Parameters:
+        ///   - rules: those by which the size is reserved.
+        ///   - part: nil for the whole offer.
+        case accept(rules: AcceptancePolicy, part: OfferPart? = nil)
         /// The answer of the user.
         case decline(DeclineReason)
         /// The user was not asked.
@@ -113,8 +115,8 @@ package final class ReceiveController: Sendable {
         case .ended(let outcome):
             reportEnd(of: invitation, outcome)
             return false
-        case .accept(let rules):
-            return await receive(invitation, rules)
+        case .accept(let rules, let part):
+            return await receive(invitation, part, rules)
         }
     }
 
@@ -127,7 +129,7 @@ package final class ReceiveController: Sendable {
         let verdict = rules.verdict(
             on: invitation.offer, from: peer.proven.fingerprint,
             trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
-            freeSpace: destination.freeSpace,
+            freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation),
             kept: {
                 let sender = peer.proven.fingerprint
                 // Transfers that run have reserved their size.
@@ -144,34 +146,63 @@ package final class ReceiveController: Sendable {
                 reporter.report(.warning(clash))
             }
             return .declineByPolicy(reason, detail: detail, isRepeated: isRepeated)
-        case .ask:
-            guard let prompts else { return .declineByPolicy(.notAllowed) }
-            let now = SystemClock.monotonic()
-            if accepted.withLock({ $0.contains(invitation.offer, Self.identity(invitation), now: now) }) {
-                return .accept(rules: rules)
-            }
-            let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
-            let shown = machine.shown(peer)
-            let text = OfferText.describe(
-                invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: clash ?? downgrade)
-            let answer = await prompts.ask(
-                text, question: "accept?", about: shown.name.quoted(of: shown.id),
-                list: OfferText.list(invitation.offer, invitation.contents), allowsAlways: clash == nil && downgrade == nil,
-                until: { await invitation.ended })
-            switch answer {
-            case .yes: return .accept(rules: rules)
-            case .always:
+        case .ask: return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: nil)
+        case .askForPart(let reason, let detail):
+            return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: (reason, detail))
+        }
+    }
+
+    /// Whether the user can accept a part of an offer.
+    private static func sendsParts(_ invitation: Invitation) -> Bool {
+        invitation.features.contains(.sendsParts) && invitation.offer.totalSize != nil
+    }
+
+    /// - Parameter refusal: the reason why all of it cannot be accepted.
+    private func ask(
+        about invitation: Invitation, _ rules: AcceptancePolicy, warning: String?,
+        refusal: (reason: DeclineReason, detail: String)?
+    ) async -> Decision {
+        guard let prompts else { return .declineByPolicy(.notAllowed) }
+        let peer = invitation.peer
+        let now = SystemClock.monotonic()
+        let known = accepted.withLock {
+            $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
+        }
+        switch known {
+        case .part(let part): return .accept(rules: rules, part: part)
+        case .all where refusal == nil: return .accept(rules: rules)
+        case .all, nil: break
+        }
+        let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
+        let shown = machine.shown(peer)
+        let text = OfferText.describe(
+            invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: warning,
+            refusal: refusal?.detail)
+        let parts = PartChooser(invitation.offer, listed: invitation.contents)
+        let answer = await prompts.ask(
+            text, question: "accept?", about: shown.name.quoted(of: shown.id), pages: parts.pages,
+            parts: Self.sendsParts(invitation) ? parts : nil, allowsAlways: warning == nil,
+            until: { await invitation.ended })
+        switch answer {
+        case .yes, .always:
+            if case .always = answer {
                 let fingerprint = peer.proven.fingerprint
                 if trust.befriend(peer, shownAs: shown.name.shown(of: shown.id)) {
                     alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
                 }
-                return .accept(rules: rules)
-            case .no: return .decline(.declined)
-            case .block:
-                trust.block(peer)
-                return .decline(.declined)
-            case .ended(let outcome): return .ended(outcome)
             }
+            guard let refusal else { return .accept(rules: rules) }
+            return .declineByPolicy(refusal.reason, detail: refusal.detail)
+        case .part(let part):
+            if case .decline(let reason, let detail)? = rules.refusal(of: part.offer, freeSpace: destination.freeSpace) {
+                return .declineByPolicy(reason, detail: detail)
+            }
+            return .accept(rules: rules, part: part)
+        case .no: return .decline(.declined)
+        case .block:
+            trust.block(peer)
+            return .decline(.declined)
+        case .ended(let outcome): return .ended(outcome)
         }
     }
 
@@ -188,7 +219,8 @@ package final class ReceiveController: Sendable {
         (try? machine.trust.read().trustStatus(of: peer.proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
-    private func receive(_ invitation: Invitation, _ rules: AcceptancePolicy) async -> Bool {
+    /// - Parameter part: nil for the whole offer.
+    private func receive(_ invitation: Invitation, _ part: OfferPart?, _ rules: AcceptancePolicy) async -> Bool {
         let peer = invitation.peer
         let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
@@ -207,7 +239,7 @@ package final class ReceiveController: Sendable {
         var earlierPaths: Set<String>?
         do {
             sink = try destination.makeSink(
-                for: invitation,
+                for: invitation, part: part,
                 mayCompare: { path in
                     let paths = earlierPaths ?? pathsReceived(from: peer.proven.fingerprint)
                     earlierPaths = paths
@@ -223,14 +255,15 @@ package final class ReceiveController: Sendable {
         }
         trust.recordMeeting(with: peer)
         // A sender that cannot read its content again cannot resume.
-        let transfer = invitation.accept(into: sink, keepsPartial: invitation.offer.totalSize != nil)
+        let transfer = invitation.accept(into: sink, part: part, keepsPartial: invitation.offer.totalSize != nil)
         receiving.withLock { $0[identity] = transfer }
-        accepted.withLock { $0.accept(invitation.offer, identity) }
+        accepted.withLock { $0.accept(invitation.offer, part: part, listed: invitation.contents, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
         let shown = machine.shown(peer)
-        let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(invitation.offer))"
+        let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(part?.offer ?? invitation.offer))"
         let result = await running.following(transfer, label: label) {
             reporter.report(.accepted(transfer.id, from: peer.id))
+            if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
             await followProgress(of: transfer)
             return await transfer.result
         }
@@ -245,7 +278,8 @@ package final class ReceiveController: Sendable {
         }
         if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
         reportEnd(
-            of: invitation, result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames,
+            of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
+            changedNames: result.changedNames,
             compared: result.compared)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
@@ -300,13 +334,14 @@ package final class ReceiveController: Sendable {
     }
 
     private func reportEnd(
-        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, transfer: TransferID? = nil,
+        of invitation: Invitation, part: OfferPart? = nil, _ outcome: TransferOutcome, detail: String? = nil,
+        transfer: TransferID? = nil,
         changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil, isRepeated: Bool = false
     ) {
         reporter.report(
             .receiveEnded(
                 ReceiveResult(
-                    offer: invitation.offer, peer: invitation.peer.id,
+                    offer: part?.offer ?? invitation.offer, peer: invitation.peer.id,
                     name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
                     transfer: transfer, changedNames: changedNames, compared: compared, isRepeated: isRepeated)))
     }

@@ -18,15 +18,18 @@ package enum ReceiveDestination: Sendable {
     package var freeSpace: UInt64? { inbox?.freeSpace }
 
     /// - Parameters:
+    ///   - part: the accepted part; nil for the whole offer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
     ///   - onOutput: called when the first bytes have been written to standard output.
     func makeSink(
-        for invitation: Invitation, mayCompare: (String) -> Bool, onOutput: @escaping @Sendable () -> Void
+        for invitation: Invitation, part: OfferPart? = nil, mayCompare: (String) -> Bool,
+        onOutput: @escaping @Sendable () -> Void
     ) throws(StorageError) -> any ResourceSink {
         switch self {
         case .inbox(let inbox):
             return try inbox.makeSink(
-                for: invitation.offer, from: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey,
+                for: part?.offer ?? invitation.offer, selection: part?.selection, from: invitation.peer.proven.fingerprint,
+                resumeKey: invitation.resumeKey,
                 mayCompare: mayCompare, clock: { SystemClock.monotonic() })
         case .standardOutput(let limit):
             return OutputSink(descriptor: STDOUT_FILENO, limit: limit, onOutput: onOutput)

@@ -7,7 +7,7 @@ package enum OfferText {
 
     static func describe(
         _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?, freeSpace: UInt64?,
-        warning: String?
+        warning: String?, refusal: String? = nil
     ) -> String {
         let peer = invitation.peer
         let offer = invitation.offer
@@ -23,6 +23,7 @@ package enum OfferText {
         var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
         if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
+        if let refusal { text += "  all of it cannot be accepted: \(refusal)\n" }
         let starters = offer.items.filter { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }
         if !starters.isEmpty {
             let names = starters.prefix(maximumListedItems).map { quoted($0.name) }.joined(separator: ", ")
@@ -33,27 +34,15 @@ package enum OfferText {
         return text
     }
 
-    /// The lines that fit on a small terminal with the question below them.
-    private static let maximumListedEntries = 18
-
-    /// The first entries of the items; nil where the description names all of them.
-    static func list(_ offer: Offer, _ contents: [EntryHeader]) -> String? {
-        let lines =
-            contents.isEmpty
-            ? (offer.itemCount > maximumListedItems ? offer.items.prefix(maximumListedEntries).map(line) : [])
-            : contents.prefix(maximumListedEntries).map(line)
-        guard !lines.isEmpty else { return nil }
-        let more = offer.entryCount - min(offer.entryCount, UInt64(lines.count))
-        return lines.map { "  \($0)\n" }.joined() + (more > 0 ? "  … and \(more) more\n" : "")
+    /// A component of a path in which a slash is another character, as it is stored: it would look like a folder.
+    static func shownComponent(_ name: ClaimedFileName) -> String {
+        String(
+            String.UnicodeScalarView(
+                String(decoding: name.bytes, as: UTF8.self).unicodeScalars.map { $0 == "/" ? "_" : $0 }))
     }
 
-    private static func line(_ entry: EntryHeader) -> String {
-        // A slash in a name would look like a folder; it is stored as another character, too.
-        let path = entry.path.map { name in
-            String(
-                String.UnicodeScalarView(
-                    String(decoding: name.bytes, as: UTF8.self).unicodeScalars.map { $0 == "/" ? "_" : $0 }))
-        }.joined(separator: "/")
+    static func line(_ entry: EntryHeader) -> String {
+        let path = entry.path.map(shownComponent).joined(separator: "/")
         let shown = TerminalText.quoted(path, columns: 58)
         switch entry.kind {
         case .file: return "\(shown)  \(entry.size?.asByteCount ?? "size unknown")"
@@ -68,7 +57,7 @@ package enum OfferText {
         return offer.itemCount > 1 ? "\(first) and \(offer.itemCount - 1) more" : first
     }
 
-    private static func line(_ item: OfferedItem) -> String {
+    static func line(_ item: OfferedItem) -> String {
         let size = item.size?.asByteCount ?? "size unknown"
         switch item.kind {
         case .file: return "\(quoted(item.name))  \(size), \(TerminalText.escaped(item.mediaType.text))"

@@ -13,6 +13,9 @@ package enum OperationEvent: Sendable {
     /// The receiver has been asked and has not answered yet.
     case waitingForAnswer(TransferID)
     case acceptedByReceiver(TransferID)
+    /// A part of an offer was accepted, here or by the receiver.
+    /// - Parameter receiver: escaped; nil for a part that was accepted here.
+    case partAccepted(TransferID, OfferPart.Counts, by: String?)
     case progress(TransferProgress)
     /// The progress of a transfer that this machine's node performs.
     case nodeProgress(TransferID, done: UInt64, total: UInt64?)

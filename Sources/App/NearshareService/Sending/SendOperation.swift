@@ -250,7 +250,7 @@ package final class SendOperation: Sendable {
                 if trustStatus == .new || trustStatus == .known(.seen, isFriend: false) {
                     group.addTask { await self.reportDigits(of: connection) }
                 }
-                await follow(transfer)
+                await follow(transfer, to: name)
                 group.cancelAll()
             }
             return await transfer.result
@@ -316,7 +316,7 @@ package final class SendOperation: Sendable {
                         path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
             let content = OfferText.summary(part.offer)
             let result = await running.following(transfer, label: "\(content) → \(name)") {
-                await follow(transfer)
+                await follow(transfer, to: name)
                 return await transfer.result
             }
             report(result, of: transfer, to: peer.id, name: name, content: content)
@@ -369,8 +369,10 @@ package final class SendOperation: Sendable {
         reporter.report(.warning(failure.message.contains(name) ? failure.message : "\(name): \(failure.message)"))
     }
 
-    private func follow(_ transfer: Transfer) async {
+    /// - Parameter receiver: escaped.
+    private func follow(_ transfer: Transfer, to receiver: String) async {
         var last = TransferProgress.Phase.connecting
+        var isPartReported = false
         for await progress in transfer.progress {
             if progress.phase != last {
                 switch progress.phase {
@@ -380,6 +382,10 @@ package final class SendOperation: Sendable {
                 default: break
                 }
                 last = progress.phase
+            }
+            if let part = progress.part, !isPartReported {
+                isPartReported = true
+                reporter.report(.partAccepted(transfer.id, part, by: receiver))
             }
             if progress.phase == .moving { reporter.report(.progress(progress)) }
         }

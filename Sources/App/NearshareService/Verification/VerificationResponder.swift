@@ -41,8 +41,8 @@ struct VerificationResponder: Sendable {
                 return await request.ended
             })
         switch answer {
-        // "Always" is no answer to this question.
-        case .yes, .always:
+        // "Always" and a part are no answers to this question.
+        case .yes, .always, .part:
             request.answer(matches: true)
             if await !awaitPeer(of: request) {
                 reporter.report(.warning("\(name) is not verified: both users must confirm that the codes are the same"))

@@ -52,6 +52,7 @@ struct LinkControl: Sendable {
                     if let pump = transfers.source(id), !pump.receive(point) {
                         jobContinuation.yield(.feed(pump, from: point))
                     }
+                case .partSelected(let id, let selection): transfers.source(id)?.select(selection)
                 case .listFiles(let id):
                     if let pump = transfers.source(id) {
                         pump.beginComparison()
@@ -135,11 +136,12 @@ struct LinkControl: Sendable {
     }
 
     /// Accepts an offer and starts the thread that stores its content.
+    /// - Parameter selection: the accepted entries; nil for all.
     /// - Returns: false on a link that starts no threads any more; the caller then runs the pump, which has ended.
-    func accept(_ id: TransferID, into pump: SinkPump) -> Bool {
+    func accept(_ id: TransferID, selecting selection: EntrySelection?, into pump: SinkPump) -> Bool {
         var isStarted = true
         let isConnected = decide { connection, now in
-            let reactions = connection.accept(id, now: now)
+            let reactions = connection.accept(id, selecting: selection, now: now)
             if reactions.contains(where: { if case .send(.accept) = $0 { true } else { false } }) {
                 transfers.insert(pump)
             } else {

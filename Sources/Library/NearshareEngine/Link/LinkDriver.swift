@@ -111,12 +111,16 @@ final class LinkDriver: Sendable {
         control.offer(offer, from: pump)
     }
 
-    func accept(_ offer: TransferOffer, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool) {
+    /// - Parameter part: the accepted part of the offer; nil for all of it.
+    func accept(
+        _ offer: TransferOffer, part: OfferPart? = nil, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool
+    ) {
         let pump = SinkPump(
-            wireID: offer.id, transfer: transfer, offer: offer, sink: sink, keepsPartial: keepsPartial)
+            of: part?.offer ?? offer.offer, contents: part?.contents ?? offer.contents, features: offer.features,
+            wireID: offer.id, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         transfer.onCut { [link] in link.close() }
-        if !control.accept(offer.id, into: pump) { pump.run(sinkLink(offer.id)) }
+        if !control.accept(offer.id, selecting: part?.selection, into: pump) { pump.run(sinkLink(offer.id)) }
     }
 
     func decline(_ id: TransferID, because reason: DeclineReason) {
@@ -318,6 +322,7 @@ final class LinkDriver: Sendable {
 extension ResourceSource {
     /// The abilities of a sender of this source. Listing reads the source more than once.
     fileprivate var features: TransferFeatures {
-        offer.totalSize != nil && offer.items.contains { $0.kind != .text } ? .listsFiles : []
+        guard offer.totalSize != nil, offer.items.contains(where: { $0.kind != .text }) else { return [] }
+        return offer.entryCount > 1 ? [.listsFiles, .sendsParts] : .listsFiles
     }
 }

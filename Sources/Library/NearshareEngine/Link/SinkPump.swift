@@ -41,11 +41,18 @@ final class SinkPump: Sendable {
     private let keepsPartial: Bool
     private let state = Monitor(State())
 
-    init(wireID: TransferID, transfer: Transfer, offer: TransferOffer, sink: any ResourceSink, keepsPartial: Bool) {
+    /// - Parameters:
+    ///   - offer: what was accepted; of a part, the part as an offer of its own.
+    ///   - contents: its first entries, as they were listed.
+    ///   - features: the abilities of the sender.
+    init(
+        of offer: Offer, contents: [EntryHeader], features: TransferFeatures, wireID: TransferID, transfer: Transfer,
+        sink: any ResourceSink, keepsPartial: Bool
+    ) {
         self.wireID = wireID
         self.transfer = transfer
-        self.offer = offer.offer
-        (features, contents) = (offer.features, offer.contents)
+        self.offer = offer
+        (self.features, self.contents) = (features, contents)
         self.sink = Sink(sink: sink)
         self.keepsPartial = keepsPartial
     }

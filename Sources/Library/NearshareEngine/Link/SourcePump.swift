@@ -26,6 +26,9 @@ final class SourcePump: Sendable {
         var present: (identical: FileSet, newer: FileSet)?
         var point: ResumePoint?
         var compared: ComparedFiles?
+        var source: any ResourceSource
+        /// Whether the receiver has selected what was not offered.
+        var isSelectionInvalid = false
     }
 
     /// Used by the pump's thread alone, but may be cancelled from any thread.
@@ -35,16 +38,15 @@ final class SourcePump: Sendable {
 
     let wireID: TransferID
     let transfer: Transfer
-    private let source: any ResourceSource
     private let clock: @Sendable () -> MonotonicInstant
-    private let state = Monitor(State())
+    private let state: Monitor<State>
 
     init(
         wireID: TransferID, transfer: Transfer, source: any ResourceSource, clock: @escaping @Sendable () -> MonotonicInstant
     ) {
         self.wireID = wireID
         self.transfer = transfer
-        self.source = source
+        state = Monitor(State(source: source))
         self.clock = clock
     }
 
@@ -66,7 +68,20 @@ final class SourcePump: Sendable {
 
     /// Records the receiver's report; it cannot have changed more names than there are.
     func recordChangedNames(_ names: ChangedNames) {
-        state.update { $0.changedNames = names.limited(to: source.offer.entryCount) }
+        state.update { $0.changedNames = names.limited(to: $0.source.offer.entryCount) }
+    }
+
+    /// Restricts the transfer to the entries that the receiver has selected, before anything is read.
+    func select(_ selection: EntrySelection) {
+        let counts: OfferPart.Counts? = state.update { state in
+            guard let part = OfferPart(selection, of: state.source.offer, listed: state.source.contents) else {
+                state.isSelectionInvalid = true
+                return nil
+            }
+            state.source = PartSource(part, of: state.source)
+            return part.counts
+        }
+        if let counts { transfer.select(counts, entries: selection.entryCount) }
     }
 
     /// Starts the comparison of files that may be present at the receiver, before its resume point is known.
@@ -119,6 +134,9 @@ final class SourcePump: Sendable {
     private func pump(
         from given: ResumePoint?, send: (borrowing FilledBlock) -> Bool
     ) throws(SourcePumpError) {
+        guard !state.withLock({ $0.isSelectionInvalid }) else {
+            throw .violation(MalformedInput("a selection of what was not offered, or not listed"))
+        }
         let blocks = ContentBlocks(of: wireID, clock: clock)
         var present = PresentFiles.none
         var point = given
@@ -156,7 +174,7 @@ final class SourcePump: Sendable {
     private func compareFiles(
         _ blocks: ContentBlocks, send: (borrowing FilledBlock) -> Bool
     ) throws(SourcePumpError) -> (ResumePoint?, PresentFiles) {
-        var files = OutgoingFileList(of: source.offer)
+        var files = OutgoingFileList(of: state.withLock { $0.source.offer })
         guard try sendPart(of: &files, blocks, send: send) else { return (nil, .none) }
         let candidates = state.waitUntilReady { state -> MonitorWait<FileSet?> in
             if state.isStopped { return .ready(nil) }
@@ -206,6 +224,7 @@ final class SourcePump: Sendable {
     }
 
     private func openReader() throws(StorageError) -> ReaderProvider {
+        let source = state.withLock { $0.source }
         let reader = try source.makeReader()
         let isStopped = state.update { state in
             state.reader = Reader(reader: reader)

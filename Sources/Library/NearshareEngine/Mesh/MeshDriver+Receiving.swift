@@ -46,7 +46,7 @@ extension MeshDriver {
             kind: .file, name: offer.name, size: UInt64(offer.size), entryCount: 1,
             mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
         let answering = Invitation.Answering(
-            accept: { [weak self] transfer, sink, _ in
+            accept: { [weak self] transfer, sink, _, _ in
                 self?.accept(offer, key, transfer, sink)
             },
             decline: { [weak self] reason in
@@ -190,7 +190,7 @@ extension MeshDriver {
             kind: kind, name: file.claimedName, size: UInt64(size), entryCount: 1,
             mediaType: file.mediaType.flatMap { ClaimedMediaType($0) } ?? .unknown)
         let answering = Invitation.Answering(
-            accept: { [weak self] transfer, sink, _ in
+            accept: { [weak self] transfer, sink, _, _ in
                 self?.incoming.withLock { $0.release(size) }
                 let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
                 self?.start {

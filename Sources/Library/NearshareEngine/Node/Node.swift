@@ -518,12 +518,13 @@ public final class Node: Sendable {
             totalEntries: offer.offer.entryCount)
         progress.phase = .waiting
         return Invitation(
-            peer: peer, offer: offer.offer, contents: offer.contents, context: offer.context, resumeKey: offer.resumeKey,
+            peer: peer, offer: offer.offer, contents: offer.contents, features: offer.features, context: offer.context,
+            resumeKey: offer.resumeKey,
             expiry: expiry,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
             answering: Invitation.Answering(
-                accept: { transfer, sink, keepsPartial in
-                    driver.accept(offer, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
+                accept: { transfer, sink, part, keepsPartial in
+                    driver.accept(offer, part: part, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
                 },
                 decline: { driver.decline(offer.id, because: $0) }, prompt: prompt))
     }

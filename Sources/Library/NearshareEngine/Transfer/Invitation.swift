@@ -13,6 +13,8 @@ public final class Invitation: Sendable {
     /// The first entries of the items as the sender lists them, without times; empty where it lists none. Content that differs ends
     /// the transfer.
     package let contents: [EntryHeader]
+    /// The abilities of the sender.
+    package let features: TransferFeatures
     /// Untrusted bytes from the sending program, at most 1024.
     public let context: [UInt8]
     /// Equal for repeated sends of the same content; together with the peer's key it identifies a partial transfer.
@@ -28,17 +30,18 @@ public final class Invitation: Sendable {
 
     /// The actions that answer an offer, for the path on which it was received.
     struct Answering: Sendable {
-        var accept: @Sendable (Transfer, any ResourceSink, _ keepsPartial: Bool) -> Void
+        var accept: @Sendable (Transfer, any ResourceSink, OfferPart?, _ keepsPartial: Bool) -> Void
         var decline: @Sendable (DeclineReason) -> Void
         /// Ends the offer's part in the limit on questions (R11).
         var prompt = PromptAdmission.exempt
     }
 
     init(
-        peer: Peer, offer: Offer, contents: [EntryHeader] = [], context: [UInt8], resumeKey: [UInt8],
+        peer: Peer, offer: Offer, contents: [EntryHeader] = [], features: TransferFeatures = [], context: [UInt8],
+        resumeKey: [UInt8],
         expiry: MonotonicInstant, transfer: Transfer, transfers: TransferProgressManager, answering: Answering
     ) {
-        self.contents = contents
+        (self.contents, self.features) = (contents, features)
         self.peer = peer
         self.offer = offer
         self.context = context
@@ -66,12 +69,18 @@ public final class Invitation: Sendable {
     }
 
     /// Accepts the offer. The returned transfer ends at once when the invitation was over already.
-    /// - Parameter keepsPartial: keeps the content of an interrupted transfer, so that it can be resumed.
-    package func accept(into sink: any ResourceSink, keepsPartial: Bool = true) -> Transfer {
+    /// - Parameters:
+    ///   - part: the accepted part of the offer, for which the sink is made; nil for all of it. Only a sender with
+    ///     ``TransferFeatures/sendsParts`` sends one.
+    ///   - keepsPartial: keeps the content of an interrupted transfer, so that it can be resumed.
+    package func accept(
+        into sink: any ResourceSink, part: OfferPart? = nil, keepsPartial: Bool = true
+    ) -> Transfer {
         precondition(takeAnswer(), "an invitation is answered once")
         answering.prompt.release()
         transfers.add(transfer)
-        answering.accept(transfer, sink, keepsPartial)
+        if let part { transfer.select(part.counts, entries: part.selection.entryCount) }
+        answering.accept(transfer, sink, part, keepsPartial)
         return transfer
     }
 

@@ -125,6 +125,15 @@ public final class Transfer: Sendable {
         }
     }
 
+    /// Records that the receiver has accepted a part of the offer.
+    func select(_ part: OfferPart.Counts, entries: UInt64) {
+        let now = clock()
+        state.withLock { state in
+            (state.progress.part, state.progress.total, state.progress.totalEntries) = (part, part.size, entries)
+            Self.emit(&state, now: now)
+        }
+    }
+
     /// Records the content of an earlier attempt, which is not sent again.
     func resumes(after bytes: UInt64, entries: UInt64) {
         let now = clock()

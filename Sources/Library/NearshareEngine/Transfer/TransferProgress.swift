@@ -48,6 +48,8 @@ public struct TransferProgress: Sendable, Hashable {
     public var rate: Double?
     /// Estimated time until the end; nil until it is known.
     public var timeLeft: Duration?
+    /// The part that the receiver has accepted; nil for the whole offer.
+    package var part: OfferPart.Counts?
     /// The fragments of a mesh transfer; nil on the direct path.
     package var fragments: Fragments?
 

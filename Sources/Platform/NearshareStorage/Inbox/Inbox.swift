@@ -66,11 +66,14 @@ public final class Inbox: Sendable {
 
     /// Opens the destination of an accepted transfer.
     /// - Parameters:
+    ///   - offer: what was accepted; of a part, the part as an offer of its own.
+    ///   - selection: the accepted part; nil for the whole offer.
     ///   - sender: authenticated by its link.
     ///   - resumeKey: 32 bytes that the sender uses for all attempts at this transfer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
     package func makeSink(
-        for offer: Offer, from sender: Fingerprint, resumeKey: [UInt8], mayCompare: (String) -> Bool = { _ in false },
+        for offer: Offer, selection: EntrySelection? = nil, from sender: Fingerprint, resumeKey: [UInt8],
+        mayCompare: (String) -> Bool = { _ in false },
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) -> any ResourceSink {
         let staged = try stagingArea().open(sender: sender, resumeKey: resumeKey)
@@ -79,7 +82,8 @@ public final class Inbox: Sendable {
                 offer, in: directory, policy: limits.existing, rules: staged.nameRules,
                 mayCompare: { mayCompare("\(path)/\($0)") })
         }
-        return try IncomingTransferSink(offer: offer, staged: staged, comparison: comparison, inbox: self, clock: clock)
+        return try IncomingTransferSink(
+            offer: offer, selection: selection, staged: staged, comparison: comparison, inbox: self, clock: clock)
     }
 
     /// Moves items that wait in the spool into the inbox, as far as it accepts them.

@@ -44,11 +44,11 @@ final class IncomingTransferSink: ResourceSink {
     private static let fewItems = 8
 
     init(
-        offer: Offer, staged: StagedTransfer, comparison: InboxComparison?, inbox: Inbox,
+        offer: Offer, selection: EntrySelection?, staged: StagedTransfer, comparison: InboxComparison?, inbox: Inbox,
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) {
         self.offer = offer
-        offerDigest = OfferDigest.of(offer)
+        offerDigest = OfferDigest.of(offer, selection: selection)
         self.staged = staged
         self.comparison = comparison
         self.inbox = inbox

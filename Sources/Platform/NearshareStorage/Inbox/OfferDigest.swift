@@ -2,9 +2,9 @@ internal import NearshareBase
 internal import NearshareCrypto
 
 /// A hash over everything that an offer says: SHA-256 of its counts, and of kind, name, size, entries and type of each described
-/// item. It binds kept content to the offer that the user has accepted (Q3).
+/// item, and of the selected entries where a part was accepted. It binds kept content to what the user has accepted (Q3).
 enum OfferDigest {
-    static func of(_ offer: Offer) -> [UInt8] {
+    static func of(_ offer: Offer, selection: EntrySelection? = nil) -> [UInt8] {
         var writer = ByteWriter()
         writer.write("nearshare offer".utf8)
         writer.write(offer.itemCount)
@@ -16,6 +16,10 @@ enum OfferDigest {
             writer.write(item.entryCount)
             writer.writeCounted(item.name.bytes, by: UInt32.self)
             writer.writeCounted(item.mediaType.text.utf8, by: UInt32.self)
+        }
+        for range in selection?.ranges ?? [] {
+            writer.write(range.lowerBound)
+            writer.write(range.upperBound)
         }
         return SHA256Hasher.digest(writer.bytes)
     }

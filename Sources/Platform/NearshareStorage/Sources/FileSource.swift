@@ -36,7 +36,7 @@ package struct FileSource: ResourceSource {
     package let skippedCount: Int
     /// The number of entries and paths among them that cannot be read or are refused.
     package let unreadableCount: Int
-    /// Empty without folders: an offer describes files.
+    /// Empty where the offer describes all entries.
     package let contents: [EntryHeader]
     let items: [Item]
     package let options: Options
@@ -95,7 +95,7 @@ package struct FileSource: ResourceSource {
         }
         guard !items.isEmpty else { throw firstFailure ?? StorageError(.notFound, "nothing to send: all is excluded") }
         self.items = items
-        self.contents = described.contains { $0.kind == .folder } ? contents : []
+        self.contents = described.contains { $0.kind == .folder } || described.count < items.count ? contents : []
         self.skipped = skipped.names
         skippedCount = skipped.count
         unreadableCount = skipped.unreadableCount

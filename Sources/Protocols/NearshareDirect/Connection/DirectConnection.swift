@@ -155,6 +155,7 @@ package struct DirectConnection: Sendable {
         case .accept(let id, let window): return try outgoing.receiveAccept(id, window: window, now: now)
         case .decline(let id, let reason): return try outgoing.receiveDecline(id, reason: reason)
         case .resume(let id, let point): return try outgoing.receiveResume(id, at: point)
+        case .select(let id, let selection): return try outgoing.receiveSelection(id, selection)
         case .listFiles(let id): return try outgoing.receiveListFiles(id)
         case .candidates(let id, let files): return try outgoing.receiveCandidates(id, files)
         case .present(let id, let identical, let newer):
@@ -204,8 +205,11 @@ package struct DirectConnection: Sendable {
     // MARK: Receiving
 
     /// Accepts an offer. Content waits for ``resume(_:at:)``.
+    /// - Parameter selection: the entries that are accepted; nil for all.
     /// - Returns: No reaction when the offer has ended.
-    package mutating func accept(_ id: TransferID, now: MonotonicInstant) -> [DirectReaction] { incoming.accept(id, now: now) }
+    package mutating func accept(
+        _ id: TransferID, selecting selection: EntrySelection? = nil, now: MonotonicInstant
+    ) -> [DirectReaction] { incoming.accept(id, selecting: selection, now: now) }
 
     /// Asks the sender of an accepted transfer to list its files.
     package mutating func listFiles(_ id: TransferID) -> [DirectReaction] { incoming.listFiles(id) }

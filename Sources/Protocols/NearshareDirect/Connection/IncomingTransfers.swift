@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// The receiver's side of all transfers of a connection.
 ///
-///     invited ─accept─► locating ─resume─► receiving ─all there─► finishing ─stored─► ended
+///     invited ─accept (select)─► locating ─resume─► receiving ─all there─► finishing ─stored─► ended
 ///        │                  └─list files─► comparing ─resume─►┘
 ///        └─decline, expiry─► ended           └── local cancel ─► cancelling ─cancelled, timeout─► ended
 ///
@@ -46,12 +46,14 @@ struct IncomingTransfers: Sendable {
 
     // MARK: The local side
 
-    /// Accepts an offer, or declines it when it has expired.
-    mutating func accept(_ id: TransferID, now: MonotonicInstant) -> [DirectReaction] {
+    /// Accepts an offer or the selected part of it, or declines it when it has expired.
+    mutating func accept(
+        _ id: TransferID, selecting selection: EntrySelection? = nil, now: MonotonicInstant
+    ) -> [DirectReaction] {
         guard case .invited(_, let expiry) = states[id] else { return [] }
         guard now < expiry else { return expire(id) }
         states[id] = .locating
-        return [.send(.accept(id, window: limits.window))]
+        return [.send(.accept(id, window: limits.window))] + (selection.map { [.send(.select(id, $0))] } ?? [])
     }
 
     /// Sends the resume point of an accepted transfer.

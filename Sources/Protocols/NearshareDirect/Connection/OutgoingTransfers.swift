@@ -3,7 +3,8 @@ internal import NearshareBase
 /// The sender's side of all transfers of a connection.
 ///
 ///     offered ─accept─► awaiting resume point ─resume─► sending ─last block─► awaiting receipt ─stored─► ended
-///        │                 └─list files─► comparing ─resume─►┘
+///        │                 │  └─list files─► comparing ─resume─►┘
+///        │                 └─select, once─► awaiting resume point
 ///        └─decline, expiry─► ended
 ///     any state ─local cancel─► cancelling ─cancelled, stored, decline, remote cancel, timeout─► ended
 ///     any state ─remote cancel─► ended
@@ -112,6 +113,20 @@ struct OutgoingTransfers: Sendable {
             return [.startSending(id, from: point)]
         case .cancelling: return []  // Race: sent before our cancel arrived.
         case .offered, .sending, .awaitingReceipt, nil: return try ignoreRace(id, "an unexpected resume point")
+        }
+    }
+
+    /// Only the driver knows whether the entries were offered.
+    mutating func receiveSelection(
+        _ id: TransferID, _ selection: EntrySelection
+    ) throws(MalformedInput) -> [DirectReaction] {
+        switch states[id] {
+        case .awaitingResumePoint(let features) where features.contains(.sendsParts):
+            states[id] = .awaitingResumePoint(features.subtracting(.sendsParts))
+            return [.partSelected(id, selection)]
+        case .cancelling: return []  // Race: sent before our cancel arrived.
+        case .offered, .awaitingResumePoint, .comparing, .sending, .awaitingReceipt, nil:
+            return try ignoreRace(id, "an unexpected selection")
         }
     }
 

@@ -57,6 +57,14 @@ extension ControlFrame {
             writer.writeCounted(point.entriesDigest, by: UInt8.self)
             writer.write(point.partialSize)
             writer.writeCounted(point.partialDigest, by: UInt8.self)
+        case .select(let id, let selection):
+            writer.write(FrameType.select)
+            writer.write(id.rawValue)
+            writer.write(UInt16(clamping: selection.ranges.count))
+            for range in selection.ranges {
+                writer.write(range.lowerBound)
+                writer.write(range.upperBound)
+            }
         case .listFiles(let id):
             writer.write(FrameType.listFiles)
             writer.write(id.rawValue)
@@ -184,6 +192,7 @@ extension ControlFrame {
                 ResumePoint(
                     completeEntries: complete, entriesDigest: entriesDigest, partialSize: partial,
                     partialDigest: partialDigest))
+        case FrameType.select: frame = .select(try reader.readTransferID(), try reader.readSelection())
         case FrameType.listFiles: frame = .listFiles(try reader.readTransferID())
         case FrameType.candidates: frame = .candidates(try reader.readTransferID(), try FileSet(from: &reader))
         case FrameType.present:
@@ -211,6 +220,21 @@ extension ControlFrame {
 extension ByteReader {
     fileprivate mutating func readTransferID() throws(MalformedInput) -> TransferID {
         TransferID(rawValue: try readInteger())
+    }
+
+    fileprivate mutating func readSelection() throws(MalformedInput) -> EntrySelection {
+        let count: UInt16 = try readInteger()
+        guard count <= EntrySelection.maximumRangeCount else { throw MalformedInput("select: too many ranges") }
+        var ranges: [ClosedRange<UInt64>] = []
+        for _ in 0..<count {
+            let (first, last): (UInt64, UInt64) = (try readInteger(), try readInteger())
+            guard first <= last else { throw MalformedInput("select: a range that ends before it begins") }
+            ranges.append(first...last)
+        }
+        guard let selection = EntrySelection(ranges: ranges) else {
+            throw MalformedInput("select: no range, or ranges that do not ascend")
+        }
+        return selection
     }
 
     fileprivate mutating func readChangedNames() throws(MalformedInput) -> ChangedNames {

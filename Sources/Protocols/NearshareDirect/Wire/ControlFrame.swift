@@ -30,6 +30,8 @@ package enum ControlFrame: Sendable, Hashable {
     case decline(TransferID, DeclineReason)
     /// The content that the receiver has kept from an interrupted transfer.
     case resume(TransferID, ResumePoint)
+    /// The entries of an accepted offer that the receiver wants, before ``resume(_:_:)`` and all frames about files.
+    case select(TransferID, EntrySelection)
     /// Asks the sender to list the files of an accepted offer, before ``resume(_:_:)``.
     case listFiles(TransferID)
     /// Asks for the digests of listed files: the receiver has files of their names and sizes.

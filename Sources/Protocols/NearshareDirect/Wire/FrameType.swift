@@ -22,6 +22,7 @@ package enum FrameType {
     package static let candidates: UInt8 = 0x1b
     package static let present: UInt8 = 0x1c
     package static let contents: UInt8 = 0x1d
+    package static let select: UInt8 = 0x1e
 
     /// The transfer's id, then bytes of its content stream. Not a control frame: the driver handles content.
     package static let content: UInt8 = 0x20

@@ -6,4 +6,7 @@ package struct TransferFeatures: OptionSet, Sendable, Hashable {
 
     /// The sender lists the files of an offer, so that those which are present need not be sent.
     package static let listsFiles = TransferFeatures(rawValue: 1 << 0)
+
+    /// The sender sends a part of an offer, where the receiver selects one.
+    package static let sendsParts = TransferFeatures(rawValue: 1 << 1)
 }

@@ -1,0 +1,143 @@
+internal import Glibc
+package import Nearshare
+
+/// The lines from which the user selects a part of an offer: the listed entries, then the items beyond them, numbered from 1.
+package struct PartChooser: Sendable {
+    /// The meaning of what the user has typed.
+    package enum Choice: Sendable, Hashable {
+        case part(OfferPart)
+        /// Everything is selected.
+        case all
+        /// - Parameter hint: the reason, for the user.
+        case invalid(hint: String)
+    }
+
+    private struct Line {
+        var item: UInt32
+        var path: [ClaimedFileName]
+        var isFolder: Bool
+        /// The entry itself, and the entries in it.
+        var range: ClosedRange<UInt64>
+        /// Whether ``range`` contains all entries in it: a list can end inside a folder.
+        var isComplete = true
+        var text: String
+    }
+
+    private let offer: Offer
+    private let listed: [EntryHeader]
+    private var lines: [Line] = []
+
+    /// The lines that fit on a small terminal with the question below them.
+    private static let pageLineCount = 18
+
+    package init(_ offer: Offer, listed: [EntryHeader]) {
+        (self.offer, self.listed) = (offer, listed)
+        let listedEnd = UInt64(listed.count)
+        for (number, entry) in listed.enumerated() {
+            let inside = listed[(number + 1)...].prefix { $0.item == entry.item && $0.path.starts(with: entry.path) }.count
+            let isCut = number + 1 + inside == listed.count && listedEnd < offer.entryCount
+            lines.append(
+                Line(
+                    item: entry.item, path: entry.path, isFolder: entry.kind == .folder,
+                    range: UInt64(number)...UInt64(number + inside), isComplete: entry.kind != .folder || !isCut,
+                    text: OfferText.line(entry)))
+        }
+        var first: UInt64 = 0
+        for (number, item) in offer.items.enumerated() {
+            let range = first...first.addingClamped(item.entryCount.subtractingClamped(1))
+            first = first.addingClamped(item.entryCount)
+            if range.lowerBound >= listedEnd {
+                lines.append(
+                    Line(
+                        item: UInt32(number), path: [item.name], isFolder: item.kind == .folder, range: range,
+                        text: OfferText.line(item)))
+            } else if lines[Int(range.lowerBound)].path.count == 1 {
+                (lines[Int(range.lowerBound)].range, lines[Int(range.lowerBound)].isComplete) = (range, true)
+            }
+        }
+    }
+
+    /// The lines with their numbers, in pages of whole lines; empty for a single line, which the question shows.
+    package var pages: [String] {
+        guard lines.count > 1 else { return [] }
+        let width = "\(lines.count)".count
+        let numbered = lines.enumerated().map { index, line in
+            let number = "\(index + 1)"
+            return "  \(String(repeating: " ", count: width - number.count))\(number)  \(line.text)\n"
+        }
+        let unlisted = offer.entryCount - min(offer.entryCount, EntrySelection(merging: lines.map(\.range))?.entryCount ?? 0)
+        return stride(from: 0, to: numbered.count, by: Self.pageLineCount).map { start in
+            let end = min(start + Self.pageLineCount, numbered.count)
+            let more = UInt64(numbered.count - end) + unlisted
+            let page = numbered[start..<end].joined()
+            return more > 0 ? page + "  … and \(more) more\n" : page
+        }
+    }
+
+    /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`.
+    ///
+    /// A folder stands for all that is in it, but for a range that goes on inside the folder. A pattern with a slash matches
+    /// whole paths, any other one names; letter case does not count.
+    package func choose(_ text: String) -> Choice {
+        var chosen: [ClosedRange<UInt64>] = []
+        for term in text.split(whereSeparator: { $0 == "," || $0 == " " }) {
+            let indices: [Int]
+            if let range = Self.range(term) {
+                guard range.lowerBound >= 1, range.upperBound <= lines.count else {
+                    return .invalid(hint: "the list has the numbers 1 to \(lines.count)")
+                }
+                indices = (range.lowerBound - 1..<range.upperBound).filter { index in
+                    // The folders that a range goes into are added as those that contain its entries.
+                    !(index + 1 < range.upperBound && isInside(index + 1, index))
+                }
+            } else {
+                indices = lines.indices.filter { matches(term, lines[$0]) }
+                guard !indices.isEmpty else {
+                    return .invalid(hint: "nothing in the list matches \(TerminalText.quoted(String(term)))")
+                }
+            }
+            for index in indices {
+                guard lines[index].isComplete else {
+                    return .invalid(
+                        hint: "number \(index + 1) is not listed as a whole; select single files, or what contains it")
+                }
+                chosen.append(lines[index].range)
+                chosen += parents(of: index)
+            }
+        }
+        guard let selection = EntrySelection(merging: chosen) else {
+            return .invalid(hint: #"which ones? numbers and patterns, as in "p 1-3,7 *.jpg"; l lists them"#)
+        }
+        guard selection.entryCount < offer.entryCount else { return .all }
+        guard let part = OfferPart(selection, of: offer, listed: listed) else {
+            return .invalid(hint: "the sender's list is not complete enough for that; select single files")
+        }
+        return .part(part)
+    }
+
+    private static func range(_ term: Substring) -> ClosedRange<Int>? {
+        let ends = term.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard ends.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } }),
+            case (let first, let last) = (Int(ends[0]) ?? .max, Int(ends[ends.count - 1]) ?? .max), first <= last
+        else { return nil }
+        return first...last
+    }
+
+    private func isInside(_ index: Int, _ folder: Int) -> Bool {
+        lines[folder].isFolder && lines[index].item == lines[folder].item
+            && lines[index].path.count > lines[folder].path.count && lines[index].path.starts(with: lines[folder].path)
+    }
+
+    /// The folders that contain a line.
+    private func parents(of index: Int) -> [ClosedRange<UInt64>] {
+        lines[..<index].indices.filter { isInside(index, $0) }
+            .map { lines[$0].range.lowerBound...lines[$0].range.lowerBound }
+    }
+
+    private func matches(_ pattern: Substring, _ line: Line) -> Bool {
+        let names = line.path.map { OfferText.shownComponent($0) }
+        guard let name = names.last else { return false }
+        let text = pattern.contains("/") ? names.joined(separator: "/") : name
+        return fnmatch(pattern.lowercased(), text.lowercased(), FNM_PATHNAME) == 0
+    }
+}

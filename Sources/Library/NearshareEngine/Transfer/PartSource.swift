@@ -1,0 +1,43 @@
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// The part of a source that a receiver has selected, as a source of its own.
+struct PartSource: ResourceSource {
+    private let part: OfferPart
+    private let base: any ResourceSource
+
+    init(_ part: OfferPart, of base: any ResourceSource) {
+        (self.part, self.base) = (part, base)
+    }
+
+    var offer: Offer { part.offer }
+    var contents: [EntryHeader] { part.contents }
+
+    func makeReader() throws(StorageError) -> any ResourceReader { Reader(part, try base.makeReader()) }
+    func cancel() { base.cancel() }
+
+    private final class Reader: ResourceReader {
+        private let part: OfferPart
+        private let base: any ResourceReader
+        /// The number of the base's next entry.
+        private var number: UInt64 = 0
+
+        init(_ part: OfferPart, _ base: any ResourceReader) {
+            (self.part, self.base) = (part, base)
+        }
+
+        func nextEntry() throws(StorageError) -> EntryHeader? {
+            while number <= part.selection.lastNumber, let header = try base.nextEntry() {
+                defer { number = number.addingClamped(1) }
+                guard part.selection.contains(number) else { continue }
+                // nil: an item that was not offered at this place, which the caller's checks find.
+                return part.renumbered(header) ?? header
+            }
+            return nil
+        }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int { try base.read(into: buffer) }
+        func seek(to offset: UInt64) throws(StorageError) { try base.seek(to: offset) }
+        func cancel() { base.cancel() }
+    }
+}
