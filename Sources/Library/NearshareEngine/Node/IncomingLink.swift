@@ -1,0 +1,96 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+/// Handles the events of one incoming link, from its handshake to its end.
+struct IncomingLink {
+    private let driver: LinkDriver
+    private let remote: LinkAddress
+    private let ticket: LinkRegistry.Ticket
+    private let node: Node
+    /// Receives the peer's offers; nil on a link for a session of the node.
+    private let continuations: Listener.Continuations?
+    /// The peer at the other end; nil for any.
+    private let expected: PeerID?
+
+    private var known: LinkPeerInfo
+    private var open = OpenInvitations()
+    private let linkEnd = Promise<TransferOutcome>()
+    private let peerConfirmed = Promise<Bool>()
+    private let sessionLink: IncomingSessionLink
+
+    init(
+        _ driver: LinkDriver, _ link: any StreamLink, _ ticket: LinkRegistry.Ticket, node: Node,
+        continuations: Listener.Continuations?, expecting expected: PeerID?
+    ) {
+        self.driver = driver
+        remote = link.remote
+        self.ticket = ticket
+        self.node = node
+        self.continuations = continuations
+        self.expected = expected
+        known = LinkPeerInfo(link.remote)
+        sessionLink = IncomingSessionLink(driver, link, linkEnd)
+    }
+
+    /// Ends what waits for the link.
+    func end() {
+        linkEnd.fulfil(.interrupted)
+        if known.proven == nil { node.recordFailedHandshake(of: remote.host) }
+    }
+
+    mutating func handle(_ event: LinkEvent) {
+        known.learn(from: event)
+        switch event {
+        case .established(let peer, _): checkPeer(peer)
+        case .greeted: break
+        case .verificationAnswered(let matches): peerConfirmed.fulfil(matches)
+        case .shortCode(let code):
+            open.shortCodeIsReady(code)
+            sessionLink.shortCodeIsReady(code)
+        case .session(let frame): node.receive(frame, of: sessionLink, known, continuations)
+        case .verificationRequested: requestVerification()
+        case .invited(let offer, let expiry): invite(offer, until: expiry)
+        case .invitationEnded(let id, let outcome): open.end(id, outcome)
+        case .closed(let end):
+            node.settings.log.debug("link from \(remote) ended: \(end)")
+            open.endAll()
+            sessionLink.end()
+        }
+    }
+
+    /// Closes the link of a blocked or unexpected peer, and settles the link's place.
+    private func checkPeer(_ peer: AuthenticatedPeer) {
+        if let expected, peer.id != expected { driver.close(.violation) }
+        let trustStatus = node.settings.trustStatus(peer, nil)
+        if trustStatus.isBlocked { driver.close(.blocked) }
+        if trustStatus.isFriend { driver.reserve() }
+        node.settle(ticket, isFriend: trustStatus.isFriend)
+    }
+
+    private func requestVerification() {
+        guard let peer = known.peer(node.settings), let code = known.shortCode else { return }
+        guard let continuations, let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else {
+            // A "no" would mean that the codes differ.
+            return driver.close(.unattended)
+        }
+        continuations.verificationRequests.yield(
+            VerificationRequest(
+                peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed, prompt: prompt))
+    }
+
+    private mutating func invite(_ offer: TransferOffer, until expiry: MonotonicInstant) {
+        if let (session, link) = sessionLink.joined {
+            return session.handle(offer, until: expiry, on: driver, known, &open, link)
+        }
+        // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
+        guard let peer = known.peer(node.settings), let continuations else { return }
+        guard let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else {
+            return driver.decline(offer.id, because: .busy)
+        }
+        let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver, prompt: prompt)
+        open.insert(invitation, as: offer.id, known.shortCode)
+        continuations.invitations.yield(invitation)
+    }
+}

@@ -1,0 +1,144 @@
+internal import NearshareBase
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+// Links that peers open: each gets a place, is told apart by its first bytes, and is served until it ends.
+extension Node {
+    /// Lets another process of the user serve the direct links that peers open over TCP.
+    /// - Parameter receiver: nil for none. Returns false for a link that the node serves itself.
+    package func passLinks(to receiver: (@Sendable (PassedLink) -> Bool)?) {
+        state.withLock { $0.linkReceiver = receiver }
+    }
+
+    private func passOn(_ link: PrefixedLink) -> Bool {
+        guard let receiver = state.withLock({ $0.linkReceiver }), let link = PassedLink(link) else { return false }
+        return receiver(link)
+    }
+
+    /// Serves a link that another process has accepted.
+    /// - Parameters:
+    ///   - descriptor: owned by the node from now on.
+    ///   - opening: the bytes that were read from it.
+    package func serve(_ descriptor: Int32, opening: [UInt8], for listener: Listener) {
+        guard let link = settings.transport.link(adopting: descriptor) else {
+            return settings.log.error("a connection that the running node has passed on is not usable")
+        }
+        guard let ticket = admit(LinkSource(link.remote), link) else {
+            settings.log.info("a connection from \(link.remote) was refused: too many")
+            return link.close()
+        }
+        start { [self] in
+            await serve(PrefixedLink(link, opening), listener.continuations, ticket)
+            release(ticket)
+        }
+    }
+
+    /// - Returns: false when the system refuses to accept connections any more.
+    @discardableResult
+    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?) -> Bool {
+        while true {
+            do throws(LinkError) {
+                let link = try listener.accept()
+                guard let ticket = admit(LinkSource(link.remote), link) else {
+                    settings.log.info("a connection from \(link.remote) was refused: too many")
+                    link.close()
+                    continue
+                }
+                start { [self] in
+                    switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
+                    case .direct(let link):
+                        if waiting == nil || !passOn(link) { await serve(link, waiting, ticket) }
+                    case .frames(let link, let theirs):
+                        // The mesh has limits of its own.
+                        state.withLock { $0.links.attach(ticket, disuse: { _ in nil }, end: { link.close() }) }
+                        if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
+                    case .nothing: link.close()
+                    }
+                    release(ticket)
+                }
+            } catch {
+                guard error.code != .closed else { return true }
+                settings.log.error("\(error)")
+                return false
+            }
+        }
+    }
+
+    /// Gives a link that a peer has opened a place, if need be that of an untrusted link that nobody uses.
+    /// - Returns: nil when all places are in use, or the address has left too many handshakes without a key.
+    func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Ticket? {
+        let admission = state.withLock { state -> LinkRegistry.Admission in
+            let now = settings.clock()
+            if state.isShuttingDown || !state.handshakes.allows(link.remote.host, now: now) { return .refused }
+            return state.links.admit(from: source, limits: settings.limits, now: now) { link.close() }
+        }
+        guard case .admitted(let ticket, let end) = admission else { return nil }
+        end?()
+        return ticket
+    }
+
+    /// Records that a link from this host has ended before its peer had proven a key.
+    func recordFailedHandshake(of host: String) {
+        state.withLock { $0.handshakes.recordFailure(of: host, now: settings.clock()) }
+    }
+
+    /// Records that a link's peer has proven its key; a friend may take the place of an untrusted link.
+    func settle(_ ticket: LinkRegistry.Ticket, isFriend: Bool) {
+        let end = state.withLock { state in
+            state.links.settle(ticket, isFriend: isFriend, limits: settings.limits, now: settings.clock())
+        }
+        end?()
+    }
+
+    /// Releases the place of a link that has ended.
+    func release(_ ticket: LinkRegistry.Ticket) { state.withLock { $0.links.release(ticket) } }
+
+    private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
+        let version = Preamble.supportedMesh.newestInCommon(with: theirs)
+        let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
+        let isAnswered = try? await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
+        guard isAnswered == true, version != nil else { return link.close() }
+        await mesh.run(over: link, isIncoming: true)
+    }
+
+    /// Handles an incoming link until it ends.
+    /// - Parameters:
+    ///   - waiting: receives the peer's offers; nil on a link for a session of this node.
+    ///   - ticket: its place among the incoming links.
+    ///   - expected: the peer at the other end; nil for any.
+    func serve(
+        _ link: any StreamLink, _ waiting: Listener.Continuations?, _ ticket: LinkRegistry.Ticket,
+        expecting expected: PeerID? = nil
+    ) async {
+        let driver = makeDriver(link, .responder)
+        state.withLock { state in
+            state.links.attach(ticket, disuse: { driver.disuse(now: $0) }, end: { driver.close(.tooManyLinks) })
+        }
+        await run(driver) { [self] in
+            var handler = IncomingLink(driver, link, ticket, node: self, continuations: waiting, expecting: expected)
+            defer { handler.end() }
+            for await event in driver.events { handler.handle(event) }
+        }
+    }
+
+    func makeInvitation(
+        _ offer: TransferOffer, from peer: Peer, until expiry: MonotonicInstant, on driver: LinkDriver,
+        prompt: PromptAdmission = .exempt
+    ) -> Invitation {
+        // The peer's id is unique on its own link only; the local one identifies the transfer in this node (A4).
+        var progress = TransferProgress(
+            id: settings.freshTransferID(), direction: .incoming, total: offer.offer.totalSize,
+            totalEntries: offer.offer.entryCount)
+        progress.phase = .waiting
+        return Invitation(
+            peer: peer, offer: offer.offer, contents: offer.contents, features: offer.features, context: offer.context,
+            resumeKey: offer.resumeKey,
+            expiry: expiry,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
+            answering: Invitation.Answering(
+                accept: { transfer, sink, part, keepsPartial in
+                    driver.accept(offer, part: part, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
+                },
+                decline: { driver.decline(offer.id, because: $0) }, prompt: prompt))
+    }
+}

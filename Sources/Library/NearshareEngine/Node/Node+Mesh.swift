@@ -1,0 +1,54 @@
+internal import NearshareBase
+internal import NearshareInterfaces
+
+// The mesh, which a node joins through its neighbours: one driver for all its links.
+extension Node {
+    /// Joins the mesh through the neighbours nearby, without advertising this node: for sending.
+    /// - Parameter usesRadio: also through the radio's neighbours, where the settings have one.
+    package func joinMesh(usesRadio: Bool = true) -> MeshDriver {
+        let mesh = startMesh(.always, invitations: nil)
+        if usesRadio, settings.radio != nil {
+            mesh.start { [self] in
+                guard let radio = try? await openRadio() else { return }
+                mesh.runLinks(of: radio.frames)
+            }
+        }
+        return mesh
+    }
+
+    /// Starts the node's only mesh driver, or returns the one that runs.
+    func startMesh(_ initiative: MeshDriver.Initiative, invitations: AsyncStream<Invitation>.Continuation?)
+        -> MeshDriver
+    {
+        let (mesh, isNew) = state.withLock { state in
+            if let mesh = state.mesh { return (mesh, false) }
+            let mesh = MeshDriver(settings, transfers, promptLimiter, invitations: invitations)
+            state.mesh = mesh
+            return (mesh, true)
+        }
+        guard isNew else { return mesh }
+        start { await mesh.run() }
+        if settings.discovery != nil {
+            mesh.start { [self] in
+                do {
+                    let changes = try browseNetwork()
+                    await mesh.maintainNeighbours(changes, initiative)
+                } catch {
+                    settings.log.error("\(error)")
+                }
+            }
+        }
+        if state.withLock({ $0.isShuttingDown }) { mesh.stop() }
+        return mesh
+    }
+
+    /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes
+    /// on. A process calls this before another one with the same key takes its place.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available.
+    package func leaveMesh(_ receiving: Listener) async throws(NodeError) {
+        try receiving.stopTakingFrames()
+        guard let mesh = state.withLock({ $0.mesh }) else { return }
+        mesh.stop()
+        _ = await mesh.ended.value
+    }
+}

@@ -1,0 +1,59 @@
+internal import NearshareBase
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+// The sessions of a node: at most one for each id.
+extension Node {
+    /// Starts a session without other members; ``Session/invite(_:context:secret:timeout:)`` adds them.
+    ///
+    /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
+    public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
+        if listeningPort == nil { try listenForMembers() }
+        // Safe: `random` returns as many bytes as asked for.
+        return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
+    }
+
+    /// The TCP port of the first listener; nil when the node does not listen.
+    var listeningPort: UInt16? { state.withLock { $0.listeners.port } }
+
+    private func listenForMembers() throws(NodeError) {
+        let listener: any StreamListener
+        do {
+            listener = try settings.transport.listen(port: 0, interface: settings.interface)
+        } catch {
+            throw NodeError(error)
+        }
+        state.withLock { $0.listeners.insert(listener, nil) }
+        do throws(NodeError) {
+            try startAccepting(from: listener, nil, nil)
+        } catch {
+            remove(listener)
+            throw error
+        }
+    }
+
+    /// Returns the session with this id, or creates it; there is at most one.
+    func makeSession(_ id: SessionID, _ settings: SessionSettings) -> Session {
+        let made = Session(id, settings, self)
+        let (session, isShuttingDown) = state.withLock { state in
+            let session = state.sessions[id] ?? made
+            state.sessions[id] = session
+            return (session, state.isShuttingDown)
+        }
+        guard session === made else {
+            made.end()
+            return session
+        }
+        start { await session.run() }
+        if isShuttingDown { session.end() }
+        return session
+    }
+
+    func session(_ id: SessionID) -> Session? { state.withLock { $0.sessions[id] } }
+
+    func forget(_ session: Session) {
+        state.withLock { state in
+            if state.sessions[session.id] === session { state.sessions[session.id] = nil }
+        }
+    }
+}
