@@ -59,7 +59,7 @@ struct BoundSocket {
             }
             guard bound == 0 else {
                 throw errno == EADDRINUSE
-                    ? LinkError(.portInUse, "port \(port) is in use; choose another one with --port")
+                    ? LinkError.portInUse(port)
                     : LinkError(.unavailable, "could not listen on port \(port): \(systemErrorText())")
             }
         } catch {

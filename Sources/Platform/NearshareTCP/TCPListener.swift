@@ -19,7 +19,7 @@ final class TCPListener: StreamListener {
             Glibc.close(bound.descriptor)
             // Two sockets that only one of them listens on can be bound to a port.
             throw code == EADDRINUSE
-                ? LinkError(.portInUse, "port \(port) is in use; choose another one with --port")
+                ? LinkError.portInUse(port)
                 : LinkError(.unavailable, "could not listen on port \(port): \(systemErrorText(code))")
         }
         descriptor = bound.descriptor

@@ -18,7 +18,7 @@ package final class InMemoryTransport: StreamTransport {
             if port == 0 { state.lastPort += 1 }
             let chosen = port == 0 ? state.lastPort : port
             guard state.listeners[chosen] == nil else {
-                throw LinkError(.portInUse, "port \(chosen) is in use; choose another one with --port")
+                throw LinkError.portInUse(chosen)
             }
             let listener = InMemoryListener(port: chosen) { [self] in
                 self.state.update { $0.listeners[chosen] = nil }

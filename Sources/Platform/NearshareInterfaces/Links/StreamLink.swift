@@ -23,6 +23,9 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
         self.code = code
         self.description = description
     }
+
+    /// The error of listening on a port that another socket has.
+    package static func portInUse(_ port: UInt16) -> LinkError { LinkError(.portInUse, "port \(port) is in use") }
 }
 
 /// The remote address of a link.
