@@ -102,6 +102,15 @@ public final class LocalMachine: Sendable {
         #endif
     }
 
+    /// The kernel's names of this machine's Bluetooth adapters, such as "hci0"; powered off ones too.
+    package static var bluetoothAdapters: [String] {
+        #if Bluetooth
+            return BluetoothRadio.adapterNames
+        #else
+            return []
+        #endif
+    }
+
     /// Diagnoses this machine's Bluetooth.
     package static func diagnoseBluetooth(adapter: String? = nil) -> [BluetoothFinding] {
         #if Bluetooth

@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import FoundationEssentials
 internal import Logging
 internal import Nearshare
 internal import NearshareService
@@ -25,8 +24,7 @@ struct BluetoothOptions: ParsableArguments {
     /// Checks that the machine has the adapter, for commands that look for peers once.
     func requireAdapter() throws {
         guard let adapter, !isOff else { return }
-        let all = ((try? FileManager.default.contentsOfDirectory(atPath: "/sys/class/bluetooth")) ?? [])
-            .filter { $0.hasPrefix("hci") && $0.dropFirst(3).allSatisfy(\.isNumber) }.sorted()
+        let all = LocalMachine.bluetoothAdapters
         guard !all.contains(adapter) else { return }
         let known = all.isEmpty ? "this machine has none" : "this machine has \(all.joined(separator: ", "))"
         throw CommandFailure(

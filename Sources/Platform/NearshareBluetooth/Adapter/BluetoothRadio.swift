@@ -1,9 +1,16 @@
+internal import FoundationEssentials
 package import NearshareBase
 package import NearshareInterfaces
 
 /// An adapter of this machine, over BlueZ, as an unprivileged user: advertises and finds bitchat's service, carries frames over
 /// GATT and streams over L2CAP channels.
 package enum BluetoothRadio {
+    /// The kernel's names of the adapters, such as "hci0"; without asking BlueZ. The names of devices have a colon.
+    package static var adapterNames: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: "/sys/class/bluetooth")) ?? [])
+            .filter { $0.hasPrefix("hci") && $0.dropFirst(3).allSatisfy(\.isNumber) }.sorted()
+    }
+
     /// - Parameters:
     ///   - adapter: such as "hci0"; nil for the first that is powered on.
     ///   - clock: the monotonic clock.

@@ -99,18 +99,7 @@ package struct ReceiveHistory: Sendable {
     package func remove(where isRemoved: (Entry) -> Bool) throws(StorageError) -> Int {
         var count = 0
         try directory.filterLines(of: Self.fileName) { lines in
-            var items: [(entry: Entry, lines: [Int])] = []
-            for (number, line) in lines.enumerated() {
-                if let entry = try? JSONDecoder().decode(Entry.self, from: Data(line)) {
-                    items.append((entry, [number]))
-                } else if let move = try? JSONDecoder().decode(Move.self, from: Data(line)),
-                    let index = items.lastIndex(where: { $0.entry.path == move.movedFrom })
-                {
-                    items[index].entry.path = move.path
-                    items[index].lines.append(number)
-                }
-            }
-            let removed = items.filter { isRemoved($0.entry) }
+            let removed = Self.items(in: lines).filter { isRemoved($0.entry) }
             count = removed.count
             let numbers = Set(removed.flatMap(\.lines))
             return lines.enumerated().filter { !numbers.contains($0.offset) }.map(\.element)
@@ -121,16 +110,22 @@ package struct ReceiveHistory: Sendable {
     /// All entries with their latest paths, the oldest first. Damaged lines are skipped.
     package func entries() throws(StorageError) -> [Entry] {
         guard let bytes = try directory.readFile(Self.fileName) else { return [] }
-        var entries: [Entry] = []
-        for line in bytes.split(separator: UInt8(ascii: "\n")) {
+        return Self.items(in: bytes.split(separator: UInt8(ascii: "\n"))).map(\.entry)
+    }
+
+    /// The items that lines of the log describe, each with its latest path and the indices of its lines.
+    private static func items(in lines: [ArraySlice<UInt8>]) -> [(entry: Entry, lines: [Int])] {
+        var items: [(entry: Entry, lines: [Int])] = []
+        for (number, line) in lines.enumerated() {
             if let entry = try? JSONDecoder().decode(Entry.self, from: Data(line)) {
-                entries.append(entry)
+                items.append((entry, [number]))
             } else if let move = try? JSONDecoder().decode(Move.self, from: Data(line)),
-                let index = entries.lastIndex(where: { $0.path == move.movedFrom })
+                let index = items.lastIndex(where: { $0.entry.path == move.movedFrom })
             {
-                entries[index].path = move.path
+                items[index].entry.path = move.path
+                items[index].lines.append(number)
             }
         }
-        return entries
+        return items
     }
 }

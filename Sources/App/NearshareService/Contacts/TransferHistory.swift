@@ -1,0 +1,64 @@
+package import Nearshare
+package import NearshareBase
+package import NearshareInterfaces
+internal import NearshareStorage
+
+/// What was sent and received, from both logs, the oldest first; peers have the names that the user has given them.
+package struct TransferHistory {
+    package struct Entry: NamedPeer, Sendable {
+        package let when: WallTime
+        package let direction: TransferProgress.Direction
+        package let id: PeerID
+        package let name: DisplayName
+        /// The items that were sent, or the path of the received one; safe for a terminal.
+        package let content: String
+        /// Bytes that the receiver has.
+        package let size: UInt64
+        /// How it has ended, as in JSON events.
+        package let outcome: String
+        /// The path of the received item; nil for what was sent.
+        package let path: String?
+    }
+
+    package private(set) var entries: [Entry]
+
+    /// - Parameter direction: nil for both.
+    package init(of machine: LocalMachine, _ direction: TransferProgress.Direction? = nil) throws(StorageError) {
+        let trust = try machine.trust.read()
+        entries = []
+        if direction != .outgoing {
+            entries += try ReceiveHistory(in: machine.state).entries().map { entry in
+                Entry(
+                    when: entry.when, direction: .incoming, id: entry.peer.peerID,
+                    name: trust.entries[entry.peer]?.givenName ?? entry.peerName,
+                    content: TerminalText.escaped(entry.path, columns: 4096), size: entry.size, outcome: "completed",
+                    path: entry.path)
+            }
+        }
+        if direction != .incoming {
+            entries += try SendHistory(in: machine.state).entries().compactMap { entry in
+                guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex) else {
+                    return nil
+                }
+                return Entry(
+                    when: entry.when, direction: .outgoing, id: entry.peer,
+                    name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
+                    content: entry.content, size: entry.size, outcome: entry.outcome, path: nil)
+            }
+        }
+        entries.sort { $0.when < $1.when }
+    }
+
+    /// Keeps the transfers with one peer only.
+    /// - Parameter text: a name, an unambiguous prefix of one, or an id.
+    package mutating func filter(peer text: String) throws(CommandFailure) {
+        // Each peer once, under its latest name.
+        let peers = Dictionary(entries.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        switch NameMatch(of: text, among: Array(peers.values)) {
+        case .none:
+            throw CommandFailure(.peerNotFound, "there is no transfer with \(TerminalText.escaped(text)) in the history")
+        case .one(let peer): entries.removeAll { $0.id != peer.id }
+        case .several(let several): throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        }
+    }
+}
