@@ -22,15 +22,15 @@ struct DiagnosisTests {
 
     @Test("a machine on a network without a firewall is fine")
     func fine() {
-        #expect(facts().severity == .fine)
+        #expect(facts().severity == .ok)
         #expect(facts().findings.allSatisfy { $0.advice == nil })
     }
 
     @Test("without an interface that leads to others there is a problem, with advice")
     func alone() {
         let diagnosis = facts { $0.interfaces = [Self.lo] }
-        #expect(diagnosis.severity == .problem)
-        #expect(diagnosis.findings.contains { $0.subject == .interfaces && $0.severity == .problem && $0.advice != nil })
+        #expect(diagnosis.severity == .error)
+        #expect(diagnosis.findings.contains { $0.subject == .interfaces && $0.severity == .error && $0.advice != nil })
     }
 
     @Test(
@@ -53,7 +53,7 @@ struct DiagnosisTests {
         bare.addresses = []
         let diagnosis = facts { $0.interfaces += [off, unplugged, mute, bare] }
         for name in ["off0", "cable0", "mute0", "bare0"] {
-            #expect(diagnosis.findings.contains { $0.text.hasPrefix(name) && $0.severity > .fine && $0.advice != nil })
+            #expect(diagnosis.findings.contains { $0.text.hasPrefix(name) && $0.severity > .ok && $0.advice != nil })
         }
         #expect(diagnosis.severity == .warning)
         #expect(!mute.canCarryDiscovery && !off.canCarryDiscovery && unplugged.canCarryDiscovery && !unplugged.leadsToOthers)
@@ -65,13 +65,13 @@ struct DiagnosisTests {
             facts {
                 $0.responders = ["avahi-daemon"]
                 $0.isDaemonOnBus = true
-            }.severity == .note)
+            }.severity == .notice)
         #expect(
             facts {
                 $0.responders = ["avahi-daemon", "systemd-resolve"]
                 $0.isDaemonOnBus = true
             }.severity == .warning)
-        #expect(facts { $0.engine = "avahi-daemon" }.severity == .problem)
+        #expect(facts { $0.engine = "avahi-daemon" }.severity == .error)
         let hostile = facts { $0.responders = ["\u{1b}[2J"] }
         #expect(hostile.findings.allSatisfy { !$0.text.contains("\u{1b}") })
     }
@@ -86,9 +86,9 @@ struct DiagnosisTests {
         let firewalld = facts { $0.firewall = FirewallFacts(rules: .notPermitted, isFirewalldOnBus: true) }
         #expect(firewalld.findings.contains { $0.advice?.contains("--add-service=mdns") == true })
         let hidden = facts { $0.firewall.rules = .notPermitted }
-        #expect(hidden.severity == .note)
+        #expect(hidden.severity == .notice)
         #expect(hidden.findings.contains { $0.advice?.contains("sudo nearshare doctor") == true })
-        #expect(facts { $0.firewall.rules = .unreadable }.severity == .note)
+        #expect(facts { $0.firewall.rules = .unreadable }.severity == .notice)
     }
 
     @Test("sockets on a port are found in the kernel's table")

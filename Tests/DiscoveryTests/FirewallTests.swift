@@ -231,6 +231,11 @@ struct KernelFilterTests {
             + "add rule ip t c udp dport 5353 drop",
         "add table netdev t; add chain netdev t c { type filter hook ingress device veth0 priority 0; policy accept; };"
             + "add rule netdev t c tcp dport 4242 drop",
+        table("add rule inet t c tcp flags ! syn drop; add rule inet t c accept"),
+        table("add rule inet t c tcp flags syn drop; add rule inet t c accept"),
+        table("add rule inet t c tcp flags ! ack drop; add rule inet t c accept"),
+        table("add rule inet t c ip saddr . tcp dport != { 10.1.2.3 . 22 } drop; add rule inet t c accept"),
+        table("add rule inet t c meta nfproto . th dport { ipv4 . 4242, ipv6 . 5353 } accept"),
         "add table inet t { flags dormant; }; add chain inet t c { type filter hook input priority 0; policy drop; }",
         "!iptables -P INPUT DROP; iptables -A INPUT -p udp -m udp --dport 5353 -m addrtype --dst-type MULTICAST -j ACCEPT;"
             + "iptables -A INPUT -p tcp -m multiport --dports 22,4242 -m conntrack --ctstate NEW,ESTABLISHED -j ACCEPT",

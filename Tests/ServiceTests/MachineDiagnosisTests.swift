@@ -17,7 +17,7 @@ struct PeerDiagnosisTests {
 
     @Test("A peer that answers is fine, also with a clock that is a little off", arguments: [0, 120, -120])
     func fine(_ seconds: Int) throws {
-        #expect(try finding(.seconds(seconds)).severity == .fine)
+        #expect(try finding(.seconds(seconds)).severity == .ok)
     }
 
     @Test("A clock that is off by more than phones tolerate is a warning", arguments: [121, -121, 86_400])
@@ -34,7 +34,7 @@ struct PeerDiagnosisTests {
 
     @Test("An empty network is reported as a note")
     func none() {
-        #expect(MachineDiagnosis.findings([]).map(\.severity) == [.note])
+        #expect(MachineDiagnosis.findings([]).map(\.severity) == [.notice])
     }
 }
 
@@ -61,7 +61,7 @@ struct MachineDiagnosisTests {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
         try Data("port = \"none\"".utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
-        #expect(findings.all.map(\.subject) == ["configuration"] && diagnosis.severity == .problem)
+        #expect(findings.all.map(\.subject) == ["configuration"] && diagnosis.severity == .error)
         diagnosis.checkInbox(at: nil)
         diagnosis.checkClock()
         _ = diagnosis.checkNetwork()
@@ -78,7 +78,7 @@ struct MachineDiagnosisTests {
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
         let discovery = InMemorySegment().join(host: "10.0.0.1")
         #expect(diagnosis.checkIdentity(discovery: discovery, radio: nil, log: Logger(label: "test")) == nil)
-        #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .problem)
+        #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .error)
     }
 
     @Test("The firewall is asked for the configured port")

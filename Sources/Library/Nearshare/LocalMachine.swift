@@ -116,7 +116,7 @@ public final class LocalMachine: Sendable {
         #if Bluetooth
             return BluetoothDiagnosis.collect(adapter: adapter)
         #else
-            return [BluetoothFinding(.note, "this nearshare was built without Bluetooth")]
+            return [BluetoothFinding(.notice, "this nearshare was built without Bluetooth")]
         #endif
     }
 

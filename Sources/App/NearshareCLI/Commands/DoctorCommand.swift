@@ -39,7 +39,7 @@ struct DoctorCommand: AsyncParsableCommand {
                     try await SignalHandling.run(onSignal: { node.beginShutdown() }) { await diagnosis.checkPeers(on: node) }
                 }
             }
-            if diagnosis.severity == .problem { throw CommandFailure.silent(.failure) }
+            if diagnosis.severity == .error { throw CommandFailure.silent(.failure) }
         }
     }
 }
@@ -57,10 +57,10 @@ extension DoctorCommand {
         }
         let sign =
             switch finding.severity {
-            case .fine: "ok     "
-            case .note: "note   "
+            case .ok: "ok     "
+            case .notice: "note   "
             case .warning: "warning"
-            case .problem: "PROBLEM"
+            case .error: "PROBLEM"
             }
         Console.writeResult("\(sign)  \(finding.subject): \(finding.text)")
         if let advice = finding.advice { Console.writeResult("         → \(advice)") }

@@ -41,7 +41,7 @@ package struct MachineDiagnosis: Sendable {
     /// nil when the configuration or the state directory cannot be used; the other checks do not need them.
     private let machine: LocalMachine?
     private let emit: @Sendable (Finding) -> Void
-    private let worst = Monitor(DiagnosticSeverity.fine)
+    private let worst = Monitor(DiagnosticSeverity.ok)
 
     /// Limit on the peers that are connected to.
     private static let maximumPeerCount = 8
@@ -71,17 +71,17 @@ package struct MachineDiagnosis: Sendable {
         let isUsed = access(Directories(environment: user.environment, home: user.home).state, F_OK) == 0
         let result = isUsed ? Result { () throws(StorageError) in try LocalMachine(environment: user.environment) } : nil
         machine = try? result?.get()
-        report(Finding(.note, "user", "run by root for \(name): settings and inbox are those of that user"))
+        report(Finding(.notice, "user", "run by root for \(name): settings and inbox are those of that user"))
         if case .failure(let failure)? = result { report(Self.finding(failure)) }
         guard !isUsed else { return }
         report(
             Finding(
-                .note, "user", "\(name) has not used nearshare yet; inbox and peers are not checked",
+                .notice, "user", "\(name) has not used nearshare yet; inbox and peers are not checked",
                 advice: "run `nearshare doctor` without sudo as well"))
     }
 
     private static func finding(_ failure: StorageError) -> Finding {
-        Finding(.problem, "configuration", failure.description, advice: "correct what is named, and run the doctor again")
+        Finding(.error, "configuration", failure.description, advice: "correct what is named, and run the doctor again")
     }
 
     private func report(_ finding: Finding) {
@@ -104,7 +104,7 @@ package struct MachineDiagnosis: Sendable {
                     advice:
                         "end the program that used \(usual) and start the node again, or open \(status.port) in the firewall"))
         } else {
-            report(Finding(.fine, "node", text))
+            report(Finding(.ok, "node", text))
         }
         return status.port
     }
@@ -123,7 +123,7 @@ package struct MachineDiagnosis: Sendable {
         do {
             discovery = try LinuxDiscovery.make()
         } catch {
-            report(Finding(.problem, NetworkDiagnosis.Subject.engine.rawValue, "discovery is not available: \(error)"))
+            report(Finding(.error, NetworkDiagnosis.Subject.engine.rawValue, "discovery is not available: \(error)"))
         }
         let findings = collect(
             discovery?.engine ?? "embedded responder", port ?? machine?.configuration.port ?? Node.defaultPort)
@@ -142,7 +142,7 @@ package struct MachineDiagnosis: Sendable {
         } catch {
             report(
                 Finding(
-                    .problem, "identity", error.description,
+                    .error, "identity", error.description,
                     advice: "correct what is named; `nearshare identity destroy` removes a key that cannot be used any more"))
             return nil
         }
@@ -162,7 +162,7 @@ package struct MachineDiagnosis: Sendable {
             let inbox = try machine.inbox(path)
             try inbox.check()
             let free = inbox.freeSpace.map { ", \($0.asByteCount) free" } ?? ""
-            report(Finding(.fine, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) is writable\(free)"))
+            report(Finding(.ok, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) is writable\(free)"))
             let waiting = inbox.pendingPaths.count
             guard waiting > 0 else { return }
             report(
@@ -171,18 +171,18 @@ package struct MachineDiagnosis: Sendable {
                     advice: "`nearshare receive` moves them when the inbox is available; `nearshare inbox` lists them"))
         } catch {
             report(
-                Finding(.problem, "inbox", "\(error)", advice: "mount it, change its owner, or choose another one with --inbox")
+                Finding(.error, "inbox", "\(error)", advice: "mount it, change its owner, or choose another one with --inbox")
             )
         }
     }
 
     package func checkClock() {
         if nearshare_clock_is_synchronized() == 1 {
-            report(Finding(.fine, "clock", "a time service sets the clock"))
+            report(Finding(.ok, "clock", "a time service sets the clock"))
         } else {
             report(
                 Finding(
-                    .note, "clock", "no time service sets the clock",
+                    .notice, "clock", "no time service sets the clock",
                     advice: "`timedatectl set-ntp true` turns one on; phones ignore a machine whose clock is two minutes off"))
         }
     }
@@ -233,7 +233,7 @@ package struct MachineDiagnosis: Sendable {
         guard !answers.isEmpty else {
             return [
                 Finding(
-                    .note, "peers", "no peer is nearby at the moment",
+                    .notice, "peers", "no peer is nearby at the moment",
                     advice:
                         "start `nearshare receive` on another machine in this network; some Wi-Fi networks isolate their clients"
                 )
@@ -252,7 +252,7 @@ package struct MachineDiagnosis: Sendable {
                     .warning, "clock", "\(name)'s clock is \(shown) off from this one",
                     advice: "correct the clock that is wrong")
             }
-            return Finding(.fine, "peers", "\(name) answers")
+            return Finding(.ok, "peers", "\(name) answers")
         }
     }
 }

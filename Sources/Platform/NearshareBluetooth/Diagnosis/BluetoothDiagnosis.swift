@@ -24,8 +24,8 @@ package enum BluetoothDiagnosis {
     private static func finding(_ error: BluetoothError) -> BluetoothFinding {
         let severity: DiagnosticSeverity =
             switch error {
-            case .noBus, .noDaemon, .noAdapter, .poweredOff: .note
-            case .unknownAdapter, .blocked, .notPermitted, .cannotAdvertise, .failed: .problem
+            case .noBus, .noDaemon, .noAdapter, .poweredOff: .notice
+            case .unknownAdapter, .blocked, .notPermitted, .cannotAdvertise, .failed: .error
             }
         return BluetoothFinding(severity, error.cause, advice: error.advice)
     }
@@ -38,15 +38,15 @@ package enum BluetoothDiagnosis {
                 finding(RFKill.block(of: name).map { .blocked(name, byHardware: $0 == .hardware) } ?? .poweredOff(name))
             ]
         }
-        var found = [BluetoothFinding(.fine, "the adapter \(name) (\(properties["Address"]?.string ?? "?")) is powered on")]
+        var found = [BluetoothFinding(.ok, "the adapter \(name) (\(properties["Address"]?.string ?? "?")) is powered on")]
         if let version = properties["Modalias"]?.string.flatMap({ BlueZVersion(modalias: $0) }) {
             if version < BlueZVersion.acceptingLongWrites {
                 found.append(
                     BluetoothFinding(
-                        .note, "BlueZ \(version) drops writes of phones that are longer than 510 bytes",
+                        .notice, "BlueZ \(version) drops writes of phones that are longer than 510 bytes",
                         advice: "nearshare itself sends shorter ones; BlueZ 5.69 and later accept all"))
             } else {
-                found.append(BluetoothFinding(.fine, "BlueZ \(version) has no known limits"))
+                found.append(BluetoothFinding(.ok, "BlueZ \(version) has no known limits"))
             }
         }
         found += advertising(interfaces[BlueZ.advertisingManager])
@@ -57,7 +57,7 @@ package enum BluetoothDiagnosis {
             case 1: "one device that offers bitchat's service was seen lately"
             default: "\(near.count) devices that offer bitchat's service were seen lately"
             }
-        found.append(BluetoothFinding(.fine, text))
+        found.append(BluetoothFinding(.ok, text))
         return found
     }
 
@@ -66,13 +66,13 @@ package enum BluetoothDiagnosis {
         else {
             return [
                 BluetoothFinding(
-                    .problem, "the adapter cannot advertise, so others cannot find this machine over Bluetooth",
+                    .error, "the adapter cannot advertise, so others cannot find this machine over Bluetooth",
                     advice: "use an adapter with Bluetooth Low Energy (4.0 or later)")
             ]
         }
         let text = "\(used == 1 ? "1 advertisement is" : "\(used) advertisements are") on the air, \(free) more possible"
-        guard free == 0 else { return [BluetoothFinding(.fine, text)] }
-        return [BluetoothFinding(.problem, text, advice: "stop another program that advertises")]
+        guard free == 0 else { return [BluetoothFinding(.ok, text)] }
+        return [BluetoothFinding(.error, text, advice: "stop another program that advertises")]
     }
 
     private static func devices(at adapter: String, in objects: BlueZ.Objects) -> [BlueZ.Properties] {

@@ -60,7 +60,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
     package var findings: [Finding]
 
     /// The highest severity of the findings.
-    package var severity: DiagnosticSeverity { findings.map(\.severity).max() ?? .fine }
+    package var severity: DiagnosticSeverity { findings.map(\.severity).max() ?? .ok }
 
     /// Derives the findings.
     package init(of facts: Facts) {
@@ -75,15 +75,15 @@ package struct NetworkDiagnosis: Sendable, Hashable {
             let name = one.name
             if !one.isUp {
                 findings.append(
-                    Finding(.note, .interfaces, "\(name) is switched off", advice: "switch it on: `ip link set \(name) up`"))
+                    Finding(.notice, .interfaces, "\(name) is switched off", advice: "switch it on: `ip link set \(name) up`"))
             } else if !one.isRunning {
                 findings.append(
                     Finding(
-                        .note, .interfaces, "\(name) is up, but has no link", advice: "plug in its cable, or join a network"))
+                        .notice, .interfaces, "\(name) is up, but has no link", advice: "plug in its cable, or join a network"))
             } else if !one.isMulticastCapable || one.isPointToPoint {
                 findings.append(
                     Finding(
-                        .note, .interfaces, "\(name) does not carry multicast, so no peer is discovered over it",
+                        .notice, .interfaces, "\(name) does not carry multicast, so no peer is discovered over it",
                         advice: "use the peer's address to reach a peer behind it"))
             } else if one.addresses.isEmpty {
                 findings.append(
@@ -92,13 +92,13 @@ package struct NetworkDiagnosis: Sendable, Hashable {
                         advice: "configure one by DHCP, or enable link-local IPv6 addresses"))
             } else {
                 let addresses = one.addresses.map(\.address.description).joined(separator: ", ")
-                findings.append(Finding(.fine, .interfaces, "\(name) carries discovery (\(addresses))"))
+                findings.append(Finding(.ok, .interfaces, "\(name) carries discovery (\(addresses))"))
             }
         }
         if !interfaces.contains(where: \.leadsToOthers) {
             findings.append(
                 Finding(
-                    .problem, .interfaces,
+                    .error, .interfaces,
                     "no network interface leads to other machines: only peers on this machine can be found",
                     advice: "connect both machines to the same network"))
         }
@@ -106,11 +106,11 @@ package struct NetworkDiagnosis: Sendable, Hashable {
     }
 
     private static func engineFindings(_ facts: Facts) -> [Finding] {
-        var findings = [Finding(.fine, .engine, "discovery uses the \(facts.engine)")]
+        var findings = [Finding(.ok, .engine, "discovery uses the \(facts.engine)")]
         if facts.engine == "avahi-daemon", !facts.isDaemonOnBus {
             findings.append(
                 Finding(
-                    .problem, .engine, "avahi-daemon does not respond on the system bus",
+                    .error, .engine, "avahi-daemon does not respond on the system bus",
                     advice: "start it (`systemctl start avahi-daemon`), or use the embedded responder"))
         }
         return findings
@@ -123,12 +123,12 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         if !names.isEmpty {
             findings.append(
                 Finding(
-                    .note, .responders, "UDP port 5353 is shared with \(shown.joined(separator: ", ")), which usually works"))
+                    .notice, .responders, "UDP port 5353 is shared with \(shown.joined(separator: ", ")), which usually works"))
         }
         if names.contains("avahi-daemon"), !facts.isDaemonOnBus {
             findings.append(
                 Finding(
-                    .note, .responders, "avahi-daemon is running, but not available on the system bus",
+                    .notice, .responders, "avahi-daemon is running, but not available on the system bus",
                     advice: "nothing, unless it is to be used: see `systemctl status avahi-daemon dbus`"))
         }
         if names.contains(where: { $0.hasPrefix("systemd-resolve") }), names.contains("avahi-daemon") {
@@ -143,14 +143,14 @@ package struct NetworkDiagnosis: Sendable, Hashable {
     private static func firewallFindings(_ facts: Facts) -> [Finding] {
         let services = [FirewallVerdict.Service.multicastDNS] + (facts.port.map { [.connections(port: $0)] } ?? [])
         switch facts.firewall.rules {
-        case .none: return [Finding(.fine, .firewall, "no firewall was found")]
+        case .none: return [Finding(.ok, .firewall, "no firewall was found")]
         case .filter(let filter):
             let verdicts = FirewallVerdict.all(
                 filter, interfaces: facts.interfaces, bridges: facts.bridges, port: facts.port)
             let findings = FirewallVerdict.findings(verdicts, isUFWEnabled: facts.firewall.isUFWEnabled)
             guard findings.isEmpty else { return findings }
             let names = services.map(\.name).joined(separator: " and ")
-            return [Finding(.fine, .firewall, filter.isEmpty ? "no firewall was found" : "the firewall accepts \(names)")]
+            return [Finding(.ok, .firewall, filter.isEmpty ? "no firewall was found" : "the firewall accepts \(names)")]
         case .notPermitted, .unreadable:
             var findings: [Finding] = []
             if facts.firewall.isUFWEnabled {
@@ -169,7 +169,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
             let isPermitted = facts.firewall.rules == .unreadable
             findings.append(
                 Finding(
-                    .note, .firewall,
+                    .notice, .firewall,
                     isPermitted ? "the firewall's rules could not be read" : "only root can read the firewall's rules",
                     advice: isPermitted
                         ? "see what is wrong with `nft list ruleset` and `iptables-save`"

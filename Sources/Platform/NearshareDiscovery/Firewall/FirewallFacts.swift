@@ -141,7 +141,7 @@ extension FirewallVerdict {
                     advice: "allow it: \(commands)")
             }
             return NetworkDiagnosis.Finding(
-                .note, .firewall,
+                .notice, .firewall,
                 "cannot tell whether the firewall accepts \(what) on \(places): it depends on "
                     + TerminalText.escaped(group.key.description.rule, columns: 200),
                 advice: "if peers do not find or reach this machine, allow it: \(commands)")

@@ -86,7 +86,7 @@ private struct RuleParser {
     mutating func rule() -> (String, PacketFilter.Rule)? {
         guard next() == "-A", let chain = next() else { return nil }
         var conditions: [Condition] = []
-        var action = PacketFilter.Action.none
+        var action = PacketFilter.Action.continue
         var isNegated = false
         while let word = next() {
             if word == "!" {
@@ -112,10 +112,10 @@ private struct RuleParser {
         case "DROP", "REJECT": .drop
         case "RETURN": .return
         case "NOTRACK": .untrack
-        case "CT": options.contains("--notrack") ? .untrack : .none
+        case "CT": options.contains("--notrack") ? .untrack : .continue
         case "LOG", "NFLOG", "ULOG", "MARK", "CONNMARK", "TRACE", "AUDIT", "SET", "TTL", "HL", "TOS", "DSCP", "TCPMSS",
             "CHECKSUM", "CLASSIFY", "SECMARK", "CONNSECMARK", "TCPOPTSTRIP", "LED", "RATEEST":
-            .none
+            .continue
         case "NFQUEUE", "QUEUE", "DNAT", "REDIRECT", "TPROXY", "SYNPROXY", "NETMAP", "DNPT", "SNPT", "CLUSTERIP", "TARPIT",
             "DELUDE", "CHAOS", "STEAL", "TEE", "IDLETIMER", "HMARK", "NFLOW":
             .unknown

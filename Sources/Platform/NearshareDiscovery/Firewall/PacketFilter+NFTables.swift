@@ -10,11 +10,11 @@ extension PacketFilter {
         guard let root = try? JSONDecoder().decode(StructuredValue.self, from: Data(json.utf8)),
             let objects = root["nftables"]?.elements
         else { return nil }
-        let (texts, dormant) = Self.texts(in: listing)
+        let (texts, dormant) = Self.ruleTexts(in: listing)
         var sets: [String: [StructuredValue]] = [:]
         for case .object(let object) in objects {
             for kind in ["set", "map"] {
-                guard let set = object[kind], let key = Self.key(of: set, set["name"]?.text) else { continue }
+                guard let set = object[kind], let key = Self.setKey(of: set, set["name"]?.text) else { continue }
                 sets[key] = set["elem"]?.elements ?? []
             }
         }
@@ -49,7 +49,7 @@ extension PacketFilter {
             })
     }
 
-    private static func key(of object: StructuredValue, _ name: String?) -> String? {
+    private static func setKey(of object: StructuredValue, _ name: String?) -> String? {
         guard let family = object["family"]?.text, let name else { return nil }
         return object["table"]?.text.map { "\(family) \($0) \(name)" } ?? "\(family) \(name)"
     }
@@ -68,13 +68,15 @@ extension PacketFilter {
             drops: chain["policy"]?.text == "drop")
     }
 
-    /// Returns the rules' texts by family, table and handle, and the tables that are switched off, which JSON does not tell.
-    private static func texts(in listing: String) -> (texts: [String: String], dormant: Set<String>) {
+    /// Returns the rules' texts by family, table and handle, and the dormant tables, whose flag is
+    /// not in JSON.
+    private static func ruleTexts(in listing: String) -> (texts: [String: String], dormant: Set<String>) {
         var table = ""
         var texts: [String: String] = [:]
         var dormant: Set<String> = []
         for line in listing.split(separator: "\n") {
-            if line.split(whereSeparator: \.isWhitespace).elementsEqual(["flags", "dormant"]) { dormant.insert(table) }
+            let flags = line.split { $0.isWhitespace || $0 == "," }
+            if flags.first == "flags", flags.contains("dormant") { dormant.insert(table) }
             let parts = line.split(separator: " # handle ")
             guard parts.count > 1, let handle = parts.last, let first = parts.first else { continue }
             let words = first.split { $0 == " " || $0 == "\t" }
@@ -120,7 +122,7 @@ private struct StatementDecoder {
         case "accept": .accept
         case "drop", "reject": .drop
         case "return": .return
-        case "continue": Action.none
+        case "continue": .continue
         case "jump": body["target"]?.text.map { .jump($0) } ?? .unknown
         case "goto": body["target"]?.text.map { .goto($0) } ?? .unknown
         case "notrack": .untrack
@@ -183,7 +185,7 @@ private struct StatementDecoder {
         if let key = expression["ct"]?["key"]?.text {
             return switch key {
             case "state": .field(.connectionState)
-            // A new connection that no rule has diverted.
+            // A new connection: no NAT status bit is set.
             case "status": .constant("")
             case "direction": .constant("original")
             default: .unknown
@@ -229,7 +231,7 @@ private indirect enum Operand {
 
     case field(PacketFilter.Field, if: Condition = .constant(true))
     case concatenation([Operand])
-    /// The flags of a TCP packet, of which a new connection's first packet has one: SYN.
+    /// TCP flags; the first packet of a connection has only SYN.
     case flags(mask: Set<String>?)
     case constant(String)
     case reversePath
@@ -249,46 +251,61 @@ private indirect enum Operand {
         }
     }
 
+    /// The condition under which a packet has the field.
+    private var presence: Condition {
+        switch self {
+        case .field(_, let condition), .unknown(let condition): condition
+        case .concatenation(let operands): .all(operands.map(\.presence))
+        case .flags: .matches(.transport, .text("tcp"))
+        case .constant, .reversePath: .constant(true)
+        }
+    }
+
     /// Returns the comparison with a value or a set. A packet without the field does not match, whatever the operator.
     func condition(_ op: String, _ right: StructuredValue, _ decoder: StatementDecoder) -> Condition {
         let isNegated = op == "!="
-        func whole(_ guarding: Condition, _ inner: Condition) -> Condition {
-            .all([guarding, isNegated ? .not(inner) : inner])
+        func guarded(_ inner: Condition) -> Condition {
+            .all([presence, isNegated ? .not(inner) : inner])
         }
         switch self {
-        case .unknown(let condition): return .all([condition, .unknown])
+        case .unknown: return .all([presence, .unknown])
         case .constant(let value):
-            return whole(.constant(true), .constant(decoder.elements(right).contains { $0.text == value }))
+            return guarded(.constant(decoder.elements(right).contains { $0.text == value }))
         case .reversePath:
             // Compared with whether there is a route, or with the name of its interface.
             guard case .bool(let exists) = right else { return right.text == "missing" ? .constant(isNegated) : .unknown }
-            return whole(.constant(true), .constant(exists))
+            return guarded(.constant(exists))
         case .flags(let mask):
             guard let wanted = Self.flags(right) else { return .unknown }
-            let flags: Set<String> = mask?.contains("syn") ?? true ? ["syn"] : []
-            let isMatch = mask == nil && op != "==" && op != "!=" ? !flags.isDisjoint(with: wanted) : flags == wanted
-            return whole(.matches(.transport, .text("tcp")), .constant(isMatch))
+            let hasFlag = mask.map { $0.contains("syn") } ?? true
+            let flags: Set<String> = hasFlag ? ["syn"] : []
+            switch op {
+            case "==", "!=": return guarded(.constant(flags == wanted))
+            case "in" where mask == nil: return guarded(.constant(!flags.isDisjoint(with: wanted)))
+            case "!" where mask == nil: return guarded(.constant(flags.isDisjoint(with: wanted)))
+            default: return .all([presence, .unknown])
+            }
         case .concatenation(let operands):
             let options = decoder.elements(right).map { element -> Condition in
                 let parts = Self.content(element)["concat"]?.elements ?? []
                 guard parts.count == operands.count else { return .unknown }
                 return .all(zip(operands, parts).map { $0.condition("==", $1, decoder) })
             }
-            return isNegated ? .not(.any(options)) : .any(options)
-        case .field(let field, let guarding):
-            if let bound = Self.bound(op, right) { return .all([guarding, .matches(field, bound)]) }
-            guard ["==", "!=", "in"].contains(op) else { return .all([guarding, .unknown]) }
+            return guarded(.any(options))
+        case .field(let field, _):
+            if let range = Self.comparisonRange(op, right) { return .all([presence, .matches(field, range)]) }
+            guard ["==", "!=", "in"].contains(op) else { return .all([presence, .unknown]) }
             let options = decoder.elements(right).map { element in
                 Self.pattern(field, Self.content(element)).map { Condition.matches(field, $0) } ?? .unknown
             }
-            return whole(guarding, .any(options))
+            return guarded(.any(options))
         }
     }
 
     /// Removes the timeouts and comments of an element.
     private static func content(_ element: StructuredValue) -> StructuredValue { element["elem"]?["val"] ?? element }
 
-    private static func bound(_ op: String, _ right: StructuredValue) -> PacketFilter.Pattern? {
+    private static func comparisonRange(_ op: String, _ right: StructuredValue) -> PacketFilter.Pattern? {
         guard let number = right.integer.flatMap(UInt128.init(exactly:)) else { return nil }
         return switch op {
         case "<" where number > 0: .range(0...number - 1)

@@ -54,8 +54,8 @@ package struct PacketFilter: Sendable, Hashable {
         case `return`
         case jump(String)
         case goto(String)
-        /// Changes no verdict: a counter, a log.
-        case none
+        /// Evaluation goes on with the next rule.
+        case `continue`
         /// Ends connection tracking for the packet.
         case untrack
         /// May accept, drop or divert the packet.
@@ -206,7 +206,7 @@ extension PacketFilter {
                 let text = "\(chain.id): \(rule.text)"
                 var branch = Outcome()
                 switch rule.action {
-                case .none: continue
+                case .continue: continue
                 case .untrack:
                     isTracked = false
                     continue
@@ -292,7 +292,7 @@ extension PacketFilter {
 extension PacketFilter {
     /// Returns the number of an address, and the number of its bits.
     static func number(of address: IPAddress) -> (value: UInt128, bitCount: Int) {
-        (address.bytes.reduce(0) { $0 << 8 | UInt128($1) }, address.bytes.count * 8)
+        (UInt128(truncatingBigEndian: address.bytes), address.bytes.count * 8)
     }
 
     /// Returns the addresses that share the first bits of an address.

@@ -1,20 +1,20 @@
 /// The severity of a finding about this machine. The raw values are those of `nearshare doctor --json`.
 package enum DiagnosticSeverity: String, Sendable, Hashable, Comparable, CaseIterable {
     /// The expected state.
-    case fine
-    /// Worth knowing, but harmless by itself.
-    case note
+    case ok
+    /// Worth knowing; nothing is wrong.
+    case notice
     /// May keep peers from being found, or files from arriving.
     case warning
     /// Keeps peers from being found, or files from arriving.
-    case problem
+    case error
 
     private var rank: Int {
         switch self {
-        case .fine: 0
-        case .note: 1
+        case .ok: 0
+        case .notice: 1
         case .warning: 2
-        case .problem: 3
+        case .error: 3
         }
     }
 
