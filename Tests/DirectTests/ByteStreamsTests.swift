@@ -83,7 +83,7 @@ import Testing
             try exchange(&a, &b)
         }
         #expect(total == 2_000_000)
-        #expect(a.room(on: slow) == 0)
+        #expect(a.availableByteCount(on: slow) == 0)
         _ = a.drainEvents()
         _ = try readAll(&b, slow)
         try exchange(&a, &b)

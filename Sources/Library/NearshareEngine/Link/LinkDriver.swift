@@ -165,7 +165,7 @@ final class LinkDriver: Sendable {
     /// does the rest.
     func flush() {
         do throws(LinkError) {
-            let isDone = try writer.tryTurn { control.driver.withMachine { $0.drainFrames() } + streams.takeFrames() }
+            let isDone = try writer.tryTurn { control.driver.withMachine { $0.drainFrames() } + streams.dequeueFrames() }
             if !isDone { control.driver.update { machine, _ in machine.requestTurn() } }
         } catch {
             // See `send(_:of:)`.
@@ -295,7 +295,7 @@ final class LinkDriver: Sendable {
             while case .frames = nextWork() {
                 try writer.withTurn { (turn) throws(LinkError) in
                     let frames = control.driver.withMachine { $0.drainFrames() }
-                    try turn.write(frames + streams.takeFrames())
+                    try turn.write(frames + streams.dequeueFrames())
                 }
             }
             // All pumps have been stopped, but one may still be writing its last block.

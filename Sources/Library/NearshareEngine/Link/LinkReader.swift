@@ -203,7 +203,7 @@ struct LinkReader: Sendable {
     /// the link can only invite (Q2).
     private func isOutsideSession(_ type: UInt8) -> Bool {
         (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) && parts.role == .responder
-            && !streams.isWelcoming
+            && !streams.acceptsIncomingStreams
     }
 
     private func isWanted(_ id: TransferID, count: Int) -> Bool {

@@ -4,7 +4,7 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// The byte streams of one link, between the programs that read and write them and the threads that move frames.
+/// Thread-safe owner of a link's ``ByteStreams``: programs read and write, the link's threads move the frames.
 final class LinkStreams: Sendable {
     private struct State {
         var streams: ByteStreams
@@ -12,27 +12,28 @@ final class LinkStreams: Sendable {
         var waiting: [StreamID: [Waker]] = [:]
         /// Streams that are read on the thread that reads the link, as bytes arrive.
         var readers: [StreamID: Reader] = [:]
-        var supply: Supply?
+        var producer: FrameProducer?
         /// The program accepts streams from the peer; until then they are refused (A1).
-        var isWelcoming = false
+        var acceptsIncomingStreams = false
         var isClosed = false
     }
 
-    /// Receives the bytes of a stream; nil at its end.
-    typealias Take = @Sendable ([UInt8]?) throws(MalformedInput) -> Void
+    /// Receives the bytes of a stream; nil when no more will come: at its end, and when it was reset.
+    typealias ReadHandler = @Sendable ([UInt8]?) throws(MalformedInput) -> Void
 
     private final class Reader: Sendable {
-        let take: Take
+        let onBytes: ReadHandler
         /// Held while bytes are delivered, so that they stay in order.
-        let turn = Mutex(())
+        let deliveryLock = Mutex(())
 
-        init(_ take: @escaping Take) {
-            self.take = take
+        init(_ onBytes: @escaping ReadHandler) {
+            self.onBytes = onBytes
         }
     }
 
-    /// Writes due frames without blocking. Called by the thread that collects frames, one at a time.
-    typealias Supply = @Sendable () -> Void
+    /// Writes bytes to streams without blocking, so that frames become due. Called by the thread that collects frames, one
+    /// call at a time.
+    typealias FrameProducer = @Sendable () -> Void
 
     /// Wakes a waiting task or thread. Called and released without a lock.
     typealias Waker = @Sendable () -> Void
@@ -46,7 +47,7 @@ final class LinkStreams: Sendable {
     let opened: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>
     private let openedContinuation: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>.Continuation
     private let state: Mutex<State>
-    private let isSupplyDue = Atomic(false)
+    private let isProductionRequested = Atomic(false)
     /// Schedules a turn of the link's writer thread.
     private let wake: @Sendable () -> Void
 
@@ -58,12 +59,12 @@ final class LinkStreams: Sendable {
 
     // MARK: For the link's threads
 
-    var hasFrames: Bool { isSupplyDue.load(ordering: .acquiring) || state.withLock { $0.streams.hasFrame } }
+    var hasFrames: Bool { isProductionRequested.load(ordering: .acquiring) || state.withLock { $0.streams.hasFrame } }
 
     /// Returns encoded frames that are due, at most one batch.
-    func takeFrames() -> [[UInt8]] {
-        if isSupplyDue.exchange(false, ordering: .acquiringAndReleasing) { state.withLock { $0.supply }?() }
-        return change { state in
+    func dequeueFrames() -> [[UInt8]] {
+        if isProductionRequested.exchange(false, ordering: .acquiringAndReleasing) { state.withLock { $0.producer }?() }
+        return update { state in
             var frames: [[UInt8]] = []
             var byteCount = 0
             while byteCount < Self.batchByteCount, let frame = state.streams.nextFrame() {
@@ -76,7 +77,7 @@ final class LinkStreams: Sendable {
     }
 
     func receive(_ frame: StreamFrame) throws(MalformedInput) {
-        let failure: MalformedInput? = change { state in
+        let failure: MalformedInput? = update { state in
             do throws(MalformedInput) {
                 try state.streams.receive(frame)
                 return nil
@@ -89,23 +90,25 @@ final class LinkStreams: Sendable {
         if hasFrames { wake() }
     }
 
-    /// Delivers a stream's bytes to `take` on the thread that reads the link, from now on. The closure must not block.
-    func read(_ id: StreamID, _ take: @escaping Take) throws(MalformedInput) {
-        state.withLock { $0.readers[id] = Reader(take) }
+    /// Delivers a stream's bytes on the thread that reads the link, from now on. The closure must not block.
+    func read(_ id: StreamID, _ onBytes: @escaping ReadHandler) throws(MalformedInput) {
+        state.withLock { $0.readers[id] = Reader(onBytes) }
         try drain(id)
+        // Credit for the other end may be due.
+        if hasFrames { wake() }
     }
 
     private func drain(_ id: StreamID) throws(MalformedInput) {
         guard let reader = state.withLock({ $0.readers[id] }) else { return }
-        let failure: MalformedInput? = reader.turn.withLock { _ in
+        let failure: MalformedInput? = reader.deliveryLock.withLock { _ in
             do throws(MalformedInput) {
                 while true {
                     switch try? attempt({ state throws(StreamError) in try state.streams.read(id, upTo: .max) }) {
-                    case .bytes(let bytes)?: try reader.take(bytes)
+                    case .bytes(let bytes)?: try reader.onBytes(bytes)
                     case .nothing?: return nil
                     case .end?, nil:
                         state.withLock { _ = $0.readers.removeValue(forKey: id) }
-                        try reader.take(nil)
+                        try reader.onBytes(nil)
                         return nil
                     }
                 }
@@ -121,8 +124,8 @@ final class LinkStreams: Sendable {
         // Released without the lock: a reader or waiter may hold the last reference to a stream, whose release takes the lock.
         let (waiting, held) = state.withLock { state in
             state.isClosed = true
-            defer { (state.waiting, state.readers, state.supply) = ([:], [:], nil) }
-            return (state.waiting.values.flatMap { $0 }, (state.readers, state.supply))
+            defer { (state.waiting, state.readers, state.producer) = ([:], [:], nil) }
+            return (state.waiting.values.flatMap { $0 }, (state.readers, state.producer))
         }
         withExtendedLifetime(held) {
             for waiter in waiting { waiter() }
@@ -130,27 +133,27 @@ final class LinkStreams: Sendable {
         openedContinuation.finish()
     }
 
-    /// Sets the closure that is called after ``callForSupply(wakesWriter:)``, on the thread that collects frames. Requests made
+    /// Sets the closure that is called after ``requestFrames(wakesWriter:)``, on the thread that collects frames. Requests made
     /// at about the same time are sent together, and wake the thread once.
-    func setSupply(_ supply: @escaping Supply) {
+    func setProducer(_ producer: @escaping FrameProducer) {
         state.withLock { state in
-            if !state.isClosed { state.supply = supply }
+            if !state.isClosed { state.producer = producer }
         }
     }
 
-    /// Requests a call of the supply closure.
+    /// Requests a call of the closure that produces frames.
     /// - Parameter wakesWriter: false when the caller collects the frames itself.
-    func callForSupply(wakesWriter: Bool = true) {
-        if !isSupplyDue.exchange(true, ordering: .acquiringAndReleasing), wakesWriter { wake() }
+    func requestFrames(wakesWriter: Bool = true) {
+        if !isProductionRequested.exchange(true, ordering: .acquiringAndReleasing), wakesWriter { wake() }
     }
 
     /// Accepts streams from the peer from now on: both ends are in one session.
-    func welcome() {
-        state.withLock { $0.isWelcoming = true }
+    func startAcceptingStreams() {
+        state.withLock { $0.acceptsIncomingStreams = true }
     }
 
-    /// Whether the link belongs to a session, see ``welcome()``.
-    var isWelcoming: Bool { state.withLock { $0.isWelcoming } }
+    /// Whether the peer may open streams: the link belongs to a session.
+    var acceptsIncomingStreams: Bool { state.withLock { $0.acceptsIncomingStreams } }
 
     /// The number of open streams.
     var count: Int { state.withLock { $0.streams.count } }
@@ -171,27 +174,27 @@ final class LinkStreams: Sendable {
             let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
             if count > 0 { wake() }
             rest = rest.dropFirst(count)
-            if !rest.isEmpty { await wait(on: id) { $0.room(on: id) > 0 } }
+            if !rest.isEmpty { await wait(on: id) { $0.availableByteCount(on: id) > 0 } }
         }
     }
 
     /// Writes as many bytes as the window allows.
     /// - Parameters:
-    ///   - isFlushed: the caller sends the frames, so the writer thread is not woken.
-    ///   - onRoom: called once there is room for more, when not all bytes were accepted; it must not block.
+    ///   - wakesWriter: false when the caller collects the frames itself.
+    ///   - onChange: called once when not all bytes were accepted, as soon as a write may succeed or fail; it must not block.
     /// - Returns: the number of accepted bytes.
     func writeWithoutBlocking(
-        _ bytes: ArraySlice<UInt8>, on id: StreamID, isFlushed: Bool, onRoom: @escaping Waker
+        _ bytes: ArraySlice<UInt8>, on id: StreamID, wakesWriter: Bool, onChange: @escaping Waker
     ) throws(StreamError) -> Int {
-        var taken = 0
-        while taken < bytes.count {
-            let rest = bytes.dropFirst(taken)
+        var acceptedCount = 0
+        while acceptedCount < bytes.count {
+            let rest = bytes.dropFirst(acceptedCount)
             let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
-            taken += count
-            if taken < bytes.count, register(onRoom, on: id, unless: { $0.room(on: id) > 0 }) { break }
+            acceptedCount += count
+            if acceptedCount < bytes.count, register(onChange, on: id, unless: { $0.availableByteCount(on: id) > 0 }) { break }
         }
-        if taken > 0, !isFlushed { wake() }
-        return taken
+        if acceptedCount > 0, wakesWriter { wake() }
+        return acceptedCount
     }
 
     /// Waits for bytes.
@@ -230,35 +233,40 @@ final class LinkStreams: Sendable {
             let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
             if count > 0 { wake() }
             rest = rest.dropFirst(count)
-            if !rest.isEmpty { block(on: id) { $0.room(on: id) > 0 } }
+            if !rest.isEmpty { block(on: id) { $0.availableByteCount(on: id) > 0 } }
         }
     }
 
     func finish(_ id: StreamID) {
-        change { try? $0.streams.finish(id) }
+        update { try? $0.streams.finish(id) }
         wake()
     }
 
     /// Resets a stream that the program has released.
     func abandon(_ id: StreamID) {
-        change { $0.streams.abandon(id) }
-        wake()
+        end(id) { $0.abandon(id) }
     }
 
     func reset(_ id: StreamID, because reason: StreamResetReason) {
-        let waiting = change { state in
-            state.streams.reset(id, reason: reason)
-            // Resumes waiters, which then see that the stream is gone.
-            return state.waiting.removeValue(forKey: id) ?? []
+        end(id) { $0.reset(id, reason: reason) }
+    }
+
+    private func end(_ id: StreamID, _ change: (inout ByteStreams) -> Void) {
+        let removed = update { state in
+            change(&state.streams)
+            return (reader: state.readers.removeValue(forKey: id), waiting: state.waiting.removeValue(forKey: id))
         }
-        for waiter in waiting { waiter() }
+        // The waiters see that the stream is gone. The reader is released without the lock.
+        withExtendedLifetime(removed) {
+            for waiter in removed.waiting ?? [] { waiter() }
+        }
         wake()
     }
 
     // MARK: Waiting
 
     private func attempt<Result>(_ body: (inout State) throws(StreamError) -> Result) throws(StreamError) -> Result {
-        let result: Swift.Result<Result, StreamError> = change { state in
+        let result: Swift.Result<Result, StreamError> = update { state in
             if state.isClosed { return .failure(.notOpen) }
             do throws(StreamError) {
                 return .success(try body(&state))
@@ -271,14 +279,14 @@ final class LinkStreams: Sendable {
 
     /// Updates the streams, and resumes the waiters of their events.
     @discardableResult
-    private func change<Result>(_ body: (inout State) -> Result) -> Result {
+    private func update<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, waiting) = state.withLock { state in
             let result = body(&state)
             var waiting: [Waker] = []
             for event in state.streams.drainEvents() {
                 switch event {
                 case .opened(let id, let purpose, let name):
-                    if !state.isWelcoming {
+                    if !state.acceptsIncomingStreams {
                         state.streams.reset(id, reason: .refused)
                     } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
                         state.streams.reset(id, reason: .streamLimit)
@@ -293,7 +301,7 @@ final class LinkStreams: Sendable {
         return result
     }
 
-    /// Waits for a change on a stream, unless `isReady` holds already. A cancelled task goes on at once.
+    /// Waits for a change on a stream, unless `isReady` holds already. Returns immediately in a cancelled task.
     private func wait(on id: StreamID, until isReady: @Sendable (ByteStreams) -> Bool) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -237,5 +237,5 @@ struct KernelRandom: RandomNumberGenerator, Sendable {
     /// Returns the given number of random bytes.
     let draw: @Sendable (Int) -> [UInt8]
 
-    mutating func next() -> UInt64 { draw(8).reduce(0) { $0 << 8 | UInt64($1) } }
+    mutating func next() -> UInt64 { UInt64(truncatingBigEndian: draw(8)) }
 }

@@ -70,7 +70,7 @@ extension NodeSettings {
     var moment: @Sendable () -> Moment { { [clock, wallClock] in Moment(monotonic: clock(), wall: wallClock()) } }
 
     /// Returns 64 random bits.
-    func randomInteger() -> UInt64 { random(8).reduce(0) { $0 << 8 | UInt64($1) } }
+    func randomInteger() -> UInt64 { UInt64(truncatingBigEndian: random(8)) }
 
     /// Returns the identifier of a new transfer.
     func freshTransferID() -> TransferID { TransferID(rawValue: randomInteger()) }

@@ -42,12 +42,12 @@ public final class ByteStream: Sendable {
 
     // MARK: Without waiting
 
-    func read(_ take: @escaping LinkStreams.Take) throws(MalformedInput) { try streams.read(id, take) }
+    func read(_ onBytes: @escaping LinkStreams.ReadHandler) throws(MalformedInput) { try streams.read(id, onBytes) }
 
     func writeWithoutBlocking(
-        _ bytes: ArraySlice<UInt8>, isFlushed: Bool = false, onRoom: @escaping LinkStreams.Waker
+        _ bytes: ArraySlice<UInt8>, wakesWriter: Bool = true, onChange: @escaping LinkStreams.Waker
     ) throws(StreamError) -> Int {
-        try streams.writeWithoutBlocking(bytes, on: id, isFlushed: isFlushed, onRoom: onRoom)
+        try streams.writeWithoutBlocking(bytes, on: id, wakesWriter: wakesWriter, onChange: onChange)
     }
 
     /// Resets a stream that the program does not accept.

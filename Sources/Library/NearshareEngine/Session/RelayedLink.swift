@@ -37,7 +37,7 @@ final class RelayedLink: StreamLink {
 
     func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
         do throws(StreamError) {
-            return try stream.writeWithoutBlocking(Array(bytes)[...], onRoom: {})
+            return try stream.writeWithoutBlocking(Array(bytes)[...], onChange: {})
         } catch {
             throw LinkError(.broken, "the relayed link to \(remote) broke: \(error)")
         }

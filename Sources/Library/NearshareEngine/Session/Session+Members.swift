@@ -209,7 +209,7 @@ extension Session {
         }
         guard let sessionLink else { return nil }
         driver.reserve()
-        driver.streams.welcome()
+        driver.streams.startAcceptingStreams()
         node.start { await self.followStreams(of: sessionLink) }
         driver.datagrams.read { self.handle(datagram: $0, from: sessionLink.peer) }
         if isInitiator {

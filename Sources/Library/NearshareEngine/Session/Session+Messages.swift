@@ -84,11 +84,12 @@ extension Session {
     /// thread that writes its frames: a change of threads would cost more than all other steps.
     func exchangeMessages(on link: SessionLink, _ stream: ByteStream) {
         link.output.withLock { $0.stream = stream }
-        link.driver.streams.setSupply { [self] in supply(link) }
+        link.driver.streams.setProducer { [self] in produceFrames(for: link) }
         let framing = Mutex(MessageFraming())
         do throws(MalformedInput) {
             try stream.read { [self] (bytes) throws(MalformedInput) in
-                guard let bytes else { return }
+                // Without its message stream the link is of no use to the session.
+                guard let bytes else { return link.driver.close(.done) }
                 let frames: Result<[[UInt8]], MalformedInput> = framing.withLock { framing in
                     do throws(MalformedInput) {
                         return .success(try framing.receive(bytes))
@@ -105,7 +106,7 @@ extension Session {
     }
 
     /// Writes due frames to the link's message stream, as far as its window allows.
-    private func supply(_ link: SessionLink) {
+    private func produceFrames(for link: SessionLink) {
         link.output.withLock { output in
             guard let stream = output.stream else { return }
             while true {
@@ -113,7 +114,8 @@ extension Session {
                     guard let batch = nextBatch(for: link) else { return }
                     output.pending = batch[...]
                 }
-                guard let count = try? stream.writeWithoutBlocking(output.pending, isFlushed: true, onRoom: { link.wake() })
+                guard
+                    let count = try? stream.writeWithoutBlocking(output.pending, wakesWriter: false, onChange: { link.wake() })
                 else {
                     // The link has ended; unsent frames go over another one.
                     output = SessionLink.Output()

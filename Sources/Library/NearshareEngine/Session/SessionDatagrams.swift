@@ -40,7 +40,7 @@ final class SessionDatagrams: Sendable {
     func receiveLoop(_ take: (_ packet: [UInt8], _ tag: UInt64) -> Void) {
         while let (bytes, _) = socket.receive(upTo: Self.maximumByteCount) {
             guard bytes.count > 8 else { continue }
-            take(Array(bytes.dropFirst(8)), bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
+            take(Array(bytes.dropFirst(8)), UInt64(truncatingBigEndian: bytes.prefix(8)))
         }
     }
 

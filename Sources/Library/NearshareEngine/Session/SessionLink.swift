@@ -52,12 +52,12 @@ final class SessionLink: Sendable {
 
     /// Schedules a turn of the link's writer thread, because the message stream may have frames to send.
     func wake() {
-        driver.streams.callForSupply()
+        driver.streams.requestFrames()
     }
 
     /// Does the same as ``wake()``, but on the calling thread unless another is writing.
     func flush() {
-        driver.streams.callForSupply(wakesWriter: false)
+        driver.streams.requestFrames(wakesWriter: false)
         driver.flush()
     }
 }
