@@ -378,20 +378,34 @@ private struct Typing {
         #expect(Set(view.items.map(\.serial)).count == 40, "seed \(seed)")
     }
 
-    @Test func `states only rise, except that a failed line may still be delivered`() {
+    @Test func `news that is out of date changes no status, and a failed message may still be delivered`() {
         var view = ConversationView(.publicRoom)
         view.insert(message(1))
-        let states = [MessageStatus.delivered, .sent, .read].map { status in
-            _ = view.setStatus(status, of: "l1")
+        let states = [MessageStatus.delivered, .sent, .failed, .read, .failed].map { status in
+            view.updateStatus(of: "l1", to: status, reason: status == .failed ? "too old" : nil)
             return view.lastEntry?.status
         }
-        #expect(states == [.delivered, .delivered, .read])
-        let isKnown = view.setStatus(.read, of: "unknown")
-        #expect(!isKnown)
+        #expect(states == [.delivered, .delivered, .delivered, .read, .read])
+        view.updateStatus(of: "unknown", to: .failed, reason: "too old")
+        #expect(view.reasons.isEmpty)
         var failed = ConversationView(.publicRoom)
         failed.insert(message(1, status: .failed))
-        _ = failed.setStatus(.delivered, of: "l1")
+        failed.updateStatus(of: "l1", to: .delivered, reason: nil)
         #expect(failed.lastEntry?.status == .delivered)
+    }
+
+    @Test func `a page of older messages that is loaded while the user reads the oldest ones keeps them visible`() {
+        var view = ConversationView(.publicRoom)
+        for number in 1...3_000 { view.insert(message(10_000 + number)) }
+        view.position = .row(serial: view.items[0].serial, index: 0)
+        var oldest = 10_000
+        while view.hasRoom(for: 50) {
+            for number in (oldest - 49)...oldest { view.insert(message(number)) }
+            oldest -= 50
+            view.position = .row(serial: view.items[0].serial, index: 0)
+        }
+        #expect(view.position != .end && view.items.count == 6_000)
+        #expect(numbers(view).first == oldest + 1)
     }
 
     @Test func `reading clears the unread count and the states of received lines`() {

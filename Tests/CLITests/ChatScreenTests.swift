@@ -585,6 +585,23 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> two")
     }
 
+    @Test("K2: lines that wait for a name join the history of a view that the new peer has already")
+    func linesForANewPeerWithAView() {
+        let chat = ChatHarness()
+        chat.write("/chat bne")
+        #expect(chat.write("one").isEmpty && chat.write("two").isEmpty)
+        chat.handle(
+            .event(
+                .chatMessage(
+                    ChatHarness.message(2, "psst", from: ChatHarness.ben, named: "bne", in: .peer(ChatHarness.ben)))))
+        let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
+        chat.handle(.replied(.find("bne"), .success(.contact(found))))
+        #expect(chat.text.contains("is new here; nothing was sent"))
+        #expect(chat.lines.last == "> one")
+        chat.press(.up)
+        #expect(chat.lines.last == "> two")
+    }
+
     @Test("lines that wait for an id are sent to the new peer that has it")
     func linesForAnID() {
         let chat = ChatHarness()

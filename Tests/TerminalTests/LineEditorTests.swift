@@ -27,6 +27,26 @@ private let limit = 10_000
         #expect(moved.cursor == 2)
     }
 
+    @Test("an editor that adopts another one has both histories, and no text is lost")
+    func adoption() {
+        var first = editor("submitted")
+        _ = first.submit()
+        _ = first.insert("begun")
+        var second = editor("theirs")
+        _ = second.submit()
+        var withoutText = first
+        withoutText.adopt(second)
+        #expect(withoutText.text == "begun")
+        _ = second.insert("draft")
+        first.adopt(second)
+        #expect(first.text == "draft")
+        let recalled = (0..<4).map { _ in
+            first.handle(.up)
+            return first.text
+        }
+        #expect(recalled == ["theirs", "begun", "submitted", "submitted"])
+    }
+
     @Test("a combining mark joins its letter, also when it is typed later")
     func accents() {
         var accented = editor("e")

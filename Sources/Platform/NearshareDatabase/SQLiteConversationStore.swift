@@ -204,14 +204,7 @@ package final class SQLiteConversationStore: ConversationStore {
     }
 
     private static func raise(_ number: Int, from present: Int, to status: MessageStatus, _ database: Database) throws -> Bool {
-        let isAllowed =
-            switch status {
-            case .failed: present < MessageStatus.delivered.rawValue
-            // A line that was given up may still turn out to have been delivered.
-            case .delivered, .read: present < status.rawValue || present == MessageStatus.failed.rawValue
-            case .waiting, .sent: present < status.rawValue
-            }
-        guard isAllowed else { return false }
+        guard MessageStatus(rawValue: present)?.canChange(to: status) == true else { return false }
         try database.execute(sql: "UPDATE line SET mark = ? WHERE number = ?", arguments: [status.rawValue, number])
         return true
     }

@@ -249,10 +249,11 @@ struct ChatScreen: Sendable {
         if isKnown { return reactions + lines.map { .request(.say($0, in: conversation), .say(conversation, $0)) } }
         guard let first = lines.first else { return reactions }
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
-        views[target].addNotice(
-            "\(shown) is new here; nothing was sent. Enter sends the line below, Up shows your other lines", at: now)
+        let hasDraft = !views[target].editor.isEmpty
+        let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
+        views[target].addNotice("\(shown) is new here; nothing was sent. \(advice)", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        if views[target].editor.isEmpty { views[target].editor.replace(with: first) }
+        if !hasDraft { views[target].editor.replace(with: first) }
         return reactions
     }
 
@@ -260,7 +261,7 @@ struct ChatScreen: Sendable {
         if case .known = contact.trustStatus { true } else { false }
     }
 
-    /// Ends the command, unless lines would be lost of which the user has not been told.
+    /// Ends the command, unless lines would be lost of which the user has not been warned.
     mutating func quit(at now: WallTime) -> [Reaction] {
         let waiting = views.compactMap(\.lookup).first { $0.isRunning && !$0.lines.isEmpty }
         guard let waiting, !hasWarnedOfLines else { return [.quit] }
@@ -368,7 +369,8 @@ struct ChatScreen: Sendable {
 
     /// Loads messages older than those of the visible view.
     mutating func loadOlder() -> [Reaction] {
-        guard let conversation = visibleView.conversation, !visibleView.isLoading, !visibleView.isComplete, !visibleView.isFull,
+        guard let conversation = visibleView.conversation, !visibleView.isLoading, !visibleView.isComplete,
+            visibleView.hasRoom(for: Self.historyPageCount),
             let oldest = visibleView.oldestNumber
         else { return [] }
         visibleView.isLoading = true
@@ -385,8 +387,7 @@ struct ChatScreen: Sendable {
         case .chatMessage(let message, _): return insert(message, at: now)
         case .chatMessageChanged(let id, let conversation, let status, let reason):
             if let index = views.firstIndex(where: { $0.conversation == conversation }) {
-                _ = views[index].setStatus(status, of: id)
-                views[index].reasons[id] = reason
+                views[index].updateStatus(of: id, to: status, reason: reason)
             }
         case .contacts(let all): setContacts(all)
         case .transfer(let transfer):

@@ -58,11 +58,11 @@ struct ConversationView: Sendable {
     var hasLoadedNewest = false
     /// Whether the user has written in the conversation, as far as its messages were loaded.
     private(set) var hasLocalMessages = false
-    /// Reasons of failed lines, by id.
-    var reasons: [String: String] = [:]
+    /// Reasons of failed messages, by id.
+    private(set) var reasons: [String: String] = [:]
     private var lastSerial = 0
 
-    /// Limit on items; older ones are loaded again when the user scrolls up. Twice as many while the user reads the oldest.
+    /// Limit on items; older ones are loaded again when the user scrolls up.
     private static let maximumItemCount = 3000
 
     init(_ conversation: Conversation?) {
@@ -80,11 +80,10 @@ struct ConversationView: Sendable {
         lookup = nil
     }
 
-    /// Takes over the input line of a view of the same peer. A text that was begun here is reached with the Up key.
+    /// Takes over the input line of a view of the same peer, and its history. A text that was begun here is reached with the Up
+    /// key.
     mutating func adoptInput(of other: ConversationView) {
-        guard !other.editor.isEmpty else { return }
-        _ = editor.submit()
-        editor.replace(with: other.editor.text)
+        editor.adopt(other.editor)
     }
 
     var oldestNumber: Int? {
@@ -108,8 +107,8 @@ struct ConversationView: Sendable {
             }
     }
 
-    /// Whether no older messages are loaded.
-    var isFull: Bool { items.count >= 2 * Self.maximumItemCount }
+    /// Whether older messages can be loaded: while the user reads the oldest ones, the limit is twice as high.
+    func hasRoom(for count: Int) -> Bool { items.count + count <= 2 * Self.maximumItemCount }
 
     /// Discards requests to a node that has stopped: replies will not arrive, and new messages are unknown.
     mutating func discardPendingRequests() {
@@ -157,14 +156,15 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
-    /// Raises the delivery state of a line.
-    /// - Returns: false for an unknown line.
-    mutating func setStatus(_ status: MessageStatus, of id: String) -> Bool {
-        guard let index = index(of: id), case .message(var message) = items[index].content else { return false }
-        // Events may overtake each other on two sockets, so the state only rises. A failed line may still have been delivered.
-        if status > message.status || (message.status == .failed && status >= .delivered) { message.status = status }
+    /// Updates the status of a message; news that is out of date is ignored.
+    /// - Parameter reason: the reason of a failure.
+    mutating func updateStatus(of id: String, to status: MessageStatus, reason: String?) {
+        guard let index = index(of: id), case .message(var message) = items[index].content,
+            message.status.canChange(to: status)
+        else { return }
+        message.status = status
         items[index].content = .message(message)
-        return true
+        reasons[id] = reason
     }
 
     mutating func markReceivedRead() {
@@ -197,6 +197,9 @@ struct ConversationView: Sendable {
             // The rows that the user reads stay, but a flood of new ones below them must end.
             guard items.count > 2 * Self.maximumItemCount else { return }
             position = .end
+        }
+        for item in items.prefix(Self.maximumItemCount / 3) {
+            if case .message(let message) = item.content { reasons[message.id] = nil }
         }
         items.removeFirst(Self.maximumItemCount / 3)
         isComplete = false

@@ -12,7 +12,7 @@ struct PathCompletion: Sendable {
     /// The absolute path of an existing file that can be read. Blocks on a file system that does not respond.
     func resolve(_ path: String) -> Result<String, ControlFailure> {
         do throws(SystemCallError) {
-            let resolved = try AbsolutePath.resolve(expandingTilde(path))
+            let resolved = try ResolvedPath.resolve(expandingTilde(path))
             guard access(resolved, R_OK) == 0 else { throw SystemCallError(code: errno) }
             return .success(resolved)
         } catch {
@@ -21,9 +21,8 @@ struct PathCompletion: Sendable {
         }
     }
 
-    /// Completions of a path, sorted; directories end with a slash. Names that need escaping are left out, and in a directory with
-    /// too many matches all but the first that the file system returns. Blocks on a file system that
-    /// does not respond.
+    /// Completions of a path, sorted; directories end with a slash. At most 2000, in the order of readdir(3); names that need
+    /// escaping are left out. Blocks on a file system that does not respond.
     func paths(beginningWith path: String) -> [String] {
         let lastSlash = path.lastIndex(of: "/")
         let directory = lastSlash.map { String(path[...$0]) } ?? ""
@@ -32,7 +31,7 @@ struct PathCompletion: Sendable {
         defer { closedir(stream) }
         var found: [String] = []
         while found.count < Self.maximumCompletionCount, let entry = readdir(stream) {
-            let bytes = withUnsafeBytes(of: entry.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
+            let bytes = withUnsafeBytes(of: &entry.pointee.d_name) { Array($0.prefix { $0 != 0 }) }
             guard let name = String(validating: bytes, as: UTF8.self), name.hasPrefix(namePrefix),
                 namePrefix.hasPrefix(".") || !name.hasPrefix("."), TerminalText.escaped(name, columns: 255) == name
             else { continue }
@@ -41,7 +40,7 @@ struct PathCompletion: Sendable {
         return found.sorted()
     }
 
-    /// Also for a link to a directory, and on file systems that keep no types in their directories.
+    /// Also for a link to a directory, and on file systems that do not report `d_type`.
     private static func isDirectory(_ entry: UnsafeMutablePointer<dirent>, in stream: OpaquePointer) -> Bool {
         guard [UInt8(DT_LNK), UInt8(DT_UNKNOWN)].contains(entry.pointee.d_type) else {
             return entry.pointee.d_type == UInt8(DT_DIR)

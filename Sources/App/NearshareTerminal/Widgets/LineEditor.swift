@@ -55,6 +55,17 @@ package struct LineEditor: Sendable {
         return text
     }
 
+    /// Continues the work of another editor: its history comes after this one's, and its text replaces this one, which goes into
+    /// the history.
+    package mutating func adopt(_ other: LineEditor) {
+        let text = self.text
+        _ = submit()
+        for text in other.history where history.last != text { history.append(text) }
+        history.removeFirst(max(0, history.count - Self.maximumHistory))
+        historyIndex = history.count
+        replace(with: other.isEmpty ? text : other.text)
+    }
+
     package mutating func handle(_ key: TerminalKey) {
         switch key {
         case .left, .control("b"): cursor = max(0, cursor - 1)

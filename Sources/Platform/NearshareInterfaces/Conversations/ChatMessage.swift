@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// The delivery status of a chat message. It only rises, or becomes ``failed``. The raw values are stored.
+/// The delivery status of a chat message. The raw values are stored.
 package enum MessageStatus: Int, Sendable, Hashable, Codable, Comparable {
     /// Not sent yet: no peer that accepts it is in reach.
     case waiting = 0
@@ -14,6 +14,16 @@ package enum MessageStatus: Int, Sendable, Hashable, Codable, Comparable {
     case failed = 4
 
     package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+
+    /// Whether news of a message may change its status: events can overtake each other, and a message that was given up may
+    /// still turn out to have been delivered.
+    package func canChange(to status: MessageStatus) -> Bool {
+        switch status {
+        case .failed: self < .delivered
+        case .delivered, .read: self < status || self == .failed
+        case .waiting, .sent: self < status
+        }
+    }
 }
 
 /// One text message of a conversation.
