@@ -73,63 +73,29 @@ struct FriendsAddCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let friend: Candidate
-            if LinkAddress(parsing: peer) == nil, let known = try machine.trust.read().peer(named: peer) {
-                friend = Candidate(fingerprint: known.fingerprint, name: known.entry.name, known: known.entry)
-            } else {
-                friend = try await meet(from: machine)
-            }
-            if friend.known?.trust == .blocked {
-                throw CommandFailure(.notTrusted, "\(friend.name.shown) is blocked; run `nearshare peers unblock` first")
-            }
-            if friend.known?.isFriend == true {
-                return Console.notice("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend already")
-            }
-            if friend.known?.trust != .verified, !unverified { try await ask(friend) }
-            let now = SystemClock.wall()
-            let isKept = try machine.trust.update { book in
-                if let met = friend.met { book.recordContact(with: met.peer, named: met.claimed, at: now) }
-                return book.setFriend(friend.fingerprint, true)
-            }
-            guard isKept else {
-                throw CommandFailure(.noSpace, "the address book is full; remove a peer with `nearshare peers forget`")
-            }
-            Console.notice("\(friend.name.shown) (\(friend.fingerprint.peerID)) is a friend now")
+            let friend =
+                if let known = try FriendCandidate(known: peer, on: machine) { known } else {
+                    try await authenticatePeer(machine)
+                }
+            let shown = "\(friend.name.shown) (\(friend.fingerprint.peerID))"
+            if friend.isFriend { return Console.notice("\(shown) is a friend already") }
+            if !friend.isVerified, !unverified { try await ask(about: friend) }
+            try friend.befriend(on: machine)
+            Console.notice("\(shown) is a friend now")
         }
     }
 
-    /// The peer to add.
-    private struct Candidate: Sendable {
-        var fingerprint: Fingerprint
-        var name: DisplayName
-        var known: TrustStore.Entry?
-        /// nil for a known peer, which need not be nearby.
-        var met: (peer: AuthenticatedPeer, claimed: DisplayName)?
-    }
-
-    /// Finds a peer nearby and authenticates it. The peer is neither asked nor notified.
-    private func meet(from machine: LocalMachine) async throws -> Candidate {
+    /// Finds the peer nearby and authenticates it.
+    private func authenticatePeer(_ machine: LocalMachine) async throws -> FriendCandidate {
         Console.notice("looking for \(TerminalText.escaped(peer))…")
-        let meeting = PeerConnector(
+        let connector = PeerConnector(
             machine: machine, interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
-        return try await meeting.connect(to: peer, interruption: SignalInterruption()) { connection in
-            let name = try await connection.peerName
-            let known = try machine.trust.read()[connection.proven.fingerprint]
-            if known == nil,
-                case .nameClash(let owner) = try machine.trust.read().trustStatus(of: connection.proven, claiming: name)
-            {
-                throw CommandFailure(
-                    .notTrusted,
-                    "\(name.shown) is known with another key, \(owner.peerID), and this is \(connection.proven.id). If the key has "
-                        + "changed, run `nearshare peers forget \(owner.peerID)`; otherwise another peer uses the name")
-            }
-            return Candidate(
-                fingerprint: connection.proven.fingerprint, name: known?.name ?? name, known: known,
-                met: (connection.proven, name))
+        return try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
+            try await FriendCandidate(authenticatedOver: connection, on: machine)
         }
     }
 
-    private func ask(_ friend: Candidate) async throws {
+    private func ask(about friend: FriendCandidate) async throws {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .notTrusted,
@@ -164,7 +130,7 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
             guard let found = try NamedKey.find(peer, among: keys) else {
                 throw CommandFailure(
                     .peerNotFound,
-                    "\(TerminalText.escaped(peer)) is not among your friends; `nearshare friends` lists them")
+                    "\(TerminalText.escaped(peer)) is not a friend; `nearshare friends` lists them")
             }
             _ = try machine.trust.update { $0.setFriend(found.fingerprint, false) }
             Console.notice("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
@@ -174,6 +140,6 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
 
 /// Shell completion: names of friends.
 @Sendable private func completeFriends(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
-    guard let book = try? LocalMachine().trust.read() else { return [] }
-    return book.entries.filter(\.value.isFriend).map { PeerArgument.completion($0.value.name, $0.key.peerID) }
+    guard let trust = try? LocalMachine().trust.read() else { return [] }
+    return trust.entries.filter(\.value.isFriend).map { PeerArgument.completion($0.value.name, $0.key.peerID) }
 }

@@ -1,9 +1,6 @@
 package import Nearshare
-package import NearshareBase
-package import NearshareInterfaces
-internal import NearshareStorage
 
-/// What was sent and received, from both logs, the oldest first; peers have the names that the user has given them.
+/// The transfers in both directions, from both logs, the oldest first; peers have the names that the user has given them.
 package struct TransferHistory {
     package struct Entry: NamedPeer, Sendable {
         package let when: WallTime
