@@ -26,7 +26,7 @@ import Testing
         place: Reading.Place(latitude: -3.25, names: ["loft", "été"]), raw: [0, 255, 7], history: [1, -2, .max],
         by: ["anna": true], extra: ["deep": [1, .null, "x"]])
 
-    @Test func aTypeComesBackAsItWas() throws {
+    @Test func `a value of a Codable type survives a round trip`() throws {
         let value = try StructuredValue(encoding: Self.reading)
         #expect(value["raw"] == .binary([0, 255, 7]))
         #expect(value["note"] == nil)
@@ -36,22 +36,22 @@ import Testing
         #expect(try decoded.decode(Reading.self) == Self.reading)
     }
 
-    @Test func whatIsNoObjectComesBackToo() throws {
+    @Test func `values that are not objects survive a round trip`() throws {
         #expect(try StructuredValue(encoding: [1, 2]).decode([Int].self) == [1, 2])
         #expect(try StructuredValue(encoding: "x").decode(String.self) == "x")
         #expect(try StructuredValue(encoding: [String?.none, "a"]).decode([String?].self) == [nil, "a"])
         #expect(try StructuredValue(encoding: [UInt8]()).decode([UInt8].self) == [])
-        // Collections other than arrays go element by element.
+        // Other collections of bytes are encoded element by element, and still become a byte string.
         #expect(try StructuredValue(encoding: ContiguousArray<UInt8>([1, 2])) == .binary([1, 2]))
         #expect(try StructuredValue.binary([1, 2]).decode(Set<UInt8>.self) == [1, 2])
     }
 
-    @Test func wholeNumbersAreReadAsEitherKind() throws {
+    @Test func `a whole number decodes as an integer and as a floating-point number`() throws {
         #expect(try StructuredValue.integer(3).decode(Double.self) == 3)
         #expect(try StructuredValue.number(3).decode(UInt8.self) == 3)
     }
 
-    @Test func whatDoesNotFitThrows() {
+    @Test func `values that do not fit the type throw`() {
         #expect(throws: EncodingError.self) { try StructuredValue(encoding: UInt64.max) }
         #expect(throws: DecodingError.self) { try StructuredValue.integer(256).decode(UInt8.self) }
         #expect(throws: DecodingError.self) { try StructuredValue.integer(-1).decode(UInt.self) }
@@ -71,7 +71,9 @@ import Testing
         (["b": 1, "a": .null], [0xa2, 0x61, 0x61, 0xf6, 0x61, 0x62, 0x01]),
     ]
 
-    @Test(arguments: written) func isWrittenAsTheProtocolSays(_ value: StructuredValue, _ bytes: [UInt8]) throws {
+    @Test("the encoding is that of the protocol", arguments: written) func encoding(_ value: StructuredValue, _ bytes: [UInt8])
+        throws
+    {
         #expect(try value.encoded() == bytes)
         #expect(try StructuredValue(decoding: bytes[...]) == value)
         for length in bytes.indices {
@@ -81,18 +83,18 @@ import Testing
     }
 
     @Test(
-        "R1, R7: longer forms, open ends, tags, repeated keys, numbers without end, and depth are refused",
+        "R1, R7: what is valid CBOR but not in the protocol is rejected: non-preferred integers, indefinite lengths, tags, half floats, undefined, non-finite numbers, duplicate and non-text keys, invalid UTF-8, claimed lengths, depth",
         arguments: [
             [0x18, 23], [0x9f, 0xff], [0xc0, 0x00], [0xf9, 0x3c, 0x00], [0xf7], [0xfb, 0x7f, 0xf0, 0, 0, 0, 0, 0, 0],
             [0xa2, 0x61, 0x61, 0x00, 0x61, 0x61, 0x00], [0xa1, 0x00, 0x00], [0x61, 0xff],
             [0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], [0x5b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
             [UInt8](repeating: 0x81, count: 16) + [0x00], [0x1b, 0x80, 0, 0, 0, 0, 0, 0, 0],
         ] as [[UInt8]])
-    func whatTheProtocolDoesNotKnowIsRefused(_ bytes: [UInt8]) {
+    func rejected(_ bytes: [UInt8]) {
         #expect(throws: MalformedInput.self) { try StructuredValue(decoding: bytes[...]) }
     }
 
-    @Test func depthAndNumbersAreBoundedWhenSending() throws {
+    @Test func `depth and numbers are bounded when encoding`() throws {
         var value = StructuredValue.null
         for _ in 1..<StructuredValue.maximumDepth { value = [value] }
         #expect(try StructuredValue(decoding: value.encoded()[...]) == value)

@@ -29,7 +29,7 @@ import Testing
         return (0..<Int.random(in: 0...4, using: &random)).map { _ in pieces.randomElement(using: &random) ?? "" }.joined()
     }
 
-    @Test("a value returns from its bytes, and has only one encoding", arguments: seeds(1...60))
+    @Test("a value survives a round trip, and has only one encoding", arguments: seeds(1...60))
     func roundTrip(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let value = Self.value(depth: 5, using: &random)
@@ -74,7 +74,7 @@ import Testing
         #expect(value[0] == nil && value["values"]?["name"] == nil)
     }
 
-    @Test("R1: an array that claims 2^32 elements allocates nothing")
+    @Test("R1: an array or a map that claims 2^32 - 1 elements is rejected as truncated")
     func claimedCount() {
         let bytes: [UInt8] = [0x9a, 0xff, 0xff, 0xff, 0xff, 0x00]
         #expect(throws: MalformedInput("structured message: truncated")) { try StructuredValue(decoding: bytes[...]) }
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func `nested containers and super classes return as they were`() throws {
+    @Test func `nested containers and superclasses survive a round trip`() throws {
         let derived = Derived()
         derived.name = "changed"
         derived.count = 9

@@ -12,7 +12,7 @@ import Testing
         #expect(BlueZVersion(5, 66) < .acceptingLongWrites && !(BlueZVersion(5, 72) < .acceptingLongWrites))
     }
 
-    @Test("the requested adapter, or the first that is powered on") func adapters() throws {
+    @Test("the requested adapter is found, or else the first that is powered on") func adapters() throws {
         let objects: BlueZ.Objects = [
             "/org/bluez/hci0": [BlueZ.adapter: ["Powered": .boolean(false)]],
             "/org/bluez/hci1": [BlueZ.adapter: ["Powered": .boolean(true)]],
@@ -50,7 +50,7 @@ import Testing
         func objects(_ properties: BlueZ.Properties) -> BlueZ.Objects { ["/org/bluez/hci7": [BlueZ.adapter: properties]] }
         let fine: BlueZ.Properties = ["Powered": .boolean(true), "Address": .string("00:AA:01:02:00:01")]
         let adapter = try AdapterProperties.select(nil, in: objects(fine))
-        #expect(adapter.controllerName == "hci7" && adapter.isPowered && adapter.address.kind == .isPublic)
+        #expect(adapter.controllerName == "hci7" && adapter.isPowered && adapter.address.kind == .`public`)
         var off = fine
         off["Powered"] = .boolean(false)
         #expect(throws: BluetoothError.poweredOff("hci7")) { try AdapterProperties.select("hci7", in: objects(off)) }
@@ -78,12 +78,12 @@ import Testing
         #expect(BluetoothError(DBusError(name: "org.freedesktop.DBus.Error.ServiceUnknown", "x")) == .noDaemon)
         #expect(BluetoothError(DBusError(name: "org.freedesktop.DBus.Error.NameHasNoOwner", "x")) == .noDaemon)
         #expect(BluetoothError(DBusError("x")) == .failed("x"))
-        #expect(BlueZ.isHeldElsewhere(DBusError(name: "org.bluez.Error.NotPermitted", "")))
-        #expect(BlueZ.isHeldElsewhere(DBusError(name: "org.bluez.Error.InProgress", "")))
-        #expect(!BlueZ.isHeldElsewhere(DBusError("NotPermitted")))
+        #expect(BlueZ.isAcquiredByOther(DBusError(name: "org.bluez.Error.NotPermitted", "")))
+        #expect(BlueZ.isAcquiredByOther(DBusError(name: "org.bluez.Error.InProgress", "")))
+        #expect(!BlueZ.isAcquiredByOther(DBusError("NotPermitted")))
     }
 
-    @Test("addresses are ordered by their bytes, and survive the kernel's form") func order() throws {
+    @Test("addresses are ordered by their bytes, and survive a round trip through sockaddr_l2") func order() throws {
         let low = try #require(BluetoothAddress("00:AA:01:02:00:FE", kind: "public"))
         let high = try #require(BluetoothAddress("00:AB:00:00:00:00", kind: "random"))
         #expect(low < high && !(high < low))

@@ -239,7 +239,7 @@ struct ConnectionSchedulerTests {
         #expect(connecting.last == .call(.connect, path: F.path(2), attempt: 1), "the nearest")
         // It fails; then the next nearest is tried although the first is due again.
         _ = rig.scheduler.complete(
-            .failed("x", isHeldElsewhere: false), attempt: 1, of: F.path(2), at: rig.now, in: rig.context)
+            .failed("x", isAcquiredByOther: false), attempt: 1, of: F.path(2), at: rig.now, in: rig.context)
         rig.now = F.at(200)
         connecting = rig.tick()
         #expect(connecting.last == .call(.connect, path: F.path(1), attempt: 1), "without failures")
@@ -293,7 +293,7 @@ struct ConnectionSchedulerTests {
         rig.now = F.at(110)
         _ = rig.tick()
         #expect(rig.complete(.connected, attempt: first).isEmpty)
-        #expect(rig.complete(.failed("late", isHeldElsewhere: false), attempt: first).isEmpty)
+        #expect(rig.complete(.failed("late", isAcquiredByOther: false), attempt: first).isEmpty)
         #expect(rig.device.backoff.failureCount == 1, "one failure, not two")
         rig.now = F.at(130)
         let second = try #require(rig.tick().attempt)
@@ -392,7 +392,7 @@ struct ConnectionSchedulerTests {
         for _ in 0..<4 {
             try rig.makeReady(record: nil)
             let attempt = try #require(rig.tick().attempt)
-            for case .warn(let text) in rig.complete(.failed("in use", isHeldElsewhere: true), attempt: attempt) {
+            for case .warn(let text) in rig.complete(.failed("in use", isAcquiredByOther: true), attempt: attempt) {
                 warnings.append(text)
             }
             _ = rig.update(["Connected": .boolean(false)])
@@ -591,7 +591,8 @@ struct ConnectionSchedulerTests {
             case 8: reactions = rig.complete(.writing(OwnedDescriptor(-1), mtu: 100), attempt: attempts.last ?? 0)
             case 9:
                 reactions = rig.complete(
-                    .failed("x", isHeldElsewhere: random.next() % 2 == 0), attempt: attempts.randomElement(using: &random) ?? 0)
+                    .failed("x", isAcquiredByOther: random.next() % 2 == 0),
+                    attempt: attempts.randomElement(using: &random) ?? 0)
             case 10: rig.context.wantsFrames.toggle()
             default: reactions = rig.tick()
             }

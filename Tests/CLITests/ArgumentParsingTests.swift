@@ -186,7 +186,7 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
         let message: MessageCommand = try parse(["message", "see you", "--to", "anna", "--mode", "mesh", "--private"])
         #expect(message.text == "see you" && message.peer == "anna" && message.mode == .mesh && message.isPrivate)
         let value: MessageCommand = try parse(["message", "--json", "{}", "--broadcast", "--wait", "none"])
-        #expect(value.json == "{}" && value.broadcast && value.wait == MessageOperation.Goal.none)
+        #expect(value.json == "{}" && value.broadcast && value.wait == MessageOperation.Goal.submitted)
         let file: MessageCommand = try parse(["message", "hi", "--to", "anna", "--mode", "direct", "--file", "a.jpg"])
         #expect(file.file == "a.jpg")
     }

@@ -7,7 +7,7 @@ import Testing
     @Test("T5, T7: nothing in a line of JSON can steer a terminal or end the line")
     func harmless() {
         let hostile = "a\u{1b}]0;x\u{7}\u{9b}31m\u{202e}\u{2028}\n\u{7f}é😀"
-        let line = JSONEvents.harmless("\"\(hostile)\"")
+        let line = JSONEvents.escapingControlCharacters("\"\(hostile)\"")
         let isHarmless = line.unicodeScalars.allSatisfy { scalar in
             switch scalar.properties.generalCategory {
             case .control, .format, .lineSeparator, .paragraphSeparator: false
@@ -21,7 +21,7 @@ import Testing
 
     @Test("what lies beyond 16 bits is escaped as a pair")
     func pairs() {
-        #expect(JSONEvents.harmless("\u{e0001}") == "\\udb40\\udc01")
+        #expect(JSONEvents.escapingControlCharacters("\u{e0001}") == "\\udb40\\udc01")
     }
 }
 

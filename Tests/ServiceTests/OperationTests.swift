@@ -133,7 +133,7 @@ struct MessageOperationTests {
 
     @Test("Without a goal nothing is waited for")
     func noGoal() async throws {
-        try await operation(mode: .broadcast, to: nil, goal: MessageOperation.Goal.none).run(through: node())
+        try await operation(mode: .broadcast, to: nil, goal: MessageOperation.Goal.submitted).run(through: node())
         #expect(reporter.results == [bundle.hex] && reporter.notices.isEmpty)
     }
 

@@ -22,7 +22,7 @@ struct ReceivedItemArgument: ParsableArguments {
 
     static func find(_ text: String, of machine: LocalMachine) throws -> ReceiveHistory.Entry {
         let entries = try ReceiveHistory(in: machine.state).entries().filter { $0.isThere }
-        let absolute = (try? AbsolutePath.of(text)) ?? text
+        let absolute = (try? ResolvedPath.of(text)) ?? text
         guard
             let entry = entries.last(where: { $0.path == text || $0.path == absolute || $0.fileName == text })
         else {

@@ -75,7 +75,7 @@ struct MessageCommand: ConfinedCommand {
         }
         if text == "" { throw ValidationError(MessengerError.nothingToSay.description) }
         if effectiveMode == .broadcast, wait == .delivered {
-            throw ValidationError("nobody acknowledges a broadcast; omit --wait delivered")
+            throw ValidationError("broadcasts are not acknowledged; omit --wait delivered")
         }
         if broadcast, let mode, mode != .broadcast {
             throw ValidationError("--broadcast is a mode; omit --mode \(mode.rawValue)")
@@ -97,7 +97,7 @@ struct MessageCommand: ConfinedCommand {
     }
 
     func prepare() throws -> @Sendable () async throws -> Void {
-        let path = try file.map(AbsolutePath.of)
+        let path = try file.map(ResolvedPath.of)
         // Invalid input is reported before a node is looked for or started.
         let value = try json.map(StructuredJSON.value)
         let (machine, _) = try sandbox.prepareMachine(log: global.logger)
@@ -118,10 +118,13 @@ struct MessageCommand: ConfinedCommand {
     private static func readStandardInput() throws -> String {
         let bytes: [UInt8]
         do throws(SystemCallError) {
-            // One byte above the limit, so that the size check reports it.
             bytes = try InputReader.read(STDIN_FILENO, upTo: BundleContent.maximumByteCount + 1)
         } catch {
             throw CommandFailure(.failure, "could not read standard input: \(systemErrorText(error.code))")
+        }
+        // One byte above the limit may be a part of a character.
+        guard bytes.count <= BundleContent.maximumByteCount else {
+            throw CommandFailure(.usage, MessengerError.tooLong(limit: BundleContent.maximumByteCount).description)
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")

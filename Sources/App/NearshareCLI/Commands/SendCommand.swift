@@ -179,7 +179,7 @@ struct SendCommand: AsyncParsableCommand {
         options.skipsUnreadable = true
         options.excludedDirectory = FileIdentity(path: machine.state.path)
         for pattern in exclude { _ = options.exclusions.add(pattern) }
-        for file in excludeFrom { try options.exclusions.add(linesOf: AbsolutePath.of(file)) }
+        for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
         return try FileSource(localPaths: try CommandLineBytes.ofProcess.paths(of: files), options: options)
     }
 }

@@ -22,7 +22,8 @@ enum JSONValue: Encodable, Sendable {
         case .text(let text): try container.encode(text)
         case .number(let number): try container.encode(number)
         case .integer(let number): try container.encode(number)
-        case .rate(let rate): try container.encode(rate)
+        // JSON has no infinities.
+        case .rate(let rate): rate.isFinite ? try container.encode(rate) : try container.encodeNil()
         case .flag(let flag): try container.encode(flag)
         case .list(let list): try container.encode(list)
         case .object(let object): try container.encode(object)
@@ -41,11 +42,11 @@ enum JSONEvents {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? encoder.encode(JSONValue.object(object)) else { return }
-        Console.writeResult(harmless(String(decoding: data, as: UTF8.self)))
+        Console.writeResult(escapingControlCharacters(String(decoding: data, as: UTF8.self)))
     }
 
     /// A line of JSON may end up on a terminal: control characters are escaped, which does not change its meaning (T5, T7).
-    static func harmless(_ json: String) -> String {
+    static func escapingControlCharacters(_ json: String) -> String {
         var text = ""
         for scalar in json.unicodeScalars {
             switch scalar.properties.generalCategory {

@@ -5,7 +5,9 @@ package import NearshareBundles
 package final class MessageOperation: Sendable {
     /// The state for which the user waits.
     package enum Goal: String, Sendable, Hashable, CaseIterable {
-        case none, sent, delivered
+        /// Accepted by the node. The raw values are those of `--wait`.
+        case submitted = "none"
+        case sent, delivered
     }
 
     /// The progress of the operation, from which the next node continues after one has ended.
@@ -92,7 +94,7 @@ package final class MessageOperation: Sendable {
         reporter.report(.result(id.hex))
         let message = PendingMessage(
             id: id, name: receiver?.name.shown ?? "everyone", end: SystemClock.monotonic() + timeout)
-        if goal != Goal.none {
+        if goal != .submitted {
             stage.withLock { $0 = .waiting(message) }
             try await awaitGoal(of: message, events)
         }
@@ -160,7 +162,7 @@ package final class MessageOperation: Sendable {
         case .sent?:
             throw CommandFailure(
                 .timedOut, "no peer has received it yet; it is kept, and sent when a peer is near (`nearshare mesh run`)")
-        case Goal.none?, nil:
+        case .submitted, nil:
             reporter.report(
                 .notice("no peer in range can relay it; it is kept, and sent when one can (`nearshare mesh run`)"))
         }

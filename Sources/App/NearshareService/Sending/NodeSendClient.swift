@@ -1,5 +1,5 @@
 internal import Glibc
-package import Nearshare
+internal import Nearshare
 
 /// Sends through the node that runs on this machine: two processes with one key in the mesh would receive each other's answers.
 struct NodeSendClient: Sendable {
@@ -18,7 +18,7 @@ struct NodeSendClient: Sendable {
     func sendFile(_ path: String, to contact: Contact) async throws {
         try refuseNameClash(contact)
         let name = contact.name.shown
-        let absolute = try AbsolutePath.of(path)
+        let absolute = try ResolvedPath.of(path)
         let events: AsyncStream<ControlEvent>
         let id: TransferID
         do throws(ControlFailure) {
@@ -123,23 +123,5 @@ extension ExitStatus {
     /// The exit code for a transfer of the node, which the user of this process has not cancelled.
     init(atNode outcome: TransferOutcome) {
         if case .cancelled = outcome { self = .declined } else { self.init(outcome) }
-    }
-}
-
-/// A path that is valid in a process with another working directory.
-package enum AbsolutePath {
-    package static func of(_ path: String) throws(CommandFailure) -> String {
-        do throws(SystemCallError) {
-            return try resolve(path)
-        } catch {
-            throw CommandFailure(.failure, "\(TerminalText.escaped(path)): \(systemErrorText(error.code))")
-        }
-    }
-
-    /// - Throws: the error of realpath(3).
-    package static func resolve(_ path: String) throws(SystemCallError) -> String {
-        guard let resolved = realpath(path, nil) else { throw SystemCallError(code: errno) }
-        defer { free(resolved) }
-        return String(cString: resolved)
     }
 }

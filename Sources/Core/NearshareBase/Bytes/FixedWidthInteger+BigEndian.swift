@@ -7,7 +7,13 @@ extension FixedWidthInteger {
         self =
             bytes.withContiguousStorageIfAvailable {
                 Self(bigEndian: UnsafeRawBufferPointer($0).loadUnaligned(as: Self.self))
-            } ?? bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
+            } ?? Self(truncatingBigEndian: bytes)
+    }
+
+    /// The value of any number of bytes, most significant first; of more than fit, the last ones count.
+    @inlinable
+    package init(truncatingBigEndian bytes: some Sequence<UInt8>) {
+        self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
     }
 
     /// The integer's bytes, most significant first.

@@ -27,7 +27,7 @@ extension TransferID: Codable {
         guard let bytes = Hex.decode(try container.decode(String.self)), bytes.count == 8 else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "a transfer id is 16 hexadecimal digits")
         }
-        self.init(rawValue: bytes.reduce(0) { $0 << 8 | UInt64($1) })
+        self.init(rawValue: UInt64(truncatingBigEndian: bytes))
     }
 
     package func encode(to encoder: any Encoder) throws {

@@ -33,7 +33,7 @@ package struct NoteTags: Sendable, Hashable {
             return rest.prefix(count)
         }
         func readLength() throws(AudioError) -> Int {
-            try read(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+            Int(truncatingBigEndian: try read(4).reversed())
         }
         guard try read(8).elementsEqual("OpusTags".utf8) else { throw AudioError(.damaged, "its tags are damaged") }
         _ = try read(readLength())

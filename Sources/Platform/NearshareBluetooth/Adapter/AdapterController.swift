@@ -463,11 +463,11 @@ extension DeviceCall {
     }
 
     fileprivate func failure(_ error: DBusError) -> DeviceReply {
-        let isHeldElsewhere =
+        let isAcquiredByOther =
             switch self {
-            case .acquireNotify, .acquireWrite: BlueZ.isHeldElsewhere(error)
+            case .acquireNotify, .acquireWrite: BlueZ.isAcquiredByOther(error)
             case .connect, .listServices, .readRecord: false
             }
-        return .failed(error.text, isHeldElsewhere: isHeldElsewhere)
+        return .failed(error.text, isAcquiredByOther: isAcquiredByOther)
     }
 }

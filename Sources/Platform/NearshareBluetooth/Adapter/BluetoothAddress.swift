@@ -5,7 +5,7 @@ internal import NearshareInterfaces
 /// A Bluetooth device address: six bytes, assigned to the device (public) or chosen by it (random).
 struct BluetoothAddress: Sendable, Hashable, CustomStringConvertible {
     enum Kind: String, Sendable, Hashable {
-        case isPublic = "public"
+        case `public` = "public"
         case random
     }
 
@@ -55,12 +55,12 @@ extension BluetoothAddress {
     /// The address as the kernel's sockets take it.
     var raw: nearshare_bluetooth_address {
         nearshare_bluetooth_address(
-            bytes: (bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]), type: kind == .isPublic ? 1 : 2)
+            bytes: (bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]), type: kind == .`public` ? 1 : 2)
     }
 
     init(_ raw: nearshare_bluetooth_address) {
         let bytes = raw.bytes
         self.init(
-            bytes: [bytes.0, bytes.1, bytes.2, bytes.3, bytes.4, bytes.5], kind: raw.type == 1 ? .isPublic : .random)
+            bytes: [bytes.0, bytes.1, bytes.2, bytes.3, bytes.4, bytes.5], kind: raw.type == 1 ? .`public` : .random)
     }
 }

@@ -59,7 +59,7 @@ enum BlueZ {
     }
 
     /// Whether another program on this machine has acquired the characteristic.
-    static func isHeldElsewhere(_ error: DBusError) -> Bool {
+    static func isAcquiredByOther(_ error: DBusError) -> Bool {
         error.name == "org.bluez.Error.NotPermitted" || error.name == "org.bluez.Error.InProgress"
     }
 

@@ -57,6 +57,6 @@ enum DeviceReply {
     case record([UInt8]?)
     case notifications(OwnedDescriptor?)
     case writing(OwnedDescriptor?, mtu: Int)
-    /// - Parameter isHeldElsewhere: another program on this machine has acquired the characteristic.
-    case failed(String, isHeldElsewhere: Bool)
+    /// - Parameter isAcquiredByOther: another program on this machine has acquired the characteristic.
+    case failed(String, isAcquiredByOther: Bool)
 }

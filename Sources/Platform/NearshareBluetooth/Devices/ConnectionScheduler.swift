@@ -258,11 +258,11 @@ struct ConnectionScheduler {
     ) -> [ConnectionReaction] {
         guard let device = devices[path], let attempt = device.connection.attempt, attempt.number == number else { return [] }
         switch (device.connection, reply) {
-        case (_, .failed(let reason, let isHeldElsewhere)):
+        case (_, .failed(let reason, let isAcquiredByOther)):
             // BlueZ may still hold what the last connection had acquired: only the second refusal in a row is the user's
             // concern.
             let warning: [ConnectionReaction] =
-                isHeldElsewhere && device.backoff.failureCount == 1
+                isAcquiredByOther && device.backoff.failureCount == 1
                 ? [
                     .warn(
                         "another program on this machine exchanges frames with \(device.address) over \(context.adapterName), and BlueZ allows only one; "

@@ -23,8 +23,8 @@ struct BundleEntry: Sendable {
 
         init?(_ bytes: [UInt8]?) {
             guard let bytes, bytes.count == Bundle.hashLockByteCount else { return nil }
-            high = bytes[..<8].reduce(0) { $0 << 8 | UInt64($1) }
-            low = bytes[8...].reduce(0) { $0 << 8 | UInt64($1) }
+            high = UInt64(truncatingBigEndian: bytes[..<8])
+            low = UInt64(truncatingBigEndian: bytes[8...])
         }
 
         private init(high: UInt64, low: UInt64) {

@@ -9,12 +9,12 @@ extension EndpointID {
 
     init(hashing key: [UInt8]) {
         let digest = SHA256Hasher.digest(Array("nearshare carried address".utf8) + key)
-        self.init(rawValue: digest.prefix(Self.byteCount).bigEndianValue())
+        self.init(rawValue: UInt64(truncatingBigEndian: digest.prefix(Self.byteCount)))
     }
 
     /// Represents this endpoint in the list of visited nodes of one bundle. Tags in two bundles cannot be linked without the
     /// endpoint ID.
-    func visitTag(in id: BundleID) -> UInt32 { SHA256Hasher.digest(id.bytes + bytes).prefix(4).bigEndianValue() }
+    func visitTag(in id: BundleID) -> UInt32 { UInt32(truncatingBigEndian: SHA256Hasher.digest(id.bytes + bytes).prefix(4)) }
 }
 
 extension Bundle {
@@ -47,8 +47,4 @@ extension BundleAcknowledgement {
     package static func hashLock(for secret: [UInt8]) -> [UInt8] {
         Array(SHA256Hasher.digest(Array("nearshare carried lock".utf8) + secret).prefix(Bundle.hashLockByteCount))
     }
-}
-
-extension Collection<UInt8> {
-    fileprivate func bigEndianValue<Value: FixedWidthInteger>() -> Value { reduce(0) { $0 << 8 | Value($1) } }
 }

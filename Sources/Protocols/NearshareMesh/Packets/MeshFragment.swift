@@ -14,7 +14,7 @@ package struct MeshFragment: Sendable, Hashable {
         /// - Returns: nil for anything but 8 bytes.
         package init?(bytes: some Collection<UInt8>) {
             guard bytes.count == Self.byteCount else { return nil }
-            rawValue = UInt64(bigEndian: bytes)
+            rawValue = UInt64(truncatingBigEndian: bytes)
         }
 
         /// ``byteCount`` bytes.

@@ -20,23 +20,16 @@ package struct MeshPacketID: Sendable, Hashable {
         self.init(digest: hasher.finalize())
     }
 
-    /// The first bytes of a digest.
+    /// Creates the id from the first 16 bytes of a digest.
     init(digest: [UInt8]) {
-        high = UInt64(bigEndian: digest.prefix(8))
-        low = UInt64(bigEndian: digest.dropFirst(8).prefix(8))
+        high = UInt64(truncatingBigEndian: digest.prefix(8))
+        low = UInt64(truncatingBigEndian: digest.dropFirst(8).prefix(8))
     }
 
     package var bytes: [UInt8] { withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { Array($0) } }
 
-    /// The hash that represents it in a ``GolombFilter``.
+    /// The hash of this id in a ``GolombFilter``: 63 bits, as bitchat takes it (specification, section 10).
     package var filterHash: UInt64 {
-        UInt64(bigEndian: SHA256Hasher.digest(bytes).prefix(8)) & UInt64(Int64.max)
-    }
-}
-
-extension UInt64 {
-    /// - Parameter bytes: at most eight.
-    init(bigEndian bytes: some Sequence<UInt8>) {
-        self = bytes.reduce(0) { $0 << 8 | UInt64($1) }
+        UInt64(truncatingBigEndian: SHA256Hasher.digest(bytes).prefix(8)) & UInt64(Int64.max)
     }
 }

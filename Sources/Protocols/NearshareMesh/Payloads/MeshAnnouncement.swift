@@ -38,7 +38,7 @@ package struct MeshCapabilities: OptionSet, Sendable, Hashable {
 
     /// Decodes the first 8 bytes; others are ignored.
     init(littleEndian bytes: ArraySlice<UInt8>) {
-        rawValue = bytes.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
+        rawValue = UInt64(truncatingBigEndian: bytes.prefix(8).reversed())
     }
 }
 

@@ -86,7 +86,7 @@ package struct MeshFile: Sendable, Hashable {
     ) throws(MalformedInput) -> ArraySlice<UInt8> {
         let rest = bytes.suffix(reader.remaining)
         if rest.count >= 4 {
-            let count = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
+            let count = Int(truncatingBigEndian: rest.prefix(4))
             if count <= rest.count - 4 {
                 return try reader.readCounted(by: UInt32.self, upTo: count, field: "the content")
             }

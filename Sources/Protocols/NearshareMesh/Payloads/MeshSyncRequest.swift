@@ -75,14 +75,14 @@ package struct MeshSyncRequest: Sendable, Hashable {
             let value = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "a field")
             switch (kind, value.count) {
             case (0x01, 1): parameter = value.first.map { Int($0) }
-            case (0x02, 4): range = value.reduce(0) { $0 << 8 | UInt32(clamping: $1) }
+            case (0x02, 4): range = UInt32(truncatingBigEndian: value)
             case (0x03, _):
                 guard value.count <= GolombFilter.maximumByteCount else {
                     throw MalformedInput("sync request: the filter is longer than 1024 bytes")
                 }
                 bytes = Array(value)
-            case (0x04, 1...): wanted = Wanted(rawValue: value.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) })
-            case (0x05, 8): since = value.reduce(0) { $0 << 8 | UInt64($1) }
+            case (0x04, 1...): wanted = Wanted(rawValue: UInt64(truncatingBigEndian: value.prefix(8).reversed()))
+            case (0x05, 8): since = UInt64(truncatingBigEndian: value)
             case (0x06, _):
                 fragmentIDs = value.split(separator: UInt8(ascii: ",")).prefix(Self.maximumFragmentIDCount).compactMap {
                     Hex.decode(String(decoding: $0, as: UTF8.self)).flatMap { MeshFragment.ID(bytes: $0) }
