@@ -60,6 +60,82 @@ import Testing
         }
     }
 
+    /// A destination that reads what it has kept until it is cancelled.
+    private final class ReadingSink: ResourceSink {
+        private let isCancelled = Monitor(false)
+        let began = Promise<Void>()
+
+        func resumePoint() throws(StorageError) -> ResumePoint {
+            began.fulfil(())
+            isCancelled.wait { $0 ? () : nil }
+            throw StorageError(.failed, "reading was cancelled")
+        }
+        func cancel() { isCancelled.update { $0 = true } }
+        func resume(at point: ResumePoint) throws(StorageError) {}
+        func begin(_ entry: EntryHeader, at offset: UInt64, entriesDigest: [UInt8]) throws(StorageError) {}
+        func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {}
+        func endEntry() throws(StorageError) {}
+        func finish() throws(StorageError) -> [DeliveredItem] { [] }
+        func suspend() {}
+        func discard() {}
+    }
+
+    @Test("a cancel interrupts a receiver that reads its kept content", arguments: LinkKind.allCases)
+    func cancelledWhileReading(_ linkKind: LinkKind) async throws {
+        let results = AsyncStream.makeStream(of: TransferResult.self)
+        let begun = AsyncStream.makeStream(of: Void.self)
+        let outcome = try await send(content(10), on: Stage(linkKind)) { invitation in
+            let sink = ReadingSink()
+            let began = sink.began
+            let transfer = invitation.accept(into: sink)
+            await began.value
+            begun.continuation.yield()
+            results.continuation.yield(await transfer.result)
+        } meanwhile: { transfer in
+            for await _ in begun.stream { break }
+            transfer.cancel()
+        }
+        #expect(outcome == .cancelled(by: .local))
+        for await result in results.stream {
+            #expect(result.outcome == .cancelled(by: .remote) && result.detail == nil)
+            break
+        }
+    }
+
+    @Test("A13: a receiver gets the part that it selects", arguments: LinkKind.allCases)
+    func part(_ linkKind: LinkKind) async throws {
+        let entries = (0..<5).map { number in
+            InMemorySource.Entry.file("f\(number)", [UInt8](repeating: UInt8(number), count: 100), item: UInt32(number))
+        }
+        let sink = InMemorySink()
+        let stage = Stage(linkKind)
+        try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            async let answers: Void = {
+                for await invitation in listener.invitations {
+                    guard let selection = EntrySelection(ranges: [1...1, 3...4]),
+                        let part = OfferPart(selection, of: invitation.offer, listed: invitation.contents)
+                    else { return invitation.decline() }
+                    _ = await invitation.accept(into: sink, part: part).result
+                }
+            }()
+            try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
+                    let transfer = connection.send(
+                        InMemorySource(entries), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    #expect(await transfer.result.outcome == .completed)
+                    let progress = transfer.snapshot
+                    #expect(progress.part == OfferPart.Counts(accepted: 3, offered: 5, size: 300))
+                    #expect(progress.total == 300 && progress.done == 300 && progress.totalEntries == 3)
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        #expect(sink.received.entries.map(\.bytes) == [1, 3, 4].map { entries[$0].content })
+        #expect(sink.received.entries.map(\.header.item) == [0, 1, 2])
+    }
+
     @Test("a decline is reported with its reason; an unanswered invitation is declined", arguments: LinkKind.allCases)
     func declines(_ linkKind: LinkKind) async throws {
         #expect(try await send(content(1), on: Stage(linkKind)) { $0.decline(.noSpace) } == .declined(.noSpace))

@@ -1,9 +1,11 @@
 """Content that is sent again: what is there already is not received twice, and --update and --overwrite merge folders."""
 
 import os
+import signal
+import time
 import unittest
 
-from harness import Peer, Story
+from harness import Peer, Story, wait_until
 
 
 class SentAgain(Story):
@@ -63,6 +65,49 @@ class SentAgain(Story):
         self.assertEqual(before, {path: version for path, version in self.versions().items() if path in before})
         # Two files that share their content would change together.
         self.assertOnlyOneLinkEach()
+
+    def test_limits_count_what_is_missing(self):
+        anna = self.anna.receive("--update")
+        self.send(self.trip, anna)
+        anna.signal(signal.SIGINT)
+        anna.end()
+        anna = self.anna.receive("--update", "--max-size", "100KB", "--max-per-peer", "100KB")
+        self.file("trip/a.txt", 20)
+        for _ in range(2):
+            _, finished, said = self.send(self.trip, anna)
+            self.assertEqual("completed", finished["outcome"])
+        self.assertIn("3 files, 0 new, 3 were already there", said)
+        self.file("trip/day/b.bin", 2_000_000)
+        result = self.ben.run("send", self.trip, "--to", anna.address)
+        self.assertNotEqual(0, result.returncode)
+        finished = anna.wait_for("finished")
+        self.assertEqual("failed", finished["outcome"])
+        self.assertIn("exceed the limit of 100 KB", finished["detail"])
+        self.assertEqual(3_000_000, (self.anna.inbox / "trip/day/b.bin").stat().st_size)
+
+    def test_a_cancel_interrupts_hashing(self):
+        anna = self.anna.receive("--update")
+        large = self.file("large", 0)
+        os.truncate(large, 1 << 42)
+        self.anna.inbox.mkdir(mode=0o700, exist_ok=True)
+        (self.anna.inbox / "large").touch()
+        os.truncate(self.anna.inbox / "large", 1 << 42)
+        ben = self.ben.start("send", "--json", large, "--to", anna.address)
+        # The receiver waits for the digest.
+        wait_until(lambda: self.bytes_read(ben) > 50_000_000, "the sender hashes")
+        start = time.monotonic()
+        ben.signal(signal.SIGINT)
+        ended = anna.wait_for("finished", timeout=10)
+        self.assertEqual("cancelled", ended["outcome"])
+        self.assertIsNone(ended["detail"])
+        self.assertNotEqual(0, ben.end())
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(1 << 42, (self.anna.inbox / "large").stat().st_size)
+
+    @staticmethod
+    def bytes_read(running):
+        with open(f"/proc/{running.process.pid}/io") as file:
+            return int(file.readline().split()[1])
 
     def test_single_files(self):
         anna = self.anna.receive()

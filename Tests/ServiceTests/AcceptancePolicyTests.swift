@@ -102,7 +102,7 @@ struct AcceptancePolicyTests {
         #expect(verdict(policy, offer(40)) == .accept)
         #expect(verdict(policy, offer(100), from: other) == .accept)
         // Discarded bytes do not count.
-        policy.release(offer(40), from: peer)
+        policy.release(offer(40).storedByteCount, from: peer)
         #expect(verdict(policy, offer(40)) == .accept)
         guard case .decline(.tooLarge, .some) = verdict(policy, offer(nil)) else {
             Issue.record("an unknown size was accepted")
@@ -149,8 +149,48 @@ struct AcceptancePolicyTests {
     func askedQuota() throws {
         let policy = policy(.ask, canAsk: true, quota: 1)
         for _ in 0..<3 { #expect(verdict(policy, offer(1_000)) == .ask) }
-        policy.release(offer(1_000), from: peer)
+        policy.release(offer(1_000).storedByteCount, from: peer)
         #expect(verdict(policy, offer(1_000)) == .ask)
+    }
+
+    @Test("R8: where files are present, what is missing counts")
+    func missing() {
+        var limits = InboxLimits()
+        limits.maximumSize = 100
+        func verdict(_ accept: Configuration.Accept, _ offer: Offer, isPresent: Bool, quota: UInt64? = nil)
+            -> AcceptancePolicy.Verdict
+        {
+            policy(accept, limits: limits, canAsk: accept == .ask, quota: quota).verdict(
+                on: offer, from: peer, trustStatus: .new, freeSpace: nil, isPartlyPresent: { isPresent })
+        }
+        #expect(verdict(.all, offer(101), isPresent: true) == .acceptMissing)
+        #expect(verdict(.ask, offer(101), isPresent: true) == .ask)
+        #expect(verdict(.friends, offer(101), isPresent: true) == .decline(.notAllowed))
+        #expect(verdict(.all, offer(100), isPresent: true) == .accept)
+        #expect(verdict(.all, offer(100), isPresent: true, quota: 99) == .acceptMissing)
+        for refused in [
+            verdict(.all, offer(101), isPresent: false), verdict(.all, offer(100), isPresent: false, quota: 99),
+            verdict(.all, offer(nil), isPresent: true, quota: 99),
+            verdict(.all, offer(1, kind: .folder, entries: 1_000_001), isPresent: true),
+        ] {
+            guard case .decline(.tooLarge, .some) = refused else {
+                Issue.record("\(refused)")
+                continue
+            }
+        }
+    }
+
+    @Test("a user who can select a part is asked about what is too large")
+    func parts() {
+        let policy = policy(.ask, canAsk: true)
+        func verdict(sendsParts: Bool) -> AcceptancePolicy.Verdict {
+            policy.verdict(on: offer(101), from: peer, trustStatus: .new, freeSpace: 100, sendsParts: sendsParts)
+        }
+        guard case .askForPart(.noSpace, _) = verdict(sendsParts: true), case .decline(.noSpace, _) = verdict(sendsParts: false)
+        else {
+            Issue.record("\(verdict(sendsParts: true))")
+            return
+        }
     }
 
     @Test("The quota neither overflows nor falls below zero")

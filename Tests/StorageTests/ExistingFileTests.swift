@@ -142,6 +142,71 @@ import Testing
         #expect(try rig.scratch.status("inbox/trip/a").st_nlink == 1)
     }
 
+    @Test func `limits count what is missing`() throws {
+        let rig = try Rig(.update)
+        var limits = InboxRig.limits
+        (limits.existing, limits.maximumSize) = (.update, 3 * Offer.entryByteCount + 1000)
+        let small = try InboxRig(scratch: rig.scratch, limits: limits)
+        try rig.scratch.write("source/trip/a", bytes(10, seed: 3))
+        let admitted = Monitor<[UInt64]>([])
+        func send() throws {
+            let sink = try small.inbox.makeSink(
+                for: try rig.source().offer, from: anna, resumeKey: someKey,
+                admit: { (byteCount) throws(StorageError) in admitted.withLock { $0.append(byteCount) } },
+                clock: small.clock.read)
+            try TransferRig(comparesFiles: true).move(try rig.source(), to: sink)
+        }
+        try send()
+        // The two folders, the link and the changed file.
+        #expect(admitted.withLock { $0 } == [4 * Offer.entryByteCount + 10])
+        #expect(try rig.scratch.read("inbox/trip/a") == bytes(10, seed: 3))
+        try rig.scratch.write("source/trip/b", bytes(2000, seed: 4))
+        #expect(throws: StorageError.self) { try send() }
+        #expect(try rig.scratch.read("inbox/trip/b") == bytes(2000, seed: 2000))
+    }
+
+    @Test func `hashing of a large file ends when it is cancelled`() async throws {
+        let rig = try Rig(.update)
+        // Hashing so much takes longer than any test.
+        let size = UInt64(1) << 42
+        for name in ["source/trip/large", "inbox/trip/large"] {
+            try rig.scratch.write(name, [])
+            try #require(truncate(rig.scratch(name), off_t(size)) == 0)
+        }
+        var limits = InboxRig.limits
+        (limits.existing, limits.maximumSize) = (.update, 1 << 50)
+        let large = try InboxRig(scratch: rig.scratch, limits: limits)
+        let source = try rig.source()
+        let headers = try entries(source)
+        let sink = try large.inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: large.clock.read)
+        _ = try sink.resumePoint()
+        let number = try #require(headers.firstIndex { $0.path.last == ClaimedFileName("large") })
+        let presence = try sink.compare(headers[number], encodedHeader: headers[number].encoded, number: UInt64(number))
+        #expect(presence == .candidate)
+        let (hashing, reading) = (Box(sink), Box(try source.makeReader()))
+        async let isHashed = BlockingThread.run {
+            (try? hashing.value.decide(number: UInt64(number), digest: [UInt8](repeating: 0, count: 32))) != nil
+        }
+        async let isRead = BlockingThread.run {
+            var header: EntryHeader?
+            repeat { header = (try? reading.value.nextEntry()) ?? nil } while header != nil && header?.size != size
+            guard header != nil else { return false }
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
+            defer { buffer.deallocate() }
+            while let count = try? reading.value.read(into: buffer) { if count == 0 { return true } }
+            return false
+        }
+        hashing.value.cancel()
+        reading.value.cancel()
+        let ends = try await [isHashed, isRead]
+        #expect(ends == [false, false])
+    }
+
+    private struct Box<Value>: @unchecked Sendable {
+        let value: Value
+        init(_ value: Value) { self.value = value }
+    }
+
     // MARK: Attacks
 
     @Test("P15: a file is replaced by a file only, and nothing through a link")

@@ -14,8 +14,10 @@ struct TransferQuotaTests {
     {
         var limits = InboxRig.limits
         change(&limits)
-        return try TransferQuota(
+        let quota = try TransferQuota(
             offer: Offer(items: [], itemCount: 1, entryCount: entries, totalSize: total), limits: limits)
+        try quota.checkSize()
+        return quota
     }
 
     @Test("R8, R13: offers beyond the limits are refused")
@@ -44,6 +46,25 @@ struct TransferQuotaTests {
         #expect(throws: Never.self) { try quota.checkWrite(of: 400, received: 600) { nil } }
         #expect(throws: StorageError.self) { try quota.checkWrite(of: 401, received: 600) { nil } }
         #expect(throws: StorageError.self) { try quota.checkWrite(of: 2, received: .max) { nil } }
+    }
+
+    @Test("R8: files that are present do not count, unless they are sent all the same")
+    func presentFiles() throws {
+        var limits = InboxRig.limits
+        limits.maximumSize = 5000
+        var quota = try TransferQuota(
+            offer: Offer(items: [], itemCount: 1, entryCount: 2, totalSize: 9000), limits: limits)
+        #expect(throws: StorageError.self) { try quota.checkSize() }
+        quota.recordPresent((1, 8000))
+        #expect(throws: Never.self) { try quota.checkSize() }
+        #expect(quota.storedByteCount == 1000 + Offer.entryByteCount)
+        #expect(throws: Never.self) { try quota.checkSpace(beyond: 0, free: 5096) }
+        #expect(throws: StorageError.self) { try quota.checkSpace(beyond: 0, free: 5095) }
+        #expect(throws: Never.self) { try quota.checkWrite(of: 1000, received: 0) { nil } }
+        #expect(throws: StorageError.self) { try quota.checkWrite(of: 1001, received: 0) { nil } }
+        quota.recordUnsent(8000)
+        #expect(throws: Never.self) { try quota.checkWrite(of: 1000, received: 8000) { nil } }
+        #expect(throws: StorageError.self) { try quota.checkWrite(of: 1001, received: 8000) { nil } }
     }
 
     @Test("the free space is read only now and then")

@@ -114,6 +114,7 @@ struct TransferRig {
     func move(_ source: any ResourceSource, to sink: any ResourceSink) throws -> Result {
         let point = try sink.resumePoint()
         let present = comparesFiles && sink.comparesFiles ? try compare(source, with: sink) : .none
+        try sink.checkSpace()
         var provider = Provider(reader: try source.makeReader())
         var start = StartPoint.beginning
         if point != .start {

@@ -4,6 +4,8 @@ package import Nearshare
 package struct AcceptancePolicy: Sendable {
     package enum Verdict: Sendable, Hashable {
         case accept
+        /// Accepted if what is missing of it fits, once the files that are present were compared.
+        case acceptMissing
         case ask
         /// The user must be asked, and all of it cannot be accepted, but a part.
         case askForPart(DeclineReason, detail: String)
@@ -29,12 +31,18 @@ package struct AcceptancePolicy: Sendable {
     /// - Parameters:
     ///   - freeSpace: bytes that received files may use; nil when unknown.
     ///   - sendsParts: whether the sender would send a part of it.
+    ///   - isPartlyPresent: whether files of the offer may be here, so that they are compared before they are sent.
     ///   - kept: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
         on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, sendsParts: Bool = false,
-        kept: () -> UInt64 = { 0 }
+        isPartlyPresent: () -> Bool = { false }, kept: () -> UInt64 = { 0 }
     ) -> Verdict {
-        if let refusal = refusal(of: offer, freeSpace: freeSpace) {
+        var offered = refusal(of: offer, freeSpace: freeSpace)
+        let isMissingChecked =
+            offered != nil && refusal(of: offer, freeSpace: freeSpace, checksSize: false) == nil
+            && isPartlyPresent()
+        if isMissingChecked { offered = nil }
+        if let refusal = offered {
             guard case .decline(let reason, let detail?) = refusal, accept == .ask, canAsk, sendsParts else { return refusal }
             return .askForPart(reason, detail: detail)
         }
@@ -43,19 +51,34 @@ package struct AcceptancePolicy: Sendable {
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
             if case .nameClash = trustStatus { return .decline(.identityChanged) }
-            return reserve(offer, for: peer, kept)
-        case .friends: return trustStatus.isFriend ? reserve(offer, for: peer, kept) : .decline(.notAllowed)
+            return accept(offer, for: peer, reservesNothing: isMissingChecked, isPartlyPresent, kept)
+        case .friends:
+            guard trustStatus.isFriend else { return .decline(.notAllowed) }
+            return accept(offer, for: peer, reservesNothing: isMissingChecked, isPartlyPresent, kept)
         case .ask: return canAsk ? .ask : .decline(.notAllowed)
         }
     }
 
-    /// Releases what ``verdict(on:from:trustStatus:freeSpace:kept:)`` has reserved for a transfer that was not completed.
-    package func release(_ offer: Offer, from peer: Fingerprint) {
-        if accept != .ask { quota.release(offer.totalSize.map { _ in offer.storedByteCount }, for: peer) }
+    private func accept(
+        _ offer: Offer, for peer: Fingerprint, reservesNothing: Bool, _ isPartlyPresent: () -> Bool, _ kept: () -> UInt64
+    ) -> Verdict {
+        if reservesNothing { return .acceptMissing }
+        let verdict = reserve(Self.byteCount(of: offer), for: peer, kept)
+        guard case .decline = verdict, offer.totalSize != nil, isPartlyPresent() else { return verdict }
+        return .acceptMissing
+    }
+
+    /// The bytes of an offer that count towards the limit of its peer; nil where its size is not known.
+    static func byteCount(of offer: Offer) -> UInt64? { offer.totalSize.map { _ in offer.storedByteCount } }
+
+    /// Releases what was reserved for a transfer that was not completed.
+    package func release(_ byteCount: UInt64?, from peer: Fingerprint) {
+        if accept != .ask { quota.release(byteCount, for: peer) }
     }
 
     /// - Returns: nil for an offer within the limits.
-    func refusal(of offer: Offer, freeSpace: UInt64?) -> Verdict? {
+    /// - Parameter checksSize: false where less than the offer may be received.
+    func refusal(of offer: Offer, freeSpace: UInt64?, checksSize: Bool = true) -> Verdict? {
         guard let limits else {
             guard offer.items.count > 1 || offer.items.first?.kind == .folder else { return nil }
             // A reader of standard output sees no file names: several files would become one.
@@ -63,14 +86,14 @@ package struct AcceptancePolicy: Sendable {
                 .declined, detail: "standard output accepts a single file; receive several files or a folder with --inbox")
         }
         let size = offer.limitedByteCount
-        if let limit = limits.maximumSize, size > limit {
+        if checksSize, let limit = limits.maximumSize, size > limit {
             return .decline(.tooLarge, detail: "it is \(size.asByteCount), and --max-size is \(limit.asByteCount)")
         }
         if offer.entryCount > limits.maximumEntries {
             return .decline(
                 .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
         }
-        if let freeSpace, offer.limitedByteCount > freeSpace {
+        if checksSize, let freeSpace, offer.limitedByteCount > freeSpace {
             return .decline(
                 .noSpace,
                 detail:
@@ -80,12 +103,14 @@ package struct AcceptancePolicy: Sendable {
         return nil
     }
 
-    private func reserve(_ offer: Offer, for peer: Fingerprint, _ kept: () -> UInt64) -> Verdict {
-        switch quota.reserve(offer.totalSize.map { _ in offer.storedByteCount }, for: peer, kept: kept) {
+    /// Counts bytes towards the limit of a peer. Without effect where the user answers.
+    func reserve(_ byteCount: UInt64?, for peer: Fingerprint, _ kept: () -> UInt64) -> Verdict {
+        guard accept != .ask else { return .accept }
+        switch quota.reserve(byteCount, for: peer, kept: kept) {
         case .reserved: return .accept
         case .unknownSize: return .decline(.tooLarge, detail: "its size is not known, and --max-per-peer sets a limit")
         case .exceeds(let limit, let used):
-            let size = offer.storedByteCount
+            let size = byteCount ?? 0
             return .decline(
                 .tooLarge,
                 detail: "it takes \(size.asByteCount), and after the earlier \(used.asByteCount) --max-per-peer leaves "

@@ -8,7 +8,8 @@ package final class ReceiveController: Sendable {
         /// - Parameters:
         ///   - rules: those by which the size is reserved.
         ///   - part: nil for the whole offer.
-        case accept(rules: AcceptancePolicy, part: OfferPart? = nil)
+        ///   - reserved: the bytes that were counted towards the peer's limit.
+        case accept(rules: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil)
         /// The answer of the user.
         case decline(DeclineReason)
         /// The user was not asked.
@@ -115,8 +116,8 @@ package final class ReceiveController: Sendable {
         case .ended(let outcome):
             reportEnd(of: invitation, outcome)
             return false
-        case .accept(let rules, let part):
-            return await receive(invitation, part, rules)
+        case .accept(let rules, let part, let reserved):
+            return await receive(invitation, part, rules, reserved: reserved)
         }
     }
 
@@ -130,16 +131,17 @@ package final class ReceiveController: Sendable {
             on: invitation.offer, from: peer.proven.fingerprint,
             trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation),
-            kept: {
-                let sender = peer.proven.fingerprint
-                // Transfers that run have reserved their size.
-                let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.resumeKey) }
-                return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
-            })
+            isPartlyPresent: {
+                let paths = pathsReceived(from: peer.proven.fingerprint)
+                return invitation.features.contains(.listsFiles)
+                    && destination.inbox?.comparesFiles(of: invitation.offer, mayCompare: paths.contains) ?? false
+            },
+            kept: { keptByteCount(beside: invitation) })
         switch verdict {
-        case .accept:
+        case .accept, .acceptMissing:
             if let downgrade { reporter.report(.warning(downgrade)) }
-            return .accept(rules: rules)
+            return .accept(
+                rules: rules, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil)
         case .decline(let reason, let detail):
             let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
             if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
@@ -150,6 +152,13 @@ package final class ReceiveController: Sendable {
         case .askForPart(let reason, let detail):
             return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: (reason, detail))
         }
+    }
+
+    /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
+    private func keptByteCount(beside invitation: Invitation) -> UInt64 {
+        let sender = invitation.peer.proven.fingerprint
+        let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.resumeKey) }
+        return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
     }
 
     /// Whether the user can accept a part of an offer.
@@ -219,9 +228,15 @@ package final class ReceiveController: Sendable {
         (try? machine.trust.read().trustStatus(of: peer.proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
-    /// - Parameter part: nil for the whole offer.
-    private func receive(_ invitation: Invitation, _ part: OfferPart?, _ rules: AcceptancePolicy) async -> Bool {
+    /// - Parameters:
+    ///   - part: nil for the whole offer.
+    ///   - reserved: the bytes that were counted towards the peer's limit.
+    private func receive(
+        _ invitation: Invitation, _ part: OfferPart?, _ rules: AcceptancePolicy, reserved: UInt64?
+    ) async -> Bool {
         let peer = invitation.peer
+        let reserved = Mutex(reserved)
+        @Sendable func release() { rules.release(reserved.withLock { $0 }, from: peer.proven.fingerprint) }
         let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
@@ -229,7 +244,7 @@ package final class ReceiveController: Sendable {
         }
         guard reserveOutput() else {
             invitation.declineUnprompted(.busy)
-            rules.release(invitation.offer, from: peer.proven.fingerprint)
+            release()
             reportEnd(of: invitation, .declined(.busy))
             return false
         }
@@ -245,11 +260,19 @@ package final class ReceiveController: Sendable {
                     earlierPaths = paths
                     return paths.contains(path)
                 },
+                admit: { [self] (byteCount) throws(StorageError) in
+                    // Files that are present do not count.
+                    release()
+                    reserved.withLock { $0 = nil }
+                    let verdict = rules.reserve(byteCount, for: peer.proven.fingerprint) { keptByteCount(beside: invitation) }
+                    guard case .decline(_, let detail) = verdict else { return reserved.withLock { $0 = byteCount } }
+                    throw StorageError(.noSpace, detail ?? "the limit of this peer is reached")
+                },
                 onOutput: { [self] in output.withLock { $0 = .used } })
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
             invitation.declineUnprompted(reason)
-            rules.release(invitation.offer, from: peer.proven.fingerprint)
+            release()
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
         }
@@ -283,7 +306,7 @@ package final class ReceiveController: Sendable {
             compared: result.compared)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
-        rules.release(invitation.offer, from: peer.proven.fingerprint)
+        release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return output.withLock { $0 == .used }

@@ -20,17 +20,18 @@ package enum ReceiveDestination: Sendable {
     /// - Parameters:
     ///   - part: the accepted part; nil for the whole offer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
+    ///   - admit: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
     ///   - onOutput: called when the first bytes have been written to standard output.
     func makeSink(
         for invitation: Invitation, part: OfferPart? = nil, mayCompare: (String) -> Bool,
-        onOutput: @escaping @Sendable () -> Void
+        admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void, onOutput: @escaping @Sendable () -> Void
     ) throws(StorageError) -> any ResourceSink {
         switch self {
         case .inbox(let inbox):
             return try inbox.makeSink(
                 for: part?.offer ?? invitation.offer, selection: part?.selection, from: invitation.peer.proven.fingerprint,
                 resumeKey: invitation.resumeKey,
-                mayCompare: mayCompare, clock: { SystemClock.monotonic() })
+                mayCompare: mayCompare, admit: admit, clock: { SystemClock.monotonic() })
         case .standardOutput(let limit):
             return OutputSink(descriptor: STDOUT_FILENO, limit: limit, onOutput: onOutput)
         }

@@ -74,6 +74,8 @@ final class SinkPump: Sendable {
         state.update { state in
             if state.ending == nil { state.ending = outcome }
         }
+        // Hashing a large file would hold up the end.
+        if outcome != .completed { sink.sink.cancel() }
     }
 
     // MARK: The pump's thread
@@ -91,7 +93,8 @@ final class SinkPump: Sendable {
                 detail = what.description
                 link.violated(what)
             case .receiver(let failure):
-                detail = failure.description
+                // A sink that was cancelled throws as a consequence of the end.
+                if state.withLock({ $0.ending }) == nil { detail = failure.description }
                 link.failed(CancelReason(failure))
             }
         }
@@ -123,6 +126,11 @@ final class SinkPump: Sendable {
         if features.contains(.listsFiles), sink.sink.comparesFiles {
             guard let files = try compareFiles(link, total: &total) else { return ([], nil) }
             present = files
+        }
+        do {
+            try sink.sink.checkSpace()
+        } catch {
+            throw .receiver(error)
         }
         link.resumePoint(point)
         var content = IncomingContent(offer: offer, resumePoint: point, present: present, contents: contents)

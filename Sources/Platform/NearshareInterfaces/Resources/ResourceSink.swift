@@ -64,6 +64,12 @@ package protocol ResourceSink: AnyObject {
     /// (`docs/PROTOCOL.md`, section 6.1). Reads the file.
     func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence
 
+    /// Checks limits and free space for what is still to be received. Called after files were compared, before content.
+    func checkSpace() throws(StorageError)
+
+    /// Makes a call that reads much content throw, and later ones. May be called from any thread and more than once.
+    func cancel()
+
     /// Continues at the point that the sender has accepted. Content beyond it is removed.
     func resume(at point: ResumePoint) throws(StorageError)
 
@@ -105,6 +111,12 @@ extension ResourceSink {
     package func keepPresent(_ entry: EntryHeader, number: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
         throw StorageError(.failed, "no file of this destination is compared")
     }
+
+    /// Nothing: the destination has no limits of its own.
+    package func checkSpace() throws(StorageError) {}
+
+    /// Does nothing: the destination reads no content.
+    package func cancel() {}
 
     /// None: a destination without names.
     package var changedNames: ChangedNames { ChangedNames() }

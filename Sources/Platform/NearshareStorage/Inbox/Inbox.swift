@@ -71,19 +71,32 @@ public final class Inbox: Sendable {
     ///   - sender: authenticated by its link.
     ///   - resumeKey: 32 bytes that the sender uses for all attempts at this transfer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
+    ///   - admit: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
     package func makeSink(
         for offer: Offer, selection: EntrySelection? = nil, from sender: Fingerprint, resumeKey: [UInt8],
         mayCompare: (String) -> Bool = { _ in false },
+        admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void = { _ throws(StorageError) in },
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) -> any ResourceSink {
         let staged = try stagingArea().open(sender: sender, resumeKey: resumeKey)
+        let cancellation = Cancellation()
         let comparison = (try? filesystem.open(creating: false)).flatMap { directory in
             InboxComparison(
-                offer, in: directory, policy: limits.existing, rules: staged.nameRules,
+                offer, in: directory, policy: limits.existing, rules: staged.nameRules, cancellation: cancellation,
                 mayCompare: { mayCompare("\(path)/\($0)") })
         }
         return try IncomingTransferSink(
-            offer: offer, selection: selection, staged: staged, comparison: comparison, inbox: self, clock: clock)
+            offer: offer, selection: selection, staged: staged, comparison: comparison, inbox: self,
+            cancellation: cancellation, admit: admit, clock: clock)
+    }
+
+    /// Whether files of an offer may be here already, so that less than all of it is received.
+    /// - Parameter mayCompare: as for ``makeSink(for:selection:from:resumeKey:mayCompare:admit:clock:)``.
+    package func comparesFiles(of offer: Offer, mayCompare: (String) -> Bool) -> Bool {
+        guard let directory = try? filesystem.open(creating: false) else { return false }
+        return InboxComparison(
+            offer, in: directory, policy: limits.existing, rules: directory.nameRules,
+            mayCompare: { mayCompare("\(path)/\($0)") }) != nil
     }
 
     /// Moves items that wait in the spool into the inbox, as far as it accepts them.

@@ -29,6 +29,7 @@ struct InboxComparison {
     private var examined: Set<FileIdentity> = []
     /// Items with a file that is not identical.
     private var incompleteItems: Set<UInt32> = []
+    private let cancellation: Cancellation
 
     /// Limits on the memory that candidates take.
     private static let maximumCandidateCount = 1 << 16
@@ -39,7 +40,7 @@ struct InboxComparison {
     /// - Returns: nil when there is nothing to compare.
     init?(
         _ offer: Offer, in inbox: FileDescriptor, policy: ExistingFilePolicy, rules: FileNameRules,
-        mayCompare: (String) -> Bool
+        cancellation: Cancellation = Cancellation(), mayCompare: (String) -> Bool
     ) {
         guard policy != .keepBoth, offer.totalSize != nil else { return nil }
         let present = Set(offer.items.map { SafeFileName($0.name).text }.filter { inbox.exists($0) })
@@ -52,7 +53,7 @@ struct InboxComparison {
             guard !names.isEmpty else { return nil }
             self.names = names
         }
-        self.rules = rules
+        (self.rules, self.cancellation) = (rules, cancellation)
         tree = DirectoryTrail(inbox)
     }
 
@@ -101,9 +102,16 @@ struct InboxComparison {
     private mutating func digestOfFile(_ candidate: Candidate) throws(StorageError) -> [UInt8]? {
         guard let file = open(candidate) else { return nil }
         var digest = FileDigest(encodedHeader: candidate.encodedHeader)
-        guard (try? file.forEachBlock({ digest.update($0) })) != nil, let after = try? file.status(),
-            FileVersion(after) == candidate.version
-        else { return nil }
+        do {
+            try file.forEachBlock { (block) throws(StorageError) in
+                try cancellation.check()
+                digest.update(block)
+            }
+        } catch {
+            try cancellation.check()
+            return nil
+        }
+        guard let after = try? file.status(), FileVersion(after) == candidate.version else { return nil }
         return digest.finalize()
     }
 
@@ -124,6 +132,21 @@ struct InboxComparison {
         }
     }
 
+    /// Whether the file of an entry needs no space: it is linked, and does not have to be copied.
+    func isShared(_ entry: EntryHeader, number: UInt64) -> Bool {
+        candidates[number]?.isUsable == true && stays(entry)
+    }
+
+    /// The files that need no space in all, as far as they are known: their number, and their offered size.
+    var shared: (count: UInt64, byteCount: UInt64) {
+        candidates.values.reduce((0, 0)) { sum, candidate in
+            guard candidate.isUsable, stays(candidate.entry) else { return sum }
+            return (sum.0.addingClamped(1), sum.1.addingClamped(candidate.entry.size ?? 0))
+        }
+    }
+
+    private func stays(_ entry: EntryHeader) -> Bool { policy.mergesFolders || !incompleteItems.contains(entry.item) }
+
     // MARK: Using
 
     /// Puts the present file of an entry into the staging area: as a hard link where it is to stay where it is, otherwise as a
@@ -135,8 +158,7 @@ struct InboxComparison {
         guard let candidate = candidates[number], candidate.isUsable, candidate.entry == entry,
             let file = open(candidate), let (source, sourceName) = tree.locate(safePath(of: entry))
         else { throw Self.changed(entry) }
-        let stays = policy.mergesFolders || !incompleteItems.contains(entry.item)
-        if stays {
+        if stays(entry) {
             if linkat(source.rawValue, sourceName, directory.rawValue, name, 0) == 0 {
                 // Another process may have replaced the file between the two calls.
                 if let linked = try directory.status(of: name), FileIdentity(linked) == FileIdentity(try file.status()) {
@@ -158,6 +180,7 @@ struct InboxComparison {
         var writer = SparseWriter(copy)
         var digest = FileDigest(encodedHeader: candidate.encodedHeader)
         try file.forEachBlock { (block) throws(StorageError) in
+            try cancellation.check()
             digest.update(block)
             try writer.write(block)
         }

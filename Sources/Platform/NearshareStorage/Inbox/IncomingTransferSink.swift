@@ -26,9 +26,13 @@ final class IncomingTransferSink: ResourceSink {
     /// Whether staged files may be hard links to files of the inbox.
     private var sharesFiles = false
     private var quota: TransferQuota
+    private let cancellation: Cancellation
+    /// Asks for the disk space that the rest of the transfer takes, in bytes.
+    private let admit: @Sendable (UInt64) throws(StorageError) -> Void
     private var schedule: CheckpointSchedule
     /// The state that an earlier attempt has left.
     private var partial: PartialTransfer?
+    private var point = ResumePoint.start
     /// nil until both ends agree on the point to resume from.
     private var completed: CompletedEntries?
     private var tree: StagedTree
@@ -45,6 +49,7 @@ final class IncomingTransferSink: ResourceSink {
 
     init(
         offer: Offer, selection: EntrySelection?, staged: StagedTransfer, comparison: InboxComparison?, inbox: Inbox,
+        cancellation: Cancellation, admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void,
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) {
         self.offer = offer
@@ -52,7 +57,10 @@ final class IncomingTransferSink: ResourceSink {
         self.staged = staged
         self.comparison = comparison
         self.inbox = inbox
+        (self.cancellation, self.admit) = (cancellation, admit)
         quota = try TransferQuota(offer: offer, limits: inbox.limits)
+        // Files that are present do not count, and are known later.
+        if comparison == nil { try quota.checkSize() }
         schedule = CheckpointSchedule(clock: clock)
         tree = StagedTree(staged, limits: inbox.limits)
     }
@@ -62,10 +70,19 @@ final class IncomingTransferSink: ResourceSink {
     func resumePoint() throws(StorageError) -> ResumePoint {
         // Where the size is not known, the sender can't say how much it skips.
         partial = offer.totalSize == nil ? nil : PartialTransfer(in: staged, of: offerDigest)
-        let point = try partial?.resumePoint() ?? .start
-        try quota.checkSpace(beyond: try partial?.storedByteCount(point) ?? 0, free: staged.items.freeBytes)
+        point = try partial?.resumePoint(cancellation) ?? .start
+        if comparison == nil { try checkSpace() }
         return point
     }
+
+    func checkSpace() throws(StorageError) {
+        if let comparison { quota.recordPresent(comparison.shared) }
+        try quota.checkSize()
+        try quota.checkSpace(beyond: try partial?.storedByteCount(point) ?? 0, free: staged.items.freeBytes)
+        try admit(quota.storedByteCount)
+    }
+
+    func cancel() { cancellation.cancel() }
 
     func resume(at point: ResumePoint) throws(StorageError) {
         guard point != .start, let partial else {
@@ -87,7 +104,8 @@ final class IncomingTransferSink: ResourceSink {
 
     func compare(_ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64) throws(StorageError) -> FilePresence {
         // Entries that an earlier attempt has stored are not received again anyway.
-        guard number >= partial?.checkpoint.completeEntries ?? 0 else { return .absent }
+        let kept = (partial?.checkpoint.completeEntries ?? 0).addingClamped(point.partialSize > 0 ? 1 : 0)
+        guard number >= kept else { return .absent }
         return try comparison?.compare(entry, encodedHeader: encodedHeader, number: number) ?? .absent
     }
 
@@ -102,6 +120,7 @@ final class IncomingTransferSink: ResourceSink {
             if isLink { sharesFiles = true }
             return candidate
         }
+        if comparison?.isShared(entry, number: number) == true { quota.recordUnsent(entry.size ?? 0) }
         presentEntry = (claimed, stored, entry.path.count - 1, entry.size ?? 0)
     }
 

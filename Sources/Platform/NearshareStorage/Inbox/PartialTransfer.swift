@@ -39,13 +39,13 @@ struct PartialTransfer {
 
     /// The point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender
     /// can't skip what is here.
-    func resumePoint() throws(StorageError) -> ResumePoint {
+    func resumePoint(_ cancellation: Cancellation) throws(StorageError) -> ResumePoint {
         var point = ResumePoint.start
         point.completeEntries = checkpoint.completeEntries
         point.entriesDigest = checkpoint.entriesDigest
         point.completeByteCount = checkpoint.completeBytes
         point.lastItem = checkpoint.item
-        if let file, let size = checkpoint.file?.size { try hash(file, upTo: size, into: &point) }
+        if let file, let size = checkpoint.file?.size { try hash(file, upTo: size, into: &point, cancellation) }
         return point
     }
 
@@ -57,7 +57,9 @@ struct PartialTransfer {
             .addingClamped(checkpoint.completeEntries.multipliedClamped(by: Offer.entryByteCount))
     }
 
-    private func hash(_ file: FileDescriptor, upTo limit: UInt64, into point: inout ResumePoint) throws(StorageError) {
+    private func hash(
+        _ file: FileDescriptor, upTo limit: UInt64, into point: inout ResumePoint, _ cancellation: Cancellation
+    ) throws(StorageError) {
         let size = min(UInt64(try file.status().st_size), limit)
         guard size > 0 else { return }
         var hasher = SHA256Hasher()
@@ -65,6 +67,7 @@ struct PartialTransfer {
         defer { buffer.deallocate() }
         var remaining = size
         while remaining > 0 {
+            try cancellation.check()
             let room = Int(min(UInt64(buffer.count), remaining))
             let count = try file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
             guard count > 0 else { return }

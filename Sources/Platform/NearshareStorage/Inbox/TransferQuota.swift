@@ -5,6 +5,10 @@ internal import NearshareInterfaces
 struct TransferQuota {
     private let offer: Offer
     private let limits: InboxLimits
+    /// The part that needs no space, because its files are present: files, and their offered bytes.
+    private var present: (count: UInt64, byteCount: UInt64) = (0, 0)
+    /// Offered bytes of present files that were not sent.
+    private var unsentByteCount: UInt64 = 0
     /// Bytes written since the free space was last read.
     private var uncheckedByteCount: UInt64 = 0
 
@@ -16,12 +20,28 @@ struct TransferQuota {
         guard offer.entryCount <= limits.maximumEntries else {
             throw StorageError(.overLimit, "\(offer.entryCount) files exceed the limit of \(limits.maximumEntries)")
         }
-        if let limit = limits.maximumSize, offer.limitedByteCount > limit {
-            throw StorageError(.overLimit, "\(offer.limitedByteCount.asByteCount) exceed the limit of \(limit.asByteCount)")
-        }
         self.offer = offer
         self.limits = limits
     }
+
+    /// The disk space that the transfer takes, without the files that are present.
+    var storedByteCount: UInt64 {
+        offer.storedByteCount.subtractingClamped(present.byteCount)
+            .subtractingClamped(present.count.multipliedClamped(by: Offer.entryByteCount))
+    }
+
+    /// Checks the size of the offer, or of what is missing of it.
+    func checkSize() throws(StorageError) {
+        let size = storedByteCount.subtractingClamped(Offer.entryByteCount)
+        guard let limit = limits.maximumSize, size > limit else { return }
+        throw StorageError(.overLimit, "\(size.asByteCount) exceed the limit of \(limit.asByteCount)")
+    }
+
+    /// Records the files that are present, whose content needs no space.
+    mutating func recordPresent(_ present: (count: UInt64, byteCount: UInt64)) { self.present = present }
+
+    /// Records a present file that is not sent.
+    mutating func recordUnsent(_ byteCount: UInt64) { unsentByteCount = unsentByteCount.addingClamped(byteCount) }
 
     /// Checks before the first byte that the rest of the transfer fits on the disk.
     /// - Parameters:
@@ -29,7 +49,7 @@ struct TransferQuota {
     ///   - free: free bytes on the disk; nil when they are not known.
     func checkSpace(beyond stored: UInt64, free: UInt64?) throws(StorageError) {
         guard let space = limits.usable(of: free) else { return }
-        let needed = offer.storedByteCount.subtractingClamped(stored)
+        let needed = storedByteCount.subtractingClamped(stored)
         guard needed > space else { return }
         throw StorageError(
             .noSpace,
@@ -43,8 +63,14 @@ struct TransferQuota {
     ///   - received: bytes received before.
     ///   - free: reads the free bytes on the disk, which is done only now and then.
     mutating func checkWrite(of byteCount: UInt64, received: UInt64, free: () -> UInt64?) throws(StorageError) {
+        let sent = received.addingClamped(byteCount).subtractingClamped(unsentByteCount)
+        // A file that was admitted because it is present must not be sent all the same.
+        if present.byteCount > 0, let total = offer.totalSize, sent > total.subtractingClamped(present.byteCount) {
+            throw StorageError(.overLimit, "more was sent than is missing here")
+        }
         let entries = offer.limitedByteCount.subtractingClamped(offer.totalSize ?? 0)
-        if let limit = limits.maximumSize, received.addingClamped(byteCount).addingClamped(entries) > limit {
+            .subtractingClamped(present.count.multipliedClamped(by: Offer.entryByteCount))
+        if let limit = limits.maximumSize, sent.addingClamped(entries) > limit {
             throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
         try checkReserve(beyond: byteCount, received: received, free: free)

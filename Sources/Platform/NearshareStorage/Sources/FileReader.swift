@@ -14,6 +14,7 @@ final class FileReader: ResourceReader {
     /// Content of the present folder up to here.
     private var folderSize: UInt64 = 0
     private var folderEntryCount: UInt64 = 0
+    private let cancellation = Cancellation()
 
     private static let sequentialSize: UInt64 = 1 << 20
 
@@ -22,6 +23,7 @@ final class FileReader: ResourceReader {
     }
 
     func nextEntry() throws(StorageError) -> EntryHeader? {
+        try cancellation.check()
         file = nil
         while true {
             if let (item, enumerator) = folder {
@@ -66,6 +68,7 @@ final class FileReader: ResourceReader {
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
         guard let file, let header, let size = header.size, position < size else { return 0 }
+        try cancellation.check()
         let room = Int(min(UInt64(buffer.count), size - position))
         let count = try file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
         guard count > 0 || room == 0 else { throw changed(header) }
@@ -86,8 +89,8 @@ final class FileReader: ResourceReader {
         position = offset
     }
 
-    /// Does nothing: reads from a disk do not block for long.
-    func cancel() {}
+    /// A file that is hashed can be large.
+    func cancel() { cancellation.cancel() }
 
     private func changed(_ header: EntryHeader) -> StorageError {
         StorageError(.changed, "\(header.path.last?.shown ?? "a file") was changed while it was being sent; send it again")
