@@ -153,6 +153,24 @@ class QuestionStory(Asked):
         self.assertEqual("completed", self.outcome(again))
         self.assertEqual(["1.bin", "2.bin"], sorted(self.anna.received()))
 
+    def test_one_of_several_transfers_is_cancelled(self):
+        anna = self.receiving()
+        senders = []
+        for peer in [self.ben, self.cleo]:
+            path = self.file(f"{peer.home.name}.bin", 8_000_000)
+            senders.append(peer.start("send", "--json", path, "--to", anna.address, "--limit", "600KB"))
+            anna.wait_for(rf'"{peer.home.name}" offers:(?s:.*)accept\? \[y\]es')
+            anna.press("y\n")
+            anna.wait_for(rf"{peer.home.name} → {peer.home.name}.bin  ")
+        anna.press("c\n")
+        anna.wait_for(r"1  ben → ben.bin\s+2  cleo → cleo.bin\s")
+        anna.press("c 2\n")
+        self.assertEqual("cancelled", self.outcome(senders[1]))
+        self.assertNotEqual(0, senders[1].end())
+        self.assertIn("cancelled it", "".join(senders[1].errors))
+        self.assertEqual("completed", self.outcome(senders[0]))
+        self.assertEqual(["ben.bin"], sorted(self.anna.received()))
+
     def test_ctrl_d_is_no_answer_and_later_answers_are_read(self):
         anna = self.receiving()
         for number in range(2):

@@ -1,7 +1,8 @@
 import Nearshare
-import NearshareService
 import Synchronization
 import Testing
+
+@testable import NearshareService
 
 /// A terminal of which the test types the lines.
 private final class ScriptedDisplay: PromptDisplay {
@@ -42,6 +43,11 @@ private final class ScriptedDisplay: PromptDisplay {
         for await prompt in prompts where prompt == text { return }
     }
 
+    /// Waits until there is no prompt.
+    func awaitPrompt(none: Void) async {
+        for await prompt in prompts where prompt == nil { return }
+    }
+
     /// Waits until a prompt contains `text`.
     func awaitPrompt(_ text: String) async {
         for await case let prompt? in prompts where prompt.contains(text) { return }
@@ -52,9 +58,10 @@ private final class ScriptedDisplay: PromptDisplay {
 struct PromptQueueTests {
     private let display = ScriptedDisplay()
     private let time = Monitor(MonotonicInstant(nanoseconds: 0))
+    private let transfers = RunningTransfers()
 
     private func running<Result: Sendable>(_ body: @Sendable (PromptQueue) async throws -> Result) async throws -> Result {
-        let queue = PromptQueue(display, clock: { time.withLock { $0 } })
+        let queue = PromptQueue(display, running: transfers, clock: { time.withLock { $0 } })
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await queue.run() }
             defer { group.cancelAll() }
@@ -87,6 +94,42 @@ struct PromptQueueTests {
             #expect(state.confirmed == ["perhaps", line])
             #expect(state.prompt == nil)
         }
+    }
+
+    /// A transfer that ends when it is cancelled.
+    private func transfer(_ number: UInt64) -> Transfer {
+        let transfer = Transfer(
+            progress: TransferProgress(
+                id: TransferID(rawValue: number), direction: .incoming, total: 1, totalEntries: 1), clock: SystemClock.monotonic
+        )
+        transfer.onCancel { [weak transfer] in transfer?.end(TransferResult(outcome: .cancelled(by: .local))) }
+        return transfer
+    }
+
+    @Test func `one of several running transfers is cancelled by its number`() async throws {
+        let (first, second) = (transfer(1), transfer(2))
+        try await running { queue in
+            await transfers.following(first, label: "ben → a") {
+                await transfers.following(second, label: "cleo → b") {
+                    queue.updateRunning()
+                    await display.awaitPrompt(exactly: "[c]ancel a transfer: ")
+                    display.type("c")
+                    display.type("c 3")
+                    display.type("y")
+                    display.type("c 2")
+                    let outcome = await second.result.outcome
+                    #expect(outcome == .cancelled(by: .local))
+                }
+            }
+            queue.updateRunning()
+            await display.awaitPrompt(none: ())
+        }
+        #expect(first.snapshot.phase == .connecting)
+        let expected = [
+            "  1  ben → a\n  2  cleo → b\nc 1 cancels number 1\n", "there is no such transfer; c lists them\n",
+            "c lists the transfers that can be cancelled\n",
+        ]
+        #expect(display.state.withLock { $0.shown } == expected)
     }
 
     @Test("R4: two questions are answered by their numbers, in any order")

@@ -2,6 +2,7 @@ package import Nearshare
 internal import Synchronization
 
 /// Asks the user several questions at a time. Questions are numbered when there are several, and none waits for another (R4).
+/// While transfers run, the user can cancel one of them.
 package final class PromptQueue: Sendable {
     package enum Answer: Sendable, Hashable {
         case yes
@@ -34,6 +35,8 @@ package final class PromptQueue: Sendable {
     }
 
     private let display: any PromptDisplay
+    /// The transfers that the user can cancel.
+    private let running: RunningTransfers
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Mutex(State())
 
@@ -43,9 +46,11 @@ package final class PromptQueue: Sendable {
     /// disappeared, and untrusted peers choose when they withdraw and ask (R4).
     private static let replacementTime = Duration.seconds(1)
 
-    package init(_ display: any PromptDisplay, clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() })
-    {
-        self.display = display
+    package init(
+        _ display: any PromptDisplay, running: RunningTransfers = RunningTransfers(),
+        clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }
+    ) {
+        (self.display, self.running) = (display, running)
         self.clock = clock
     }
 
@@ -101,16 +106,28 @@ package final class PromptQueue: Sendable {
         }
     }
 
+    /// Updates the prompt after a transfer has begun or ended.
+    func updateRunning() {
+        state.withLock { state in
+            if state.prompts.open.isEmpty, !hasTransfers { state.typed = "" }
+            updatePrompt(state)
+        }
+    }
+
+    private var hasTransfers: Bool { !running.current.isEmpty }
+
     /// Called with the lock held, so that the prompt matches the latest state.
     private func updatePrompt(_ state: borrowing State) {
+        let isCancelShown = !state.isClosed && hasTransfers
         display.setPrompt(
-            state.prompts.prompt(answering: state.typed.isEmpty ? nil : state.target),
+            state.prompts.prompt(answering: state.typed.isEmpty ? nil : state.target)
+                ?? (isCancelShown ? "[c]ancel a transfer: " : nil),
             typed: TerminalText.escaped(state.typed, columns: 100))
     }
 
     private func receive(_ key: PromptKey) {
         let line: String? = state.withLock { state in
-            guard !state.prompts.open.isEmpty else { return nil }
+            guard !state.prompts.open.isEmpty || hasTransfers else { return nil }
             var line: String?
             switch key {
             case .text(let text):
@@ -136,8 +153,13 @@ package final class PromptQueue: Sendable {
     }
 
     private func receive(_ line: String) {
-        let result = state.withLock { state in
+        let words = line.split(separator: " ")
+        if let first = words.first?.lowercased(), first == "c" || first == "cancel" { return cancel(words.dropFirst()) }
+        let result = state.withLock { state -> PendingPrompts<Reply>.Result in
             state.typed = ""
+            guard !state.prompts.open.isEmpty else {
+                return .none(hint: words.isEmpty ? nil : "c lists the transfers that can be cancelled")
+            }
             return state.prompts.parse(line, answering: state.target)
         }
         switch result {
@@ -163,6 +185,26 @@ package final class PromptQueue: Sendable {
         case .none(let hint):
             if let hint { display.show("\(hint)\n") }
             state.withLock { updatePrompt($0) }
+        }
+    }
+
+    /// Lists the running transfers, or cancels the one with a number.
+    private func cancel(_ words: ArraySlice<Substring>) {
+        let transfers = running.numbered
+        let chosen = words.first.flatMap { Int($0) }.flatMap { number in transfers.first { $0.number == number } }
+        if let chosen, words.count == 1 {
+            chosen.transfer.cancel()
+        } else if transfers.isEmpty {
+            display.show("no transfer is running\n")
+        } else if words.isEmpty {
+            let lines = transfers.map { "  \($0.number)  \($0.label)\n" }
+            display.show(lines.joined() + "c \(transfers[0].number) cancels number \(transfers[0].number)\n")
+        } else {
+            display.show("there is no such transfer; c lists them\n")
+        }
+        state.withLock { state in
+            state.typed = ""
+            updatePrompt(state)
         }
     }
 

@@ -49,7 +49,7 @@ package final class ReceiveController: Sendable {
     private let output = Mutex(Output.free)
 
     /// - Parameters:
-    ///   - display: asks the user, when the policy requires it.
+    ///   - display: asks the user, when the policy requires it, and reads which transfers to cancel.
     ///   - endsAfterFirst: shuts the node down after the first completed transfer.
     package init(
         machine: LocalMachine, destination: ReceiveDestination, accept: Configuration.Accept, quota: PeerQuota,
@@ -60,9 +60,12 @@ package final class ReceiveController: Sendable {
         self.reporter = reporter
         self.endsAfterFirst = endsAfterFirst
         spool = destination.inbox.map { SpoolDelivery(inbox: $0, state: machine.state, reporter: reporter) }
-        prompts = accept == .ask ? display.map { PromptQueue($0) } : nil
+        prompts = display.map { [running] in
+            // A reader of standard output may read the same terminal.
+            PromptQueue($0, running: destination.inbox == nil ? RunningTransfers() : running)
+        }
         policy = AcceptancePolicy(
-            accept: accept, limits: destination.inbox?.limits, canAsk: prompts != nil, quota: quota)
+            accept: accept, limits: destination.inbox?.limits, canAsk: accept == .ask && prompts != nil, quota: quota)
         friendPolicy = AcceptancePolicy(
             accept: .friends, limits: destination.inbox?.limits, canAsk: false, quota: quota)
         trust = TrustRecorder(machine: machine, reporter: reporter)
@@ -76,7 +79,7 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.spool?.run() }
             let verification = VerificationResponder(
-                trust: trust, reporter: reporter, prompts: prompts, refusals: refusals)
+                trust: trust, reporter: reporter, prompts: policy.canAsk ? prompts : nil, refusals: refusals)
             group.addTask { await verification.run(listener.verificationRequests) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
@@ -287,9 +290,11 @@ package final class ReceiveController: Sendable {
         let result = await running.following(transfer, label: label) {
             reporter.report(.accepted(transfer.id, from: peer.id))
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
+            prompts?.updateRunning()
             await followProgress(of: transfer)
             return await transfer.result
         }
+        prompts?.updateRunning()
         // A later try of the same content has its own entry.
         if receiving.withLock({ $0[identity] === transfer }) {
             accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }

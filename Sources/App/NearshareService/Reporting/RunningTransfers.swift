@@ -4,7 +4,8 @@ internal import Synchronization
 /// The transfers of an operation that have not ended.
 package final class RunningTransfers: Sendable {
     private struct State {
-        var transfers: [(label: String, transfer: Transfer)] = []
+        var transfers: [(number: Int, label: String, transfer: Transfer)] = []
+        var lastNumber = 0
         var reconnecting: [Reconnecting] = []
         var isCancelled = false
     }
@@ -22,7 +23,12 @@ package final class RunningTransfers: Sendable {
     package init() {}
 
     /// The transfers, each with a label that is escaped for a terminal.
-    package var current: [(label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
+    package var current: [(label: String, transfer: Transfer)] {
+        state.withLock { $0.transfers.map { ($0.label, $0.transfer) } }
+    }
+
+    /// The transfers with numbers that are never used again.
+    var numbered: [(number: Int, label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
 
     /// The peers to which a new connection is tried.
     package var reconnecting: [Reconnecting] { state.withLock { $0.reconnecting } }
@@ -33,7 +39,8 @@ package final class RunningTransfers: Sendable {
     /// Lists a transfer while `body` runs. A transfer that was begun before ``cancelAll()`` and is listed after it is cancelled.
     func following<Result>(_ transfer: Transfer, label: String, _ body: () async -> Result) async -> Result {
         let isCancelled = state.withLock { state in
-            state.transfers.append((label, transfer))
+            state.lastNumber += 1
+            state.transfers.append((state.lastNumber, label, transfer))
             return state.isCancelled
         }
         // Offered while the others were being cancelled.
@@ -63,7 +70,7 @@ package final class RunningTransfers: Sendable {
             state.isCancelled = true
             return state.transfers
         }
-        for (_, transfer) in transfers { transfer.cancel() }
+        for (_, _, transfer) in transfers { transfer.cancel() }
         return !transfers.isEmpty
     }
 }
