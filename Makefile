@@ -10,19 +10,17 @@ HOURS ?= 1
 ADDRESS_TESTS = Base,Crypto,Direct,Mesh,Bundle,Decoder,Simulation,Engine
 # The Swift runtime goes into the binary, so that it runs where there is no Swift. Nobody looks up symbols in it, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
-# No library is looked for beside the binary, and the table of functions is read-only from the start. It contains no path of
-# this folder, so that it has the same bytes wherever it is built.
+# No library is looked for beside the binary, and the table of functions is read-only from the start.
 RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs \
-	--disable-local-rpath -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now \
-	-Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=. -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=.
+	--disable-local-rpath -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 BINARY = .build/release/nearshare
 EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
 .PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak sbom bench simulate bench-sessions bench-bluetooth
-.PHONY: reproducible sanitize install uninstall packages packages-test completions
+.PHONY: sanitize install uninstall packages packages-test completions
 
 build: packages
 	swift build $(RELEASE) --product nearshare
@@ -103,17 +101,11 @@ format:
 fuzz: packages
 	Tests/Fuzz/run $(FUZZ_SECONDS)
 
-# Two nodes, a session and an untrusted third for hours, killed and cut off at random; or, with KILLS=, a receiver that is killed
-# so often.
+# Two nodes and an untrusted third for hours, killed and cut off at random; or, with KILLS=, a receiver that is killed so often.
 soak: build
 	@.ci/install-packages bench
-	swift build $(RELEASE) --product session-probe
 	@if [ -n "$(KILLS)" ]; then NEARSHARE=$(CURDIR)/$(BINARY) KILLS=$(KILLS) Tests/Scripts/run test_kills.KilledReceiverStory; \
 	else Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS); fi
-
-# Builds the release once more, in another folder, and compares the two byte by byte.
-reproducible: build
-	.ci/check-reproducible $(BINARY)
 
 # Tests of values, state machines and the engine with AddressSanitizer, then those with threads with ThreadSanitizer, each in a
 # folder of its own. SANITIZED= picks others.
