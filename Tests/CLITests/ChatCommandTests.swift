@@ -123,6 +123,80 @@ private struct Typing {
         #expect(typing.text.contains(words), "\(typing.text)")
     }
 
+    @Test func `commands about a peer name it, or take the one of the conversation`() {
+        var typing = Typing(.latest)
+        typing.meet("anna")
+        let cases: [(String, ControlRequest)] = [
+            ("/block", .setBlocked(peerID, true)), ("/unblock anna", .setBlocked(peerID, false)),
+            ("/fav an", .setFriend(peerID, true)), ("/unfav", .setFriend(peerID, false)), ("/ping", .ping(peerID)),
+            ("/trace anna", .ping(peerID)),
+        ]
+        for (line, request) in cases {
+            let reactions = typing.type(line)
+            guard case .request(request, _)? = reactions.first, reactions.count == 1 else {
+                Issue.record("\(line): \(reactions)")
+                continue
+            }
+        }
+        let unknown = typing.type("/block nobody")
+        #expect(unknown.isEmpty && typing.text.contains("nobody is not in the list of /who"), "\(typing.text)")
+        typing.handle(.replied(.ping(.peer(peerID), showsPath: false), .success(.pong(PingReport(milliseconds: 7, hops: 2)))))
+        #expect(typing.text.contains("answer after 7 ms over 2 hops"), "\(typing.text)")
+        typing.handle(.replied(.ping(.peer(peerID), showsPath: true), .success(.pong(PingReport(milliseconds: 7, hops: 1)))))
+        #expect(typing.text.contains("over 1 hop, from a neighbour"), "\(typing.text)")
+        typing.handle(.replied(.setBlocked(.peer(peerID), true), .failure(ControlFailure(.peerNotFound, "no key"))))
+        #expect(typing.text.contains("no key"), "\(typing.text)")
+    }
+
+    @Test func `what cannot be undone is done when it is entered twice`() {
+        var typing = Typing(.publicRoom)
+        #expect(typing.type("/clear").isEmpty)
+        #expect(typing.text.contains("press Enter again to do it") && typing.inputLine == "> /clear", "\(typing.text)")
+        // Another command in between is a change of mind.
+        typing.press(.control("u"))
+        typing.type("/who")
+        #expect(typing.type("/clear").isEmpty)
+        let cleared = typing.press(.enter)
+        #expect(cleared == [.request(.clear(.publicRoom), .clear(.publicRoom))])
+        typing.handle(.replied(.clear(.publicRoom), .success(.done)))
+        #expect(typing.text.contains("all lines of this conversation are removed from this machine"), "\(typing.text)")
+        #expect(typing.type("/panic").isEmpty)
+        let erased = typing.press(.enter)
+        #expect(erased == [.erase])
+    }
+
+    @Test func `a file for everyone needs the public room on the screen, one for an old app the user's consent`() {
+        var typing = Typing(.publicRoom)
+        let file = typing.type("/send a.jpg")
+        #expect(file == [.sendFile("a.jpg", .everyone, .sendFile(.publicRoom, "a.jpg"))])
+        typing.meet("anna")
+        let unsealed = typing.type("/send --allow-unencrypted 'b c.jpg'")
+        #expect(unsealed == [.sendFile("b c.jpg", peerID, isSealed: false, .sendFile(.peer(peerID), "b c.jpg"))])
+        var start = Typing(.latest)
+        #expect(start.type("/send a.jpg").isEmpty && start.text.contains("no conversation is open"), "\(start.text)")
+    }
+
+    @Test func `lines are searched, exported, and sent to a peer that is named`() {
+        var typing = Typing(.publicRoom)
+        let search = typing.type("/search hi there")
+        #expect(search == [.request(.search("hi there", in: .publicRoom, limit: 50), .search(.publicRoom, "hi there"))])
+        typing.handle(.replied(.search(.publicRoom, "hi"), .success(.chatMessages([]))))
+        #expect(typing.text.contains("no line contains hi"), "\(typing.text)")
+        #expect(typing.type("/export") == [.export(.publicRoom, name: "everyone")])
+        typing.handle(.exported(.publicRoom, .success("/inbox/chat.txt")))
+        #expect(typing.text.contains("written to /inbox/chat.txt"), "\(typing.text)")
+        #expect(typing.type("/msg").isEmpty && typing.text.contains("/msg NAME TEXT"), "\(typing.text)")
+        #expect(typing.type("/msg anna good morning").count == 1)
+        let contact = Contact(
+            id: peerID, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false), isNear: true,
+            software: .phone, hasKeys: false, hops: 3)
+        let found = typing.handle(.replied(.find("anna"), .success(.contact(contact))))
+        #expect(found.contains(.request(.say("good morning", in: .peer(peerID)), .say(.peer(peerID), "good morning"))))
+        typing.handle(.event(.contacts([contact])))
+        typing.type("/who")
+        #expect(typing.text.contains("near, 3 hops, bitchat"), "\(typing.text)")
+    }
+
     @Test func `without a link this node's code is drawn, with one the peer is asked`() {
         var typing = Typing(columns: 120, rows: 60)
         let shown = typing.type("/verify")

@@ -54,6 +54,23 @@ struct ConversationStoreTests {
         #expect(try store.messages(of: .publicRoom, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
     }
 
+    @Test("Lines are found by their text, and removed by conversation")
+    func searchedAndCleared() throws {
+        for (number, text) in ["Good Morning", "100%", "good night", "_"].enumerated() {
+            #expect(try store.insert(line("\(number)", in: .peer(anna), text)) != nil)
+        }
+        #expect(try store.insert(line("9", in: .publicRoom, "good morning")) != nil)
+        #expect(
+            try store.messages(of: .peer(anna), containing: "GOOD", limit: 10).map(\.text) == ["Good Morning", "good night"])
+        #expect(try store.messages(of: .peer(anna), containing: "good", limit: 1).map(\.text) == ["good night"])
+        #expect(try store.messages(of: .peer(anna), containing: "%", limit: 10).map(\.text) == ["100%"])
+        #expect(try store.messages(of: .peer(anna), containing: "_", limit: 10).map(\.text) == ["_"])
+        try store.removeMessages(of: .peer(anna))
+        #expect(try store.messages(of: .peer(anna), before: nil, limit: 10).isEmpty)
+        #expect(try store.pendingMessages().map(\.message.id) == ["9"])
+        #expect(try store.conversations().map(\.conversation) == [.publicRoom])
+    }
+
     @Test("A mark goes up, never down, and others' lines can't be marked as ours")
     func statuses() throws {
         _ = try store.insert(line("x", in: .peer(anna)))

@@ -2,7 +2,10 @@
 specification alone."""
 
 import json
+import os
+import re
 import secrets
+import time
 import unittest
 import uuid
 from unittest import mock
@@ -10,7 +13,8 @@ from unittest import mock
 import bitchat_peer
 import bitchat_wire
 from bitchat_peer import BitchatPeer
-from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces
+from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces, wait_until
+from pseudo_terminal import PseudoTerminal
 
 FRAMES = b"NSHM\x01\x01\0\0"
 LARGEST = 5 << 20
@@ -121,6 +125,40 @@ class ThreeMachinesStory(Story):
         self.assertCode(3, self.anna.run("send", photo, "--to", "absent", "--via", "mesh"))
 
 
+class Chat:
+    """A chat on a terminal, through the node of its user."""
+
+    def __init__(self, story, user):
+        self.story = story
+        environment = user.environment() | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
+        self.terminal = PseudoTerminal(user.command("chat", "--public", "--adapter", "none"), environment, columns=150, rows=50)
+        self.seen = 0
+        self.read_until("to everyone>")
+
+    def text(self):
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.terminal.drawn.decode(errors="replace"))
+
+    def read_until(self, words, timeout=30):
+        """Waits for words that were drawn since those of the last call."""
+        deadline = time.monotonic() + timeout
+        while words not in self.text()[self.seen :]:
+            self.story.assertLess(time.monotonic(), deadline, f"no {words!r} in {self.text()[-4000:]}")
+            self.story.assertTrue(self.terminal.read(1), self.text()[-4000:])
+        self.seen = self.text().index(words, self.seen) + len(words)
+
+    def type(self, line):
+        self.terminal.press(line + "\r")
+
+    def quit(self):
+        self.type("/quit")
+        self.end()
+
+    def end(self):
+        while self.terminal.read(20):
+            pass
+        os.waitpid(self.terminal.process, 0)
+
+
 class BitchatStory(Story):
     """A peer that knows only bitchat, and a node of nearshare, over loopback."""
 
@@ -222,6 +260,188 @@ class BitchatStory(Story):
             )
             self.assertNotEqual(0, result.returncode)
             self.assertIn(f"{name}'s app does not accept private files", result.stderr.decode())
+
+    def test_an_old_app_gets_a_file_unencrypted_after_consent(self):
+        anna = self.receive()
+        old = self.join(anna, "old", capabilities=0x20, states=False)
+        path = self.file("a.jpg", 3_000)
+        send = ("send", path, "--to", "old", "--via", "mesh", "--interface", "lo")
+        refused = self.ben.run(*send)
+        self.assertCode(1, refused)
+        self.assertCode(0, self.ben.run(*send, "--allow-unencrypted"))
+        file = old.wait_for_file(10)
+        self.assertEqual((False, path.read_bytes()), (file["private"], file["content"]))
+        # Through the node of the sender, too.
+        other = self.file("b.jpg", 3_000)
+        self.assertCode(0, self.anna.run("send", other, "--to", "old", "--via", "mesh", "--allow-unencrypted"))
+        self.assertEqual((False, "b.jpg"), (lambda it: (it["private"], it["name"]))(old.wait_for_file(10)))
+        # No phone reassembles more than 256 fragments of such a file.
+        large = self.ben.run("send", self.file("c.jpg", 200_000), *send[2:], "--allow-unencrypted")
+        self.assertCode(7, large)
+
+    def test_K12_an_app_that_takes_encrypted_files_gets_no_other(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        self.assertCode(
+            0,
+            self.ben.run(
+                "send", self.file("a.jpg", 3_000), "--to", "phone", "--via", "mesh", "--interface", "lo", "--allow-unencrypted"
+            ),
+        )
+        self.assertTrue(phone.wait_for_file(10)["private"])
+
+    def test_the_question_before_a_file_goes_out_unencrypted(self):
+        anna = self.receive()
+        old = self.join(anna, "old", capabilities=0x20, states=False)
+        path = self.file("a.jpg", 3_000)
+        for answer, code in (("n", 4), ("y", 0)):
+            command = self.ben.command("send", path, "--to", "old", "--via", "mesh", "--interface", "lo")
+            terminal = PseudoTerminal(command, self.ben.environment() | {"LANG": "C.UTF-8"}, columns=120, rows=24)
+            deadline = time.monotonic() + 30
+            while b"readable by everyone who relays them" not in terminal.drawn:
+                self.assertLess(time.monotonic(), deadline, terminal.drawn)
+                self.assertTrue(terminal.read(1), terminal.drawn)
+            terminal.press(f"{answer}\r")
+            while terminal.read(10):
+                pass
+            self.assertEqual(code, os.waitstatus_to_exitcode(os.waitpid(terminal.process, 0)[1]), terminal.drawn)
+        self.assertEqual("a.jpg", old.wait_for_file(10)["name"])
+        self.assertEqual(1, sum(event["event"] == "file" for event in old.events))
+
+    def test_a_file_for_everyone_and_for_those_who_come_later(self):
+        anna = self.receive()
+        one = self.join(anna, "one")
+        one.wait_for_peer("anna", 10)
+        path = self.file("photo.jpg", 3_000)
+        self.assertCode(0, self.anna.run("send", path, "--to-everyone", "--via", "mesh"))
+        self.assertCode(0, self.ben.run("send", self.file("ben.jpg", 2_000), "--to-everyone", "--via", "mesh", "--interface", "lo"))
+        names = {one.wait_for_file(10)["name"] for _ in range(2)}
+        self.assertEqual({"photo.jpg", "ben.jpg"}, names)
+        self.assertFalse(any(event.get("private") for event in one.events if event["event"] == "file"))
+        # Another phone asks for what it has missed: files, or their fragments.
+        for name, kind in (("two", bitchat_wire.SYNC_FILE), ("three", bitchat_wire.SYNC_FRAGMENT)):
+            late = BitchatPeer(name, seed=self.seed + kind)
+            self.addCleanup(late.close)
+            late.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+            there = late.wait_for_peer("anna", 10)
+            anna_id = anna.ready.get("id")
+            self.assertIn(anna_id, (there, None))
+            late.request_sync(there, types=bitchat_wire.SYNC_ANNOUNCE | kind)
+            self.assertEqual("photo.jpg", late.wait_for("file", lambda event: event["name"] == "photo.jpg", 10)["name"])
+
+    def test_usage_of_files_for_everyone(self):
+        path = self.file("a.jpg", 10)
+        for arguments in (
+            ("--to-everyone",),
+            ("--to-everyone", "--via", "lan"),
+            ("--to-everyone", "--via", "mesh", "--to", "ben"),
+        ):
+            self.assertCode(2, self.ben.run("send", path, *arguments))
+
+    def test_favourites_of_phones(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        chat.type("/fav phone")
+        chat.read_until("phone is a friend")
+        self.assertEqual("[FAVORITED]", phone.wait_for_message(10)["text"])
+        message = phone.send_private_message(there, "[FAVORITED]:npub1x")
+        phone.wait_for_receipt(message, timeout=10)
+        chat.read_until("has made you a favourite")
+        trust = json.loads((self.anna.home / "state/nearshare/trust.json").read_text())
+        self.assertIn('"favorsLocalUser": true', json.dumps(trust))
+        chat.type("/unfav phone")
+        self.assertEqual("[UNFAVORITED]", phone.wait_for_message(10)["text"])
+        chat.quit()
+        # A control message is no line.
+        self.assertNotIn(b"FAVORITED", self.anna.run("messages", "--json").stdout)
+
+    def test_commands_of_the_chat(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        chat.type("/who")
+        chat.read_until("near, 1 hop, bitchat")
+        chat.type("/msg phone good morning")
+        chat.read_until("is new here; nothing was sent")
+        chat.type("")
+        self.assertEqual("good morning", phone.wait_for_message(10)["text"])
+        phone.send_private_message(there, "good evening")
+        chat.read_until("good evening")
+        chat.type("/search MORNING")
+        chat.read_until("1 line contains MORNING")
+        chat.type("/export")
+        chat.read_until("written to")
+        exported = [content.decode() for name, content in self.anna.received().items() if name.startswith("chat phone")]
+        self.assertRegex(exported[0], r"(?s)^-- .* --\n\d\d:\d\d you: good morning\n\d\d:\d\d phone: good evening\n$")
+        chat.type("/clear")
+        chat.read_until("press Enter again to do it")
+        chat.type("")
+        chat.read_until("all lines of this conversation are removed")
+        chat.type("/search morning")
+        chat.read_until("no line contains morning")
+        chat.type("/block phone")
+        chat.read_until("phone is blocked")
+        blocked = phone.send_private_message(there, "psst")
+        phone.wait_for_receipt(blocked, timeout=10)
+        chat.type("/search psst")
+        chat.read_until("no line contains psst")
+        chat.quit()
+
+    def test_ping_and_trace(self):
+        self.receive()
+        ben = self.ben.receive("--interface", "lo", name="ben")
+        chat = Chat(self, self.anna)
+        chat.read_until("ben")
+        chat.type("/ping ben")
+        chat.read_until("over 1 hop")
+        chat.type("/trace ben")
+        chat.read_until("from a neighbour")
+        ben.signal(INTERRUPT)
+        chat.quit()
+
+    def test_read_receipts_can_be_off(self):
+        (self.anna.home / "config/nearshare").mkdir(parents=True)
+        (self.anna.home / "config/nearshare/config.toml").write_text("read-receipts = false\n")
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        message = phone.send_private_message(there, "are you there?")
+        phone.wait_for_receipt(message, timeout=10)
+        chat.type("/chat phone")
+        chat.read_until("are you there?")
+        chat.type("yes")
+        # The answer comes after what would have been the receipt.
+        self.assertEqual("yes", phone.wait_for_message(10)["text"])
+        self.assertFalse([event for event in phone.events if event["event"] == "read"], phone.story())
+        chat.quit()
+
+    def test_panic(self):
+        chat = Chat(self, self.anna)
+        chat.type("/panic")
+        chat.read_until("press Enter again to do it")
+        self.assertTrue((self.anna.home / "state/nearshare/identity.key").exists())
+        chat.type("")
+        chat.end()
+        self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
+
+    def test_a_message_that_needs_a_session(self):
+        self.receive()
+        ben = self.ben.receive("--interface", "lo", name="ben")
+        ben_id = json.loads(self.ben.run("identity", "--json").stdout)["id"]
+        # Direct messages go inside a session, and establish one.
+        self.assertCode(0, self.anna.run("message", "one", "--to", ben_id, "--mode", "direct", "--wait", "delivered"))
+        self.assertCode(0, self.anna.run("message", "two", "--to", ben_id, "--require-session", "--wait", "delivered"))
+        ben.signal(INTERRUPT)
+        ben.end()
+        wait_until(lambda: not json.loads(self.anna.run("mesh", "status", "--json").stdout)["near"], "ben has left")
+        refused = self.anna.run("message", "three", "--to", ben_id, "--require-session")
+        self.assertNotEqual(0, refused.returncode)
+        self.assertIn("no secure session", refused.stderr.decode())
+        self.assertCode(2, self.anna.run("message", "four", "--broadcast", "--require-session"))
 
     def test_how_many_fragments_a_peer_reassembles(self):
         anna = self.receive()

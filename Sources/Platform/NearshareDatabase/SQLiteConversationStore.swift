@@ -229,6 +229,27 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
+    package func messages(
+        of conversation: Conversation, containing text: String, limit: Int
+    ) throws(StorageError) -> [ChatMessage] {
+        try file.read { database in
+            try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT \(Self.columns) FROM line WHERE conversation = ? AND instr(lower(text), lower(?)) > 0
+                    ORDER BY number DESC LIMIT ?
+                    """,
+                arguments: [conversation.text, text, limit]
+            ).reversed().compactMap { ChatMessage($0) }
+        }
+    }
+
+    package func removeMessages(of conversation: Conversation) throws(StorageError) {
+        try file.write { database in
+            try database.execute(sql: "DELETE FROM line WHERE conversation = ?", arguments: [conversation.text])
+        }
+    }
+
     package func conversations() throws(StorageError) -> [ConversationSummary] {
         try file.read { database in
             try Row.fetchAll(

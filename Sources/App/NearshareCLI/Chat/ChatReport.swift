@@ -56,7 +56,7 @@ struct ChatReport: Sendable {
             )
         case .contacts(let contacts): return ("people", ["people": .list(contacts.map { .object(fields($0)) })])
         case .transfer(let transfer):
-            guard conversation == .peer(transfer.peer) else { return nil }
+            guard conversation == transfer.conversation else { return nil }
             return (
                 "transfer",
                 [

@@ -68,6 +68,7 @@ extension ChatScreen {
     private mutating func command(_ line: String, at now: WallTime) -> [Reaction] {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
+        if let unconfirmed, unconfirmed.command != line { self.unconfirmed = nil }
         switch parts[0] {
         case "/quit", "/exit", "/q": return quit(at: now)
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
@@ -86,8 +87,35 @@ extension ChatScreen {
                 addNotice("missing file: /send FILE; Tab completes its name", at: now)
                 return []
             }
-            guard let peer = requirePeer("a file", at: now) else { return [] }
-            return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
+            return send(path, at: now)
+        case "/block", "/unblock":
+            let isBlocked = parts[0] == "/block"
+            return withPeer(argument, at: now) { [.request(.setBlocked($0, isBlocked), .setBlocked(.peer($0), isBlocked))] }
+        case "/fav", "/unfav":
+            let isFriend = parts[0] == "/fav"
+            return withPeer(argument, at: now) { [.request(.setFriend($0, isFriend), .setFriend(.peer($0), isFriend))] }
+        case "/ping", "/trace":
+            let showsPath = parts[0] == "/trace"
+            return withPeer(argument, at: now) { [.request(.ping($0), .ping(.peer($0), showsPath: showsPath))] }
+        case "/msg": return message(argument, at: now)
+        case "/clear":
+            guard let conversation = requireConversation(at: now),
+                isConfirmed("/clear", "all lines of this conversation are removed from this machine", at: now)
+            else { return [] }
+            return [.request(.clear(conversation), .clear(conversation))]
+        case "/search":
+            guard let conversation = requireConversation(at: now) else { return [] }
+            guard !argument.isEmpty else {
+                addNotice("missing text: /search TEXT", at: now)
+                return []
+            }
+            return [.request(.search(argument, in: conversation, limit: 50), .search(conversation, argument))]
+        case "/export":
+            guard let conversation = requireConversation(at: now) else { return [] }
+            return [.export(conversation, name: title(of: conversation))]
+        case "/panic":
+            let consequence = "the key of this machine, the address book and all conversations are removed, and the node stops"
+            return isConfirmed("/panic", consequence, at: now) ? [.erase] : []
         case "/voice":
             guard let peer = requirePeer("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
@@ -99,6 +127,94 @@ extension ChatScreen {
         }
         return []
     }
+
+    /// The reactions for a contact that the user names, or for the peer of the conversation.
+    private mutating func withPeer(_ name: String, at now: WallTime, _ body: (PeerID) -> [Reaction]) -> [Reaction] {
+        guard !name.isEmpty else { return requirePeer("this", at: now).map(body) ?? [] }
+        switch NameMatch(of: name, among: Array(contacts.values)) {
+        case .one(let contact): return body(contact.id)
+        case .several(let several):
+            for line in NameMatch.ambiguity(of: name, several).split(separator: "\n") { addNotice("\(line)", at: now) }
+        case .none:
+            // A blocked peer is in no list; its id names it.
+            if let id = PeerID(hex: name) { return body(id) }
+            addNotice("\(TerminalText.escaped(name, columns: 40)) is not in the list of /who; use the id", at: now)
+        }
+        return []
+    }
+
+    /// Opens the conversation with a peer, and sends a line there.
+    private mutating func message(_ argument: String, at now: WallTime) -> [Reaction] {
+        let parts = argument.split(maxSplits: 1, whereSeparator: \.isWhitespace)
+        guard let name = parts.first, parts.count == 2 else {
+            addNotice("missing name or text: /msg NAME TEXT", at: now)
+            return []
+        }
+        let reactions = find(String(name), at: now)
+        // Without room for another conversation nothing was opened.
+        if visibleView.lookup?.name == String(name) { queue(Self.trimmed(parts[1]), at: now) }
+        return reactions
+    }
+
+    private mutating func requireConversation(at now: WallTime) -> Conversation? {
+        if let conversation = visibleView.conversation { return conversation }
+        addNotice("no conversation is open: /chat NAME opens one", at: now)
+        return nil
+    }
+
+    /// Whether the user has entered a command twice, one after the other, in one conversation.
+    private mutating func isConfirmed(_ command: String, _ consequence: String, at now: WallTime) -> Bool {
+        if let unconfirmed, unconfirmed == (command, visibleView.conversation) {
+            self.unconfirmed = nil
+            return true
+        }
+        unconfirmed = (command, visibleView.conversation)
+        visibleView.editor.replace(with: command)
+        addNotice("\(consequence); press Enter again to do it", at: now)
+        return false
+    }
+
+    private func title(of conversation: Conversation) -> String {
+        if case .peer(let peer) = conversation { name(of: peer) } else { "everyone" }
+    }
+
+    mutating func showFound(_ messages: [ChatMessage], _ text: String, in conversation: Conversation, at now: WallTime) {
+        let wanted = TerminalText.escaped(text, columns: 40)
+        let count = messages.count == 1 ? "1 line contains" : "\(messages.count) lines contain"
+        addNotice("\(messages.isEmpty ? "no line contains" : count) \(wanted)", in: conversation, at: now)
+        for message in messages {
+            let day = settings.localTime(message.when)
+            let author = message.author.map { name(of: $0) } ?? "you"
+            addNotice(
+                "\(day.day) \(day.clock) \(author): \(TerminalText.escaped(message.text, columns: 200))", in: conversation,
+                at: now)
+        }
+    }
+
+    static func text(_ report: PingReport, showsPath: Bool) -> String {
+        let hops = report.hops == 1 ? "1 hop" : "\(report.hops) hops"
+        let answer = "answer after \(report.milliseconds) ms over \(hops)"
+        guard showsPath else { return answer }
+        return "\(answer), \(report.relay.map { "through \($0.name.quoted(of: $0.id)) (\($0.id.hex))" } ?? "from a neighbour")"
+    }
+
+    private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {
+        let isSealed = !argument.hasPrefix(Self.unencryptedOption)
+        let path = isSealed ? argument : Self.unquoted(Self.trimmed(argument.dropFirst(Self.unencryptedOption.count)))
+        if visibleView.conversation == .publicRoom, isSealed {
+            guard canSend else {
+                visibleView.editor.replace(with: "/send \(argument)")
+                addNotice("everyone in reach can read this: press Enter again to send it", at: now)
+                return []
+            }
+            return [.sendFile(path, .everyone, .sendFile(.publicRoom, path))]
+        }
+        guard let peer = requirePeer("a file", at: now) else { return [] }
+        return [.sendFile(path, peer, isSealed: isSealed, .sendFile(.peer(peer), path))]
+    }
+
+    /// The user agrees that all relays can read a file.
+    private static let unencryptedOption = "--allow-unencrypted "
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
         if case .peer(let peer)? = visibleView.conversation { return peer }
@@ -117,7 +233,12 @@ extension ChatScreen {
         "/chat NAME     open a conversation: a name, an unambiguous prefix of one, or an id",
         "/public        the public room, which everyone in reach can read",
         "/who           list the peers nearby, and friends",
-        "/send FILE     send a file; Tab completes its name",
+        "/send FILE     send a file; Tab completes its name; /send --allow-unencrypted FILE for an app that takes no others",
+        "/msg NAME TEXT open a conversation, and send a line there",
+        "/block NAME, /unblock NAME, /fav NAME, /unfav NAME: without a name, the peer of the conversation",
+        "/ping NAME     ask a peer for a sign of life; /trace NAME also through whom it came",
+        "/search TEXT   find lines; /export writes the conversation to a file in the inbox; /clear removes its lines",
+        "/panic         remove the key, the address book and all conversations of this machine",
         "/voice         record and send a voice note",
         "/verify        how to verify the peer's key, and a QR code for the peer to scan",
         "/verify LINK   verify a peer by the link of its QR code",
@@ -141,9 +262,13 @@ extension ChatScreen {
             let trustStatus =
                 contact.isFriend && contact.trustStatus.isVerified ? "friend, verified" : contact.trustStatus.label
             addNotice(
-                "\(name(of: contact.id))  \(contact.id.hex)  \(contact.isNear ? "near" : "away")\(software), "
+                "\(name(of: contact.id))  \(contact.id.hex)  \(contact.isNear ? "near" : "away")\(Self.distance(of: contact))\(software), "
                     + TerminalText.escaped(trustStatus, columns: 40), at: now)
         }
+    }
+
+    private static func distance(of contact: Contact) -> String {
+        contact.hops.map { $0 == 1 ? ", 1 hop" : ", \($0) hops" } ?? ""
     }
 
     /// - Parameter link: of the peer's verification code; empty for this node's own.
@@ -211,7 +336,10 @@ extension ChatScreen {
         return []
     }
 
-    private static let commands = ["/chat ", "/help", "/public", "/quit", "/send ", "/verify", "/voice", "/who"]
+    private static let commands = [
+        "/block ", "/chat ", "/clear", "/export", "/fav ", "/help", "/msg ", "/panic", "/ping ", "/public", "/quit", "/search ",
+        "/send ", "/trace ", "/unblock ", "/unfav ", "/verify", "/voice", "/who",
+    ]
 
     mutating func complete(_ path: String, with candidates: [String]) {
         // The user may have typed more in the meantime.

@@ -33,6 +33,11 @@ struct ChatScreen: Sendable {
         case markRead
         case find(String)
         case sendFile(Conversation, String)
+        case clear(Conversation)
+        case search(Conversation, String)
+        case setBlocked(Conversation, Bool)
+        case setFriend(Conversation, Bool)
+        case ping(Conversation, showsPath: Bool)
         /// The link of this node, for the user of a peer to scan.
         case verificationLink(Conversation?)
         /// The proof of the peer whose link the user has pasted.
@@ -53,6 +58,8 @@ struct ChatScreen: Sendable {
         case resized(TerminalSize)
         /// Completions of a path.
         case paths(String, [String])
+        /// A conversation was written to a file, or could not be.
+        case exported(Conversation, Result<String, ControlFailure>)
         /// The recording of a voice note for a peer has ended.
         case recorded(PeerID, RecordingOutcome)
         /// The node has stopped for good.
@@ -64,8 +71,13 @@ struct ChatScreen: Sendable {
     enum Reaction: Sendable, Hashable {
         case request(ControlRequest, RequestTag)
         /// Sends a file, by the path that the user typed.
-        case sendFile(String, PeerID, RequestTag)
+        /// - Parameter isSealed: false for an app that takes only files that all relays can read.
+        case sendFile(String, PeerID, isSealed: Bool = true, RequestTag)
         case listPaths(String)
+        /// Writes a conversation to a new file in the inbox.
+        case export(Conversation, name: String)
+        /// Ends the command, and removes the key and everything that is stored.
+        case erase
         /// Records a voice note on the terminal.
         case record(PeerID, name: String)
         case bell
@@ -91,6 +103,8 @@ struct ChatScreen: Sendable {
     private var isPublicRoomShown = false
     /// Whether the user was told of lines that quitting drops.
     private var hasWarnedOfLines = false
+    /// The command that is done when the user enters it again, and its conversation.
+    var unconfirmed: (command: String, conversation: Conversation?)?
     private var lastNotification: WallTime?
     private var useCount = 0
 
@@ -147,6 +161,12 @@ struct ChatScreen: Sendable {
             complete(path, with: candidates)
             return []
         case .recorded(let peer, .saved(let path)): return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
+        case .exported(let conversation, .success(let path)):
+            addNotice("written to \(TerminalText.escaped(path, columns: 1_000))", in: conversation, at: now)
+            return []
+        case .exported(let conversation, .failure(let failure)):
+            addNotice("not written: \(TerminalText.sanitized(failure.description))", in: conversation, at: now)
+            return []
         case .recorded(_, .discarded): return []
         case .recorded(let peer, .failed(let reason)):
             addNotice(reason, in: .peer(peer), at: now)
@@ -391,7 +411,7 @@ struct ChatScreen: Sendable {
             }
         case .contacts(let all): setContacts(all)
         case .transfer(let transfer):
-            if let index = view(of: .peer(transfer.peer)) { views[index].update(transfer, at: now) }
+            if let index = view(of: transfer.conversation) { views[index].update(transfer, at: now) }
         case .notice(let text): addNotice(TerminalText.sanitized(text), at: now)
         case .messageChanged, .received: break
         }
@@ -443,6 +463,20 @@ struct ChatScreen: Sendable {
         case (.find(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             return resolve(name, as: contact, at: now)
+        case (.clear(let conversation), .done):
+            if let index = views.firstIndex(where: { $0.conversation == conversation }) { views[index].removeAll() }
+            addNotice("all lines of this conversation are removed from this machine", in: conversation, at: now)
+        case (.search(let conversation, let text), .chatMessages(let messages)):
+            showFound(messages, text, in: conversation, at: now)
+        case (.setBlocked(let conversation, let isBlocked), .contact(let contact)):
+            contacts[contact.id] = contact
+            addNotice("\(contact.name.shown) is \(isBlocked ? "blocked" : "no longer blocked")", in: conversation, at: now)
+        case (.setFriend(let conversation, let isFriend), .contact(let contact)):
+            contacts[contact.id] = contact
+            let text = isFriend ? "is a friend: --accept friends takes its files without a question" : "is no longer a friend"
+            addNotice("\(contact.name.shown) \(text)", in: conversation, at: now)
+        case (.ping(let conversation, let showsPath), .pong(let report)):
+            addNotice(Self.text(report, showsPath: showsPath), in: conversation, at: now)
         case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
         case (.verify(let conversation), .contact(let contact)):
             addNotice(VerificationOperation.successText(for: contact.name), in: conversation, at: now)
@@ -476,6 +510,9 @@ struct ChatScreen: Sendable {
             views[index].lookup = ConversationView.Lookup(name: name, isRunning: false)
             views[index].addNotice(reason, at: now)
             for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
+        case .clear(let conversation), .search(let conversation, _), .setBlocked(let conversation, _),
+            .setFriend(let conversation, _), .ping(let conversation, _):
+            addNotice(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addNotice("not verified: \(reason)", in: conversation, at: now)
         case .contacts, .conversations, .markRead: addNotice(reason, at: now)

@@ -29,6 +29,8 @@ final class ChatTerminal: Sendable {
     private let completion = PathCompletion()
     /// The screen's state, kept while another node takes over.
     private let savedScreen: Monitor<ChatScreen>
+    /// Set when the user wants everything removed after the command has ended.
+    private let erases: Monitor<Bool>
     private let inputs: AsyncStream<Input>
     private let sink: AsyncStream<Input>.Continuation
 
@@ -37,11 +39,14 @@ final class ChatTerminal: Sendable {
     /// Time for pending requests after the user has quit.
     private static let quitTimeout = Duration.seconds(2)
 
-    /// - Parameter screen: a new screen, or that of an earlier node; saved when this node stops.
+    /// - Parameters:
+    ///   - screen: a new screen, or that of an earlier node; saved when this node stops.
+    ///   - erases: set when the user wants everything removed.
     init(
         client: any NodeClient, machine: LocalMachine, decoders: any WorkerLauncher, terminal: TerminalDevice,
-        keyboard: KeyboardReader, screen: Monitor<ChatScreen>
+        keyboard: KeyboardReader, screen: Monitor<ChatScreen>, erases: Monitor<Bool>
     ) {
+        self.erases = erases
         self.client = client
         self.machine = machine
         self.decoders = decoders
@@ -160,10 +165,16 @@ final class ChatTerminal: Sendable {
                     } else {
                         group.addTask { await self.ask(request, tag) }
                     }
-                case .sendFile(let path, let peer, let tag):
+                case .sendFile(let path, let peer, let isSealed, let tag):
                     pendingCount += 1
-                    group.addTask { [self, submissions] in await resolve(path, for: peer, tag, submissions) }
+                    group.addTask { [self, submissions] in await resolve(path, for: peer, isSealed: isSealed, tag, submissions)
+                    }
                 case .listPaths(let path): group.addTask { await self.complete(path) }
+                case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
+                case .erase:
+                    erases.withLock { $0 = true }
+                    ending = .quit
+                    scheduleEnd(&group)
                 case .record(let peer, let name):
                     await keyboard.stop()
                     await record(for: peer, name: name)
@@ -236,12 +247,12 @@ final class ChatTerminal: Sendable {
 
     /// Submits a file after its path is resolved, on a thread of its own: the file system may not respond.
     private func resolve(
-        _ path: String, for peer: PeerID, _ tag: ChatScreen.RequestTag,
+        _ path: String, for peer: PeerID, isSealed: Bool, _ tag: ChatScreen.RequestTag,
         _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
     ) async {
         do {
             let result = try await BlockingThread.run { [completion] in completion.resolve(path) }
-            submissions.yield((.sendFile(path: try result.get(), to: peer), tag))
+            submissions.yield((.sendFile(path: try result.get(), to: peer, isSealed: isSealed), tag))
         } catch {
             let failure = error as? ControlFailure ?? ControlFailure(.unavailable, "\(error)")
             sink.yield(.screen(.replied(tag, .failure(failure))))
@@ -252,6 +263,19 @@ final class ChatTerminal: Sendable {
         // Without a thread there are no completions.
         let paths = try? await BlockingThread.run { [completion] in completion.paths(beginningWith: path) }
         sink.yield(.screen(.paths(path, paths ?? [])))
+    }
+
+    // MARK: Export
+
+    private func export(_ conversation: Conversation, name: String) async {
+        let result: Result<String, ControlFailure>
+        do throws(ControlFailure) {
+            let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
+            result = .success(try await ChatExport(client: client).write(conversation, name: name, to: inbox, at: now))
+        } catch {
+            result = .failure(error)
+        }
+        sink.yield(.screen(.exported(conversation, result)))
     }
 
     // MARK: Voice notes
@@ -294,7 +318,10 @@ extension ChatScreen.RequestTag {
     fileprivate var isOrdered: Bool {
         switch self {
         case .say, .sendFile: true
-        case .contacts, .conversations, .history, .markRead, .find, .verificationLink, .verify: false
+        case .contacts, .conversations, .history, .markRead, .find, .verificationLink, .verify, .search, .setBlocked,
+            .setFriend,
+            .ping, .clear:
+            false
         }
     }
 }

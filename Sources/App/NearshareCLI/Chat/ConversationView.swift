@@ -140,6 +140,15 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
+    /// Removes all items, after the node has removed the lines.
+    mutating func removeAll() {
+        items = []
+        position = .end
+        unreadCount = 0
+        reasons = [:]
+        isComplete = true
+    }
+
     mutating func addQRCode(_ rows: [String], at now: WallTime) {
         items.append(makeItem(.qrCode(rows), now))
         dropOldest()

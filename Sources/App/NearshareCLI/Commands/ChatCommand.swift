@@ -86,10 +86,16 @@ struct ChatCommand: ConfinedCommand {
         }
         let keyboard = KeyboardReader(terminal)
         let screen = Monitor(ChatScreen(settings))
+        let erases = Monitor(false)
         try await withNodeClient(machine, options, .command, continues: true) { client in
             try await ChatTerminal(
-                client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard, screen: screen
+                client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard, screen: screen,
+                erases: erases
             ).run()
+            if erases.withLock({ $0 }) { try? await client.stop() }
+        }
+        if erases.withLock({ $0 }) {
+            try await IdentityDestroyCommand.destroyWhenUnused(machine.state)
         }
     }
 

@@ -104,7 +104,7 @@ struct IdentityRenameCommand: AsyncParsableCommand {
 struct IdentityDestroyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "destroy", abstract: "Remove the keys and all stored state, after a confirmation.",
-        discussion: "The inbox and config.toml stay. The rest cannot be restored.")
+        discussion: "The inbox and config.toml stay. The rest cannot be restored.", aliases: ["erase"])
 
     @Flag(help: "Do not ask for confirmation.")
     var yes = false
@@ -119,6 +119,20 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
             if !yes { try await ask(machine) }
             try machine.state.destroy()
             Console.notice("the identity and all stored state are removed")
+        }
+    }
+
+    /// Removes everything as soon as no other process uses it, such as a node that is shutting down.
+    static func destroyWhenUnused(_ state: StateDirectory) async throws {
+        let end = SystemClock.monotonic() + .seconds(10)
+        while true {
+            do throws(StorageError) {
+                try state.destroy()
+                return Console.notice("the identity and all stored state are removed")
+            } catch {
+                guard SystemClock.monotonic() < end else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(100))
         }
     }
 

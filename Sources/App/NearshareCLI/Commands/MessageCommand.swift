@@ -65,6 +65,9 @@ struct MessageCommand: ConfinedCommand {
 
     @OptionGroup var global: GlobalOptions
 
+    @Flag(help: "Send only inside a secure session with the receiver that has not expired.")
+    var requireSession = false
+
     /// The mode that the options select together.
     private var effectiveMode: MessageMode { broadcast ? .broadcast : mode ?? .full }
 
@@ -91,6 +94,9 @@ struct MessageCommand: ConfinedCommand {
         if isPrivate, unencrypted, effectiveMode != .broadcast {
             throw ValidationError(MessageRule.privacyNeedsEncryption.description)
         }
+        if requireSession, effectiveMode == .broadcast || unencrypted {
+            throw ValidationError("--require-session needs an encrypted message to one receiver")
+        }
         if file != nil, effectiveMode != .direct {
             throw ValidationError("\(MessageRule.fileNeedsDirectMode(effectiveMode).description), with --mode direct")
         }
@@ -111,7 +117,7 @@ struct MessageCommand: ConfinedCommand {
             value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,
             isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
             timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
-            reporter: TextReporter())
+            requiresSession: requireSession, reporter: TextReporter())
         try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
     }
 

@@ -21,6 +21,15 @@ struct SendCommand: AsyncParsableCommand {
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
 
+    @Flag(help: "Send to everyone in the mesh, readable by all; needs --via mesh.")
+    var toEveryone = false
+
+    @Flag(
+        help: """
+            Send without a question to an app of the mesh that takes only files readable by everyone who relays them.
+            """)
+    var allowUnencrypted = false
+
     @Option(help: ArgumentHelp("Send this text instead of files.", valueName: "text"))
     var text: String?
 
@@ -88,7 +97,14 @@ struct SendCommand: AsyncParsableCommand {
             if !exclude.isEmpty || !excludeFrom.isEmpty { throw ValidationError("--exclude needs files or folders to send") }
             if dryRun { throw ValidationError("--dry-run needs files or folders to send") }
         }
-        if transport.via == .mesh, peers.isEmpty, !dryRun {
+        if toEveryone {
+            if !peers.isEmpty { throw ValidationError("give either --to or --to-everyone, not both") }
+            if transport.via != .mesh { throw ValidationError("--to-everyone needs --via mesh") }
+            if text != nil || files == ["-"] {
+                throw ValidationError("--to-everyone sends files; `nearshare chat --public` sends texts to everyone")
+            }
+        }
+        if transport.via == .mesh, peers.isEmpty, !toEveryone, !dryRun {
             throw ValidationError("--via mesh needs --to")
         }
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
@@ -118,20 +134,32 @@ struct SendCommand: AsyncParsableCommand {
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
-                resumes: !noResume, retryTime: retry?.duration, transport: transport.via)
-            try await withNode(settings) { [peers, transport] node in
+                resumes: !noResume, retryTime: retry?.duration, transport: transport.via, unsealed: unsealedConfirmation)
+            try await withNode(settings) { [peers, transport, toEveryone] node in
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     let wanted =
-                        peers.isEmpty
-                        ? [
-                            try await PeerPicker.pick(
-                                on: node, Transport.media(for: transport.via), knowing: machine.trust.read())
-                        ]
-                        : peers.map { .text($0) }
+                        toEveryone
+                        ? [.everyone]
+                        : peers.isEmpty
+                            ? [
+                                try await PeerPicker.pick(
+                                    on: node, Transport.media(for: transport.via), knowing: machine.trust.read())
+                            ]
+                            : peers.map { .text($0) }
                     try await operation.run(to: wanted, on: node)
                 }
             }
             try Self.failIfUnreadable(unreadableCount)
+        }
+    }
+
+    /// Asks on the terminal; nil where there is none, and nothing is allowed.
+    private var unsealedConfirmation: UnsealedConfirmation? {
+        if allowUnencrypted { return UnsealedConfirmation { _ in true } }
+        guard !json, !quiet, let terminal = TerminalDevice() else { return nil }
+        return UnsealedConfirmation { name in
+            terminal.write("\(UnsealedConfirmation.question(name)) [y]es, [n]o: ")
+            return await YesNoPrompt.answer(on: terminal)
         }
     }
 

@@ -1,4 +1,5 @@
 package import Nearshare
+internal import NearshareMesh
 
 /// A peer in the user's lists: in range, a friend, or with a conversation.
 package struct Contact: Sendable, Hashable, Codable, NamedPeer {
@@ -22,14 +23,23 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var software: Software
     /// Whether messages can be sealed for the peer while it is out of range.
     package var hasKeys: Bool
+    /// Links between this node and the peer, as far as its announcements tell; nil out of the mesh.
+    package var hops: Int?
 
     package var isFriend: Bool { trustStatus.isFriend }
     /// Whether the name belongs to another known key (K2).
     package var hasNameClash: Bool { if case .nameClash = trustStatus { true } else { false } }
 
+    /// Stands for everyone in the mesh, as the receiver of a file.
+    package static let everyone: Contact? = DisplayName(truncating: "everyone").map {
+        Contact(id: .everyone, name: $0, trustStatus: .new, isNear: true, software: .unknown, hasKeys: false)
+    }
+
     package init(
-        id: PeerID, name: DisplayName, trustStatus: TrustStatus, isNear: Bool, software: Software, hasKeys: Bool
+        id: PeerID, name: DisplayName, trustStatus: TrustStatus, isNear: Bool, software: Software, hasKeys: Bool,
+        hops: Int? = nil
     ) {
+        self.hops = hops
         self.id = id
         self.name = name
         self.trustStatus = trustStatus
@@ -37,4 +47,9 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
         self.software = software
         self.hasKeys = hasKeys
     }
+}
+
+extension PeerID {
+    /// The receiver of what goes to everyone, also on the wire.
+    package static var everyone: PeerID { broadcast }
 }

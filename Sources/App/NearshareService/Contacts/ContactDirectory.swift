@@ -102,6 +102,26 @@ package struct ContactDirectory: Sendable {
         try machine.trust.update { $0.recordVerification(of: peer, named: name, at: SystemClock.wall()) }
     }
 
+    func recordContact(with peer: AuthenticatedPeer, named name: DisplayName) throws(StorageError) {
+        try machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
+    }
+
+    /// Changes the trust in a known peer.
+    /// - Returns: false when it is not known.
+    func change(
+        _ id: PeerID, _ change: (inout TrustStore, Fingerprint) -> Bool
+    ) throws(StorageError) -> Bool {
+        try machine.trust.update { trust in trust.entry(claiming: id).map { change(&trust, $0.fingerprint) } ?? false }
+    }
+
+    /// Records that a peer's user has made the local user a favourite, for a peer that is known.
+    func recordFavorite(_ isFavorite: Bool, of peer: AuthenticatedPeer) throws(StorageError) -> Contact {
+        if try machine.trust.read()[peer.fingerprint] != nil {
+            try machine.trust.update { _ = $0.setFavorsLocalUser(peer.fingerprint, isFavorite) }
+        }
+        return try snapshot().contact(peer.id)
+    }
+
     /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
     package func recordMeetings(with ids: Set<PeerID>) throws {
         guard let messenger else { return }

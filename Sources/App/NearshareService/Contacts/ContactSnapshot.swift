@@ -49,7 +49,12 @@ package struct ContactSnapshot: Sendable {
             id: id, name: knownName(of: id) ?? DisplayName(of: id),
             trustStatus: fingerprint.map { trust.trustStatus(of: $0, claiming: peer?.name) } ?? .new, isNear: peer != nil,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
-            hasKeys: presence.hasKeys(id))
+            hasKeys: presence.hasKeys(id), hops: peer?.hops)
+    }
+
+    /// The fingerprint of a known key; nil for one that was only announced.
+    func fingerprint(of id: PeerID) -> Fingerprint? {
+        trust.entry(claiming: id)?.fingerprint
     }
 
     /// The name of a peer that is in range, in the trust book or in the address book; nil for others.

@@ -27,11 +27,24 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// Sends a file. Reply: ``ControlReply/transferAccepted(_:)``; ``ControlEvent/transfer(_:)`` follows.
     /// - Parameters:
     ///   - path: absolute.
+    ///   - to: ``PeerID/broadcast`` for everyone.
+    ///   - isSealed: false for an app that takes only files that all relays can read, when the user agrees.
     ///   - timeout: for the receiver's answer; nil for the usual one.
-    case sendFile(path: String, to: PeerID, timeout: Duration? = nil)
+    case sendFile(path: String, to: PeerID, isSealed: Bool = true, timeout: Duration? = nil)
     /// Cancels a file transfer of the node at both ends; no effect on one that has ended. Reply: ``ControlReply/done``;
     /// ``ControlEvent/transfer(_:)`` follows.
     case cancelTransfer(TransferStatus.ID)
+    /// Removes all lines of a conversation from this machine. Reply: ``ControlReply/done``.
+    case clear(Conversation)
+    /// The newest lines of a conversation that contain a text, the oldest of them first. Reply:
+    /// ``ControlReply/chatMessages(_:)``.
+    case search(String, in: Conversation, limit: Int)
+    /// Blocks a peer, or unblocks it. Reply: ``ControlReply/contact(_:)``.
+    case setBlocked(PeerID, Bool)
+    /// Makes a peer a friend, or no longer one; a phone in range is told. Reply: ``ControlReply/contact(_:)``.
+    case setFriend(PeerID, Bool)
+    /// Asks a peer in the mesh for a sign of life. Reply: ``ControlReply/pong(_:)``.
+    case ping(PeerID)
     /// The link of this node's verification code. Reply: ``ControlReply/text(_:)``.
     case verificationLink
     /// Asks the peer of a verification link to prove that it holds its keys, and records that. Reply:
@@ -63,7 +76,23 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case conversations([ConversationSummary])
     case chatMessages([ChatMessage])
     case text(String)
+    case pong(PingReport)
     case failed(ControlFailure)
+}
+
+/// The answer of a peer to a ping.
+package struct PingReport: Sendable, Hashable, Codable {
+    package var milliseconds: Int
+    /// Links that the answer has taken, as far as its ttl tells.
+    package var hops: Int
+    /// The neighbour through which it came; nil for a neighbour.
+    package var relay: Contact?
+
+    package init(milliseconds: Int, hops: Int, relay: Contact? = nil) {
+        self.milliseconds = milliseconds
+        self.hops = hops
+        self.relay = relay
+    }
 }
 
 /// An event of the node.
@@ -130,11 +159,14 @@ package struct MessageSubmission: Sendable, Hashable, Codable {
     package var file: String?
     /// Timeout of the receiver's answer to the file; nil for the default.
     package var timeout: Duration?
+    /// Whether it is refused without a secure session with the receiver.
+    package var requiresSession: Bool
 
     package init(
         content: BundleContent, mode: MessageMode, receiver: PeerID?, isEncrypted: Bool, isPrivate: Bool = false,
-        file: String? = nil, timeout: Duration? = nil
+        file: String? = nil, timeout: Duration? = nil, requiresSession: Bool = false
     ) {
+        self.requiresSession = requiresSession
         self.content = content
         self.mode = mode
         self.receiver = receiver
@@ -207,6 +239,7 @@ package struct TransferStatus: Sendable, Hashable, Codable {
 
     package var id: ID
     package var isIncoming: Bool
+    /// ``PeerID/broadcast`` for everyone.
     package var peer: PeerID
     /// The claimed file name, not escaped.
     package var name: String
@@ -217,6 +250,9 @@ package struct TransferStatus: Sendable, Hashable, Codable {
     package var outcome: TransferOutcome?
     /// A message for the user: about a running transfer, or about its outcome.
     package var detail: String?
+
+    /// The conversation to which the transfer belongs.
+    package var conversation: Conversation { peer == .broadcast ? .publicRoom : .peer(peer) }
 
     package init(
         id: ID, isIncoming: Bool, peer: PeerID, name: String, done: UInt64, total: UInt64?, outcome: TransferOutcome? = nil,

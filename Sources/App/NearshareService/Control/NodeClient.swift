@@ -79,9 +79,10 @@ extension NodeClient {
 
     /// - Parameter path: absolute.
     package func sendFile(
-        _ path: String, to peer: PeerID, timeout: Duration? = nil
+        _ path: String, to peer: PeerID, isSealed: Bool = true, timeout: Duration? = nil
     ) async throws(ControlFailure) -> TransferID {
-        guard case .transferAccepted(let id) = try await submit(.sendFile(path: path, to: peer, timeout: timeout)) else {
+        let request = ControlRequest.sendFile(path: path, to: peer, isSealed: isSealed, timeout: timeout)
+        guard case .transferAccepted(let id) = try await submit(request) else {
             throw .unexpectedReply
         }
         return id

@@ -40,6 +40,7 @@ package struct EffectiveSettings: Sendable {
         )
         add(
             "keep-executable", options.keepsExecutable ? "true" : nil, "\(configuration.keepsExecutable)", default: "false")
+        add("read-receipts", nil, "\(configuration.sendsReadReceipts)", default: "true")
         add("existing", options.existing?.rawValue, default: "\(ExistingFilePolicy.skipIdentical)")
         add("port", options.port.map(String.init), configuration.port.map { "\($0)" }, default: "\(Node.defaultPort)")
         add("interface", options.interface, configuration.interface, default: nil)

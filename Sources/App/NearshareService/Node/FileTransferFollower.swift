@@ -47,7 +47,9 @@ final class FileTransferFollower: Sendable {
         }
         let result = await transfer.result
         running.withLock { _ = $0.removeValue(forKey: status.id) }
-        let name = (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex
+        let name =
+            status.peer == .broadcast
+            ? "everyone" : (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex
         status.outcome = result.outcome
         status.detail = result.detail ?? result.outcome.sentence(name)
         publish(status)

@@ -138,6 +138,13 @@ package final class NodeService: NodeClient {
         case .chatMessageChanged(let message, let reason):
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
+        case .favorite(let isFavorite, let peer):
+            do {
+                let name = try contacts.recordFavorite(isFavorite, of: peer).name.quoted(of: peer.id)
+                publish(.notice("\(name) \(isFavorite ? "has made you a favourite" : "no longer has you as a favourite")"))
+            } catch {
+                publish(.notice("\(error)"))
+            }
         case .peerChanged(let id): peerChanges.insert(id)
         }
     }
@@ -183,11 +190,22 @@ package final class NodeService: NodeClient {
         case .markRead(let conversation):
             try await messenger.markRead(conversation)
             return .done
-        case .sendFile(let path, let peer, let timeout):
-            return .transferAccepted(try startFile(path, to: peer, timeout: timeout))
+        case .sendFile(let path, let peer, let isSealed, let timeout):
+            return .transferAccepted(try startFile(path, to: peer, isSealed: isSealed, timeout: timeout))
         case .cancelTransfer(let id):
             files.cancel(id)
             return .done
+        case .clear(let conversation):
+            try await messenger.clear(conversation)
+            return .done
+        case .search(let text, let conversation, let limit):
+            return .chatMessages(try await messenger.search(text, in: conversation, limit: Self.entryCount(limit)))
+        case .setBlocked(let id, let isBlocked): return .contact(try await change(id) { $0.setBlocked($1, isBlocked) })
+        case .setFriend(let id, let isFriend):
+            let contact = try await change(id) { $0.setFriend($1, isFriend) }
+            if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
+            return .contact(contact)
+        case .ping(let id): return .pong(try await ping(id))
         case .verificationLink:
             guard let link = messenger.verificationAddress() else {
                 throw ControlFailure(.unavailable, "this machine's name does not fit into a verification link")
@@ -247,6 +265,46 @@ package final class NodeService: NodeClient {
             .blocked, "\(contact.name.shown) is blocked here; `nearshare peers unblock \(contact.id.hex)` unblocks it")
     }
 
+    // MARK: Changes of contacts
+
+    /// Changes the trust in a peer. One that is not known yet proves its key first.
+    /// - Parameter change: returns false when the peer is not known.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
+    @_optimize(none)
+    private func change(
+        _ id: PeerID, _ change: @escaping @Sendable (inout TrustStore, Fingerprint) -> Bool
+    ) async throws -> Contact {
+        let contact = try contacts.snapshot().contact(id)
+        guard contact.software != .blueChat else {
+            throw ControlFailure(.refused, "\(contact.name.shown) has no key: whoever uses its address is the same peer")
+        }
+        if try contacts.snapshot().fingerprint(of: id) == nil {
+            guard let peer = await messenger.authenticatedPeer(id, timeout: Self.linkTimeout) else {
+                throw ControlFailure(
+                    .peerNotFound, "\(contact.name.shown) has not proven its key, and is not in range; try again when it is")
+            }
+            try contacts.recordContact(with: peer, named: contact.name)
+        }
+        guard try contacts.change(id, change) else {
+            throw ControlFailure(.storage, "the address book is full; `nearshare peers forget` makes room")
+        }
+        publish(.contacts(try await contacts.listed()))
+        return try contacts.snapshot().contact(id)
+    }
+
+    @_optimize(none)
+    private func ping(_ id: PeerID) async throws -> PingReport {
+        guard let result = await messenger.ping(id) else {
+            throw ControlFailure(.unavailable, "no answer from \(try contacts.snapshot().contact(id).name.shown)")
+        }
+        let snapshot = try contacts.snapshot()
+        return PingReport(
+            milliseconds: Int(
+                result.time.components.seconds * 1_000 + result.time.components.attoseconds / 1_000_000_000_000_000),
+            hops: result.hops,
+            relay: result.relay.map { snapshot.contact($0) })
+    }
+
     // MARK: Verification
 
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
@@ -275,10 +333,10 @@ package final class NodeService: NodeClient {
 
     // MARK: Sending
 
-    private func startFile(_ path: String, to peer: PeerID, timeout: Duration?) throws -> TransferID {
+    private func startFile(_ path: String, to peer: PeerID, isSealed: Bool, timeout: Duration?) throws -> TransferID {
         let source = try FileSource(paths: [path], detector: detector)
         try refuseTooLarge(source, to: peer)
-        let transfer = try messenger.send(source, to: peer, timeout: Self.clamp(timeout))
+        let transfer = try messenger.send(source, to: peer, isSealed: isSealed, timeout: Self.clamp(timeout))
         follow(transfer, source, to: peer, as: .transfer(transfer.id))
         return transfer.id
     }
@@ -321,6 +379,11 @@ package final class NodeService: NodeClient {
             throw ControlFailure(.refused, "this node does not support that kind of message; update it")
         }
         let route = try MessageRoute(message.mode, to: message.receiver)
+        if message.requiresSession, let receiver = message.receiver, !messenger.secureSessions.contains(receiver) {
+            throw ControlFailure(
+                .unavailable,
+                "there is no secure session with \(try contacts.snapshot().contact(receiver).name.shown), or it has expired")
+        }
         guard let path = message.file else {
             return try await whenLinked { () throws(MessengerError) in
                 try self.messenger.send(

@@ -8,6 +8,8 @@ package struct PeerResolver: Sendable {
         case mesh(MeshDriver, MeshPeer)
         /// Through the node of this user, which has its place in the mesh.
         case node(Contact)
+        /// Everyone in the mesh, who has a neighbour there.
+        case everyone(MeshDriver)
     }
 
     /// Times that a peer is looked for.
@@ -61,6 +63,7 @@ package struct PeerResolver: Sendable {
                         + "with its owner")
             }
             return destination
+        case .everyone: return destination
         case .node:
             // The node takes no key but that of the known peer for its id.
             guard let trust = try? machine.trust.read(), trust[fingerprint] != nil else {
@@ -70,6 +73,18 @@ package struct PeerResolver: Sendable {
             }
             return destination
         }
+    }
+
+    /// Everyone in the mesh, through the node of this machine if one runs.
+    func resolveEveryone(on node: Node) async throws -> Destination {
+        if let everyone = Contact.everyone, try await withRunningNode(of: machine, { _ in true }) == true {
+            return .node(everyone)
+        }
+        let mesh = node.joinMesh()
+        guard await mesh.awaitNeighbour(timeout: await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh) else {
+            throw CommandFailure(.peerNotFound, "no peers are nearby; files for everyone are not stored")
+        }
+        return .everyone(mesh)
     }
 
     private func find(_ name: String, on node: Node) async throws -> Destination {

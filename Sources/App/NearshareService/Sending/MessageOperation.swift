@@ -34,6 +34,7 @@ package final class MessageOperation: Sendable {
     private let goal: Goal?
     private let timeout: Duration
     private let fileTimeout: Duration
+    private let requiresSession: Bool
     private let reporter: any Reporter
     private let stage = Monitor(Stage.searching)
 
@@ -42,10 +43,12 @@ package final class MessageOperation: Sendable {
     ///   - file: an absolute path.
     ///   - goal: nil for ``Goal/sent``, for which a timeout is not a failure because the message is stored.
     ///   - fileTimeout: timeout of the receiver's answer to the file.
+    ///   - requiresSession: whether it is refused without a secure session with the receiver.
     package init(
         _ value: StructuredValue, mode: MessageMode, to peer: String?, isEncrypted: Bool, isPrivate: Bool, file: String?,
-        goal: Goal?, timeout: Duration, fileTimeout: Duration, reporter: any Reporter
+        goal: Goal?, timeout: Duration, fileTimeout: Duration, requiresSession: Bool = false, reporter: any Reporter
     ) {
+        self.requiresSession = requiresSession
         self.value = value
         self.mode = mode
         self.peer = peer
@@ -90,7 +93,7 @@ package final class MessageOperation: Sendable {
         let id = try await client.sendMessage(
             MessageSubmission(
                 content: content, mode: mode, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
-                file: file, timeout: fileTimeout))
+                file: file, timeout: fileTimeout, requiresSession: requiresSession))
         reporter.report(.result(id.hex))
         let message = PendingMessage(
             id: id, name: receiver?.name.shown ?? "everyone", end: SystemClock.monotonic() + timeout)

@@ -15,7 +15,16 @@ struct NodeSendClient: Sendable {
     /// Timeout of the delivery of a text, and of the receiver's answer to a file.
     let timeout: Duration
 
-    func sendFile(_ path: String, to contact: Contact) async throws {
+    /// - Parameter confirm: asks the user, where the app of the receiver takes only files that all relays can read.
+    func sendFile(_ path: String, to contact: Contact, confirmingUnsealed confirm: UnsealedConfirmation? = nil) async throws {
+        if try await sendFile(path, to: contact, isSealed: true, isLast: confirm == nil) { return }
+        guard await confirm?.ask(contact.name.shown) == true else { throw UnsealedConfirmation.refusal(of: contact.name.shown) }
+        _ = try await sendFile(path, to: contact, isSealed: false, isLast: true)
+    }
+
+    /// - Parameter isLast: whether the failure that the app takes no sealed files is thrown.
+    /// - Returns: false for that failure otherwise.
+    private func sendFile(_ path: String, to contact: Contact, isSealed: Bool, isLast: Bool) async throws -> Bool {
         try refuseNameClash(contact)
         let name = contact.name.shown
         let absolute = try ResolvedPath.of(path)
@@ -23,7 +32,7 @@ struct NodeSendClient: Sendable {
         let id: TransferID
         do throws(ControlFailure) {
             events = try await client.events()
-            id = try await client.sendFile(absolute, to: contact.id, timeout: timeout)
+            id = try await client.sendFile(absolute, to: contact.id, isSealed: isSealed, timeout: timeout)
         } catch {
             if error.kind == .gone { throw NodeEnded() }
             throw error
@@ -40,6 +49,7 @@ struct NodeSendClient: Sendable {
         transfer.onCancel { Task { try? await client.cancelTransfer(.transfer(id)) } }
         let end = await running.following(transfer, label: label) { await follow(transfer, events) }
         guard let end, let outcome = end.outcome else { throw NodeEnded() }
+        if !isLast, outcome == UnsealedConfirmation.occasion { return false }
         let detail = outcome == .completed ? nil : end.detail
         reporter.report(
             .sent(
@@ -50,6 +60,7 @@ struct NodeSendClient: Sendable {
             let status = running.isCancelled ? ExitStatus(outcome) : ExitStatus(atNode: outcome)
             throw CommandFailure(status, detail ?? outcome.sentence(name))
         }
+        return true
     }
 
     /// Records in `transfer` what the node reports about the transfer that it carries.

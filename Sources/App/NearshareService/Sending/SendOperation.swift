@@ -7,6 +7,8 @@ package final class SendOperation: Sendable {
     package enum Target: Sendable {
         case text(String)
         case peer(NearbyPeer)
+        /// Everyone in the mesh.
+        case everyone
     }
 
     private let machine: LocalMachine
@@ -16,6 +18,7 @@ package final class SendOperation: Sendable {
     /// Whether another send of the same content continues where this one broke off.
     private let canResume: Bool
     private let retryTime: Duration
+    private let unsealed: UnsealedConfirmation?
     private let resolver: PeerResolver
     private let running = RunningTransfers()
     private let reached = Mutex<[Int]>([])
@@ -25,10 +28,12 @@ package final class SendOperation: Sendable {
     ///   - resumes: continues where an earlier send of the same content broke off.
     ///   - retryTime: for a new connection after the link broke, since the last byte that arrived.
     ///   - transport: nil for the best one that there is.
+    ///   - unsealed: nil to send no file that relays can read.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
-        retryTime: Duration? = nil, transport: Transport?
+        retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil
     ) {
+        self.unsealed = unsealed
         self.machine = machine
         self.source = source
         let reporter = SendRecorder(reporter: reporter, history: SendHistory(in: machine.state))
@@ -83,6 +88,7 @@ package final class SendOperation: Sendable {
                     switch try await destination(of: target, on: node) {
                     case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
                     case .mesh(let mesh, let peer): try await sendThroughMesh(source, to: peer, mesh)
+                    case .everyone(let mesh): try await sendToEveryone(source, mesh)
                     case .node(let contact): try await sendThroughNode(to: contact, &progress)
                     }
                     return nil
@@ -112,6 +118,7 @@ package final class SendOperation: Sendable {
         switch target {
         case .peer(let peer): .direct(peer.destination)
         case .text(let text): try await resolver.resolve(text, on: node)
+        case .everyone: try await resolver.resolveEveryone(on: node)
         }
     }
 
@@ -307,23 +314,58 @@ package final class SendOperation: Sendable {
         try Self.refuseNameClash(trustStatus, name, peer.id)
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
         for part in try source.parts?() ?? [content] {
-            let transfer = try mesh.send(part, to: peer, timeout: timeout)
-            let estimate = part.offer.totalSize.flatMap { mesh.estimate(byteCount: $0, to: peer) } ?? .zero
+            if try await send(part, to: peer, named: known, trustStatus, isSealed: true, mesh) { continue }
+            guard await unsealed?.ask(name) == true else { throw UnsealedConfirmation.refusal(of: name) }
+            _ = try await send(part, to: peer, named: known, trustStatus, isSealed: false, mesh)
+        }
+    }
+
+    /// - Returns: false where the app of the peer takes no sealed files, and the user can be asked.
+    private func send(
+        _ part: any ResourceSource, to peer: MeshPeer, named known: DisplayName, _ trustStatus: TrustStatus, isSealed: Bool,
+        _ mesh: MeshDriver
+    ) async throws -> Bool {
+        let name = known.shown
+        let transfer = try mesh.send(part, to: peer, isSealed: isSealed, timeout: timeout)
+        let estimate = part.offer.totalSize.flatMap { mesh.estimate(byteCount: $0, to: peer) } ?? .zero
+        reporter.report(
+            .inviting(
+                OutgoingInvitation(
+                    transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
+                    path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
+        let result = await finish(transfer, of: part, to: name)
+        if isSealed, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
+        try conclude(result, of: transfer, part, to: peer.id, name: name)
+        return true
+    }
+
+    private func sendToEveryone(_ content: any ResourceSource, _ mesh: MeshDriver) async throws {
+        guard let everyone = Contact.everyone else { return }
+        for part in try source.parts?() ?? [content] {
+            let transfer = try mesh.send(part, to: nil, timeout: timeout)
             reporter.report(
                 .inviting(
                     OutgoingInvitation(
-                        transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
-                        path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
-            let content = OfferText.summary(part.offer)
-            let result = await running.following(transfer, label: "\(content) → \(name)") {
-                await follow(transfer, to: name)
-                return await transfer.result
-            }
-            report(result, of: transfer, to: peer.id, name: name, content: content)
-            guard result.outcome == .completed else {
-                throw CommandFailure(
-                    ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name, canResume: canResume))
-            }
+                        transfer: transfer.id, peer: everyone.id, name: everyone.name.shown, trustStatus: .new, path: .node)))
+            let result = await finish(transfer, of: part, to: everyone.name.shown)
+            try conclude(result, of: transfer, part, to: everyone.id, name: everyone.name.shown)
+        }
+    }
+
+    private func finish(_ transfer: Transfer, of part: any ResourceSource, to name: String) async -> TransferResult {
+        await running.following(transfer, label: "\(OfferText.summary(part.offer)) → \(name)") {
+            await follow(transfer, to: name)
+            return await transfer.result
+        }
+    }
+
+    private func conclude(
+        _ result: TransferResult, of transfer: Transfer, _ part: any ResourceSource, to peer: PeerID, name: String
+    ) throws(CommandFailure) {
+        report(result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer))
+        guard result.outcome == .completed else {
+            throw CommandFailure(
+                ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name, canResume: canResume))
         }
     }
 
@@ -341,7 +383,7 @@ package final class SendOperation: Sendable {
                             "the node of this machine sends only files whose path is UTF-8; rename \(TerminalText.escaped(path.text))"
                         )
                     }
-                    try await sender.sendFile(path.text, to: contact)
+                    try await sender.sendFile(path.text, to: contact, confirmingUnsealed: unsealed)
                     progress.fileCount += 1
                 }
             case .text(let text): try await sender.sendText(text, to: contact)
@@ -365,6 +407,7 @@ package final class SendOperation: Sendable {
             switch target {
             case .text(let text): TerminalText.escaped(text)
             case .peer(let peer): peer.name.shown
+            case .everyone: "everyone"
             }
         reporter.report(.warning(failure.message.contains(name) ? failure.message : "\(name): \(failure.message)"))
     }

@@ -36,7 +36,7 @@ package struct VoiceNoteReceivers: Sendable {
 
     private init(to destination: PeerResolver.Destination) {
         switch destination {
-        case .direct: self.init()
+        case .direct, .everyone: self.init()
         case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.contentLimit))
         case .node(let contact):
             // Only the node knows the software of the phone.

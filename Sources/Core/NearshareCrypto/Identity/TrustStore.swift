@@ -23,6 +23,8 @@ package struct TrustStore: Sendable, Hashable {
         package internal(set) var formerNames: [DisplayName] = []
         /// The newest version of the direct protocol in which the peer has proven its key; nil for none.
         package internal(set) var newestVersion: UInt8?
+        /// Whether the peer's user has made the local user a favourite, in an app that says so.
+        package internal(set) var favorsLocalUser = false
 
         /// The given name, or else the claimed one.
         package var name: DisplayName { givenName ?? claimedName }
@@ -173,6 +175,13 @@ package struct TrustStore: Sendable, Hashable {
         return update(fingerprint) { $0.isFriend = isFriend }
     }
 
+    /// Records that a peer's user has made the local user a favourite, or revoked that.
+    /// - Returns: false when the key is not known.
+    @discardableResult
+    package mutating func setFavorsLocalUser(_ fingerprint: Fingerprint, _ favors: Bool) -> Bool {
+        update(fingerprint) { $0.favorsLocalUser = favors }
+    }
+
     /// Gives a peer a name.
     /// - Parameter name: nil to return to the name that the peer claims.
     /// - Returns: false when the key is not known.
@@ -299,6 +308,7 @@ extension TrustStore.Entry {
         let names = try container.decodeIfPresent([DisplayName].self, forKey: .formerNames) ?? []
         formerNames = names.suffix(TrustStore.maximumFormerNames)
         newestVersion = try container.decodeIfPresent(UInt8.self, forKey: .newestVersion)
+        favorsLocalUser = try container.decodeIfPresent(Bool.self, forKey: .favorsLocalUser) ?? false
     }
 }
 

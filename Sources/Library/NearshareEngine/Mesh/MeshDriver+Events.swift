@@ -51,7 +51,7 @@ extension MeshDriver {
         case .fileSendEnded(let key, let outcome):
             guard let file = outgoing.withLock({ $0.removeFile(key) }) else { return }
             let isExpired = file.isExpired && outcome == .cancelledLocally
-            file.transfer.end(isExpired ? TransferResult(outcome: .expired) : Self.result(of: outcome, for: file.peer))
+            file.transfer.end(isExpired ? TransferResult(outcome: .expired) : Self.result(of: outcome, for: file.receiver))
         }
     }
 
@@ -80,9 +80,10 @@ extension MeshDriver {
     }
 
     private func handlePrivateMessage(_ text: String, id: String, from peer: AuthenticatedPeer) {
-        // Phones send these when a user adds this node to the favourites; they are not typed texts.
-        guard !text.hasPrefix("[FAVORITED]"), !text.hasPrefix("[UNFAVORITED]") else {
-            return acknowledge(id, of: peer.id)
+        if let isFavorite = ChatContent.isFavorite(text) {
+            acknowledge(id, of: peer.id)
+            emitText(.favorite(isFavorite, by: peer))
+            return
         }
         if !emitText(.privateText(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
     }
@@ -120,12 +121,11 @@ extension MeshDriver {
 
     private func failText(withMessage id: String) {
         guard let text = outgoing.withLock({ $0.removeText(withMessage: id) }) else { return }
-        text.transfer.end(Self.result(of: .noResponse, for: text.peer))
+        text.transfer.end(Self.result(of: .noResponse, for: text.receiver))
     }
 
-    private static func result(of outcome: MeshFileOutcome, for peer: MeshPeer) -> TransferResult {
-        let name = peer.name.shown
-        return switch outcome {
+    private static func result(of outcome: MeshFileOutcome, for name: String) -> TransferResult {
+        switch outcome {
         case .stored: TransferResult(outcome: .completed)
         case .sent: TransferResult(outcome: .completed, detail: "sent; \(name) does not confirm what arrives")
         case .refused(.declined): TransferResult(outcome: .declined(.declined))

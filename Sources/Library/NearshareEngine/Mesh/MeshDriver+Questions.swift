@@ -1,4 +1,4 @@
-internal import NearshareBase
+package import NearshareBase
 internal import NearshareCrypto
 internal import NearshareMesh
 
@@ -24,6 +24,25 @@ extension MeshDriver {
                 else { return nil }
                 return peer
             })
+    }
+
+    private static let pingTimeout = Duration.seconds(6)
+    private static let pingInterval = Duration.seconds(2)
+
+    /// Asks a peer for a sign of life.
+    /// - Returns: nil when it does not answer.
+    func ping(_ peer: PeerID) async -> MeshPingResult? {
+        let start = settings.clock()
+        let nonce = settings.random(8)
+        let hops = await answer(
+            timeout: Self.pingTimeout, interval: Self.pingInterval,
+            asking: { router, now in router.ping(peer, nonce: nonce, now: now) },
+            matching: { event -> Int? in
+                guard case .pong(peer, nonce, let hops) = event else { return nil }
+                return hops
+            })
+        guard let hops else { return nil }
+        return MeshPingResult(time: settings.clock() - start, hops: hops, relay: read { $0.relay(to: peer) })
     }
 
     /// Asks until there is an answer.
@@ -55,4 +74,14 @@ extension MeshDriver {
             return await group.next() ?? nil
         }
     }
+}
+
+/// The answer of a peer to a ping.
+package struct MeshPingResult: Sendable, Hashable {
+    /// From the first question to the answer.
+    package var time: Duration
+    /// Links that the answer has taken, as far as its ttl tells.
+    package var hops: Int
+    /// The neighbour through which it came; nil for a neighbour.
+    package var relay: PeerID?
 }

@@ -6,14 +6,18 @@ internal import Synchronization
 
 // Files and texts of this node.
 extension MeshDriver {
-    /// Sends a file of at most 5 MiB, or a text, to a peer of the mesh.
+    /// Sends a file of at most 5 MiB, or a text, to a peer of the mesh, or to everyone.
     ///
     /// A nearshare peer is asked first. Phones receive it without being asked, and confirm little: a transfer to a phone is
     /// complete when all of it was sent.
-    /// - Parameter timeout: an offer that is not accepted within this time is withdrawn, and has expired.
+    /// - Parameters:
+    ///   - peer: nil for everyone.
+    ///   - isSealed: false for a file that may be readable by all relays, for an app that takes no other; see
+    ///     ``MeshRouter/sendFile(_:to:isSealed:now:)``.
+    ///   - timeout: an offer that is not accepted within this time is withdrawn, and has expired.
     /// - Throws: ``NodeError/unavailable(_:)`` for a folder or several items.
     package func send(
-        _ source: any ResourceSource, to peer: MeshPeer, timeout: Duration = .seconds(60)
+        _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool = true, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
         guard source.offer.itemCount == 1, let item = source.offer.items.first, item.kind != .folder else {
             throw .unavailable(
@@ -23,18 +27,19 @@ extension MeshDriver {
             id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
         let transfer = Transfer(progress: progress, clock: settings.clock)
         transfers.add(transfer)
-        if let size = item.size, size > peer.contentLimit {
-            transfer.end(Self.result(of: MeshSendError.fileTooLarge(limit: peer.contentLimit)))
+        let limit = peer?.contentLimit ?? MeshFile.maximumContentByteCount
+        if let size = item.size, size > limit {
+            transfer.end(Self.result(of: MeshSendError.fileTooLarge(limit: limit)))
             return transfer
         }
         expire(transfer, after: timeout)
         let isStarted = start { [self] in
             do {
                 let bytes = try await BlockingThread.run { Result { try Self.readAll(source) } }.get()
-                if item.kind == .text {
+                if item.kind == .text, let peer {
                     try sendText(String(decoding: bytes, as: UTF8.self), as: transfer, to: peer)
                 } else {
-                    try sendFile(bytes, item, as: transfer, to: peer)
+                    try sendFile(bytes, item, as: transfer, to: peer, isSealed: isSealed)
                 }
             } catch {
                 transfer.end(Self.result(of: error))
@@ -42,6 +47,26 @@ extension MeshDriver {
         }
         if !isStarted { transfer.end(TransferResult(outcome: .interrupted)) }
         return transfer
+    }
+
+    /// Waits until there is a neighbour to which something for everyone can be sent.
+    /// - Returns: false at the timeout.
+    package func awaitNeighbour(timeout: Duration) async -> Bool {
+        let changes = peerChanges.subscribe()
+        let isLinked: @Sendable () -> Bool = { self.peers.contains(where: \.isDirect) }
+        if isLinked() { return true }
+        return await withTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                for await _ in changes where isLinked() { return true }
+                return false
+            }
+            group.addTask {
+                try? await Task.sleep(for: timeout)
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? false
+        }
     }
 
     /// Withdraws a transfer that was not accepted in time. An accepted one has no time limit.
@@ -86,19 +111,24 @@ extension MeshDriver {
         return read { try? $0.plan(file, to: peer.id).estimate }
     }
 
-    private func sendFile(_ bytes: [UInt8], _ item: OfferedItem, as transfer: Transfer, to peer: MeshPeer) throws {
+    private func sendFile(
+        _ bytes: [UInt8], _ item: OfferedItem, as transfer: Transfer, to peer: MeshPeer?, isSealed: Bool
+    ) throws {
         let file = MeshFile(
             name: String(decoding: item.name.bytes, as: UTF8.self), mediaType: item.mediaType.text, content: bytes[...])
         let size = UInt64(bytes.count)
         // One lock over both steps, so that the file is known when its first event is handled.
         try outgoing.withLock { outgoing in
-            let key = try update { router, now in try router.sendFile(file, to: peer.id, now: now) }
+            let key = try update { router, now in
+                try router.sendFile(file, to: peer?.id, isSealed: isSealed, now: now)
+            }
             // An earlier transfer of the file has ended in the router, but its event was not handled yet.
             guard outgoing[key] == nil else {
                 update { router, now in router.cancelSending(key, now: now) }
                 throw MeshSendError.alreadyInProgress
             }
-            outgoing.insert(OutgoingMeshTransfers.File(transfer: transfer, peer: peer, size: size), key)
+            outgoing.insert(
+                OutgoingMeshTransfers.File(transfer: transfer, receiver: peer?.name.shown ?? "everyone", size: size), key)
             transfer.onCancel { [weak self] in self?.update { router, now in router.cancelSending(key, now: now) } }
         }
     }
@@ -107,7 +137,9 @@ extension MeshDriver {
         let parts = Self.split(text, limit: MeshPrivateMessage.maximumTextByteCount)
         let messages = parts.map { (id: DerivedMessageID.uuid(settings.random(16)), text: $0) }
         outgoing.withLock {
-            $0.insert(OutgoingMeshTransfers.Text(transfer: transfer, peer: peer, unacknowledged: Set(messages.map(\.id))))
+            $0.insert(
+                OutgoingMeshTransfers.Text(
+                    transfer: transfer, receiver: peer.name.shown, unacknowledged: Set(messages.map(\.id))))
         }
         transfer.onCancel { [weak self] in
             self?.outgoing.withLock { $0.removeText(of: transfer) }

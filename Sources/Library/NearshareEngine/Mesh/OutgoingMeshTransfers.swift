@@ -4,7 +4,8 @@ internal import NearshareMesh
 struct OutgoingMeshTransfers {
     struct File {
         let transfer: Transfer
-        let peer: MeshPeer
+        /// The receiver's name, for a terminal.
+        let receiver: String
         /// Size of the content, in bytes.
         let size: UInt64
         /// Withdrawn because it was not accepted in time.
@@ -14,7 +15,8 @@ struct OutgoingMeshTransfers {
     /// A text in one or several messages.
     struct Text {
         let transfer: Transfer
-        let peer: MeshPeer
+        /// The receiver's name, for a terminal.
+        let receiver: String
         /// Ids of the messages without a receipt.
         var unacknowledged: Set<String>
     }

@@ -79,3 +79,18 @@ package enum ChatContent: Sendable, Hashable {
         return messages.map { .read($0) }
     }
 }
+
+extension ChatContent {
+    private static let favorite = "[FAVORITED]"
+    private static let noFavorite = "[UNFAVORITED]"
+
+    /// The text by which phones tell a peer that its user has become a favourite, or is no longer one. It is no line of a
+    /// conversation (bitchat specification, section 9.1).
+    static func favoriteText(_ isFavorite: Bool) -> String { isFavorite ? favorite : noFavorite }
+
+    /// Whether a text says that the local user has become a favourite; nil for all other texts.
+    static func isFavorite(_ text: String) -> Bool? {
+        // Phones append their Nostr keys, which are not used here.
+        text.hasPrefix(favorite) ? true : text.hasPrefix(noFavorite) ? false : nil
+    }
+}

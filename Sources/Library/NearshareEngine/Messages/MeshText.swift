@@ -12,6 +12,8 @@ enum MeshText: Sendable {
     case read(id: String, by: AuthenticatedPeer)
     /// A text of this node was not acknowledged, and is not sent again.
     case undelivered(id: String, to: PeerID)
+    /// The user of a phone has made the local user a favourite, or revoked that.
+    case favorite(Bool, by: AuthenticatedPeer)
     /// A peer appeared, changed, was authenticated, or disappeared.
     case peerChanged(PeerID)
 }

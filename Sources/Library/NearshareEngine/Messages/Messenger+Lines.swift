@@ -236,6 +236,9 @@ extension Messenger {
             release(id)
             try advance(id, to: .delivered)
         case .read(let id, let peer): try markRead(id, by: peer.id)
+        case .favorite(let isFavorite, let peer):
+            guard !node.trustStatus(peer, nil).isBlocked else { return }
+            listeners.publish(.favorite(isFavorite, by: peer))
         case .undelivered(let id, let peer):
             release(withPart: id)
             node.log.debug("a line waits until \(peer) is in range again")

@@ -141,6 +141,54 @@ package final class Messenger: Sendable {
             of: node.identity, name: node.name, nonce: node.random(MeshVerification.nonceByteCount), now: node.wallClock())
     }
 
+    /// Asks a peer in the mesh for a sign of life.
+    /// - Returns: nil when it does not answer.
+    package func ping(_ id: PeerID) async -> MeshPingResult? { await mesh.ping(id) }
+
+    /// The peer with a key that a session has authenticated; establishes one where there is none.
+    /// - Returns: nil when there is none in time.
+    package func authenticatedPeer(_ id: PeerID, timeout: Duration) async -> AuthenticatedPeer? {
+        let events = listeners.subscribe()
+        let present: @Sendable () -> AuthenticatedPeer? = { self.mesh.read { $0.authenticatedPeer(id) } }
+        if let peer = present() { return peer }
+        secure(id)
+        return await withTaskGroup(of: AuthenticatedPeer?.self) { group in
+            group.addTask {
+                for await _ in events { if let peer = present() { return peer } }
+                return nil
+            }
+            group.addTask {
+                try? await Task.sleep(for: timeout)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    /// Tells a phone in range that its user is a favourite here, or no longer.
+    package func sendFavorite(_ isFavorite: Bool, to id: PeerID) {
+        mesh.update { router, now in
+            // A phone that is full of waiting messages learns it the next time.
+            try? router.sendPrivateMessage(
+                ChatContent.favoriteText(isFavorite), id: DerivedMessageID.uuid(node.random(16)), to: id, now: now)
+        }
+    }
+
+    /// Removes all lines of a conversation. Lines that wait are not sent any more, except those that the mesh carries already.
+    package func clear(_ conversation: Conversation) async throws(MessengerError) {
+        try await stored { () throws(StorageError) in try self.store.removeMessages(of: conversation) }
+    }
+
+    /// The newest lines of a conversation that contain a text, the oldest of them first.
+    package func search(
+        _ text: String, in conversation: Conversation, limit: Int
+    ) async throws(MessengerError) -> [ChatMessage] {
+        try await stored { () throws(StorageError) in
+            try self.store.messages(of: conversation, containing: text, limit: limit)
+        }
+    }
+
     /// Sends a message. Its progress follows among ``events()``.
     /// - Parameters:
     ///   - isEncrypted: nil for encrypted, except for broadcasts.
@@ -171,16 +219,25 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Offers a file to a peer in the mesh.
-    /// - Parameter timeout: the file is withdrawn when it is not answered within this time.
+    /// Offers a file to a peer in the mesh, or sends it to everyone.
+    /// - Parameters:
+    ///   - peer: ``PeerID/broadcast`` for everyone.
+    ///   - isSealed: see ``MeshDriver/send(_:to:isSealed:timeout:)``.
+    ///   - timeout: the file is withdrawn when it is not answered within this time.
     /// - Throws: ``NodeError``, also when the peer is not known.
     package func send(
-        _ file: any ResourceSource, to peer: PeerID, timeout: Duration = .seconds(60)
+        _ file: any ResourceSource, to peer: PeerID, isSealed: Bool = true, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
+        if peer == .broadcast {
+            guard mesh.peers.contains(where: \.isDirect) else {
+                throw .unreachable("no peers are nearby; files for everyone are not stored")
+            }
+            return try mesh.send(file, to: nil, timeout: timeout)
+        }
         guard let meshPeer = mesh.read({ $0.peer(peer) }) else {
             throw .unreachable("the peer is not in range; files can only be sent to peers in range")
         }
-        return try mesh.send(file, to: meshPeer, timeout: timeout)
+        return try mesh.send(file, to: meshPeer, isSealed: isSealed, timeout: timeout)
     }
 
     private func submit(

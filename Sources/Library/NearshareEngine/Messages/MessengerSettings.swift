@@ -1,5 +1,6 @@
 package import NearshareBase
 package import NearshareBundles
+package import NearshareCrypto
 package import NearshareInterfaces
 
 /// Parameters of a ``Messenger``.
@@ -98,6 +99,8 @@ package enum MessengerEvent: Sendable, Hashable {
     case chatMessage(ChatMessage, isBundle: Bool = false)
     /// The status of an own line changed; the reason of a failure, for display.
     case chatMessageChanged(ChatMessage, reason: String?)
+    /// The user of a phone has made the local user a favourite, or revoked that.
+    case favorite(Bool, by: AuthenticatedPeer)
     /// A peer appeared, changed, was authenticated, or disappeared.
     case peerChanged(PeerID)
 }

@@ -116,6 +116,12 @@ package protocol ConversationStore: Sendable {
     /// - Parameter number: only messages before this one; nil for the newest of all.
     func messages(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage]
 
+    /// The newest messages of a conversation that contain a text, in their order. The case of ASCII letters is ignored.
+    func messages(of conversation: Conversation, containing text: String, limit: Int) throws(StorageError) -> [ChatMessage]
+
+    /// Removes all messages of a conversation, with their transmissions.
+    func removeMessages(of conversation: Conversation) throws(StorageError)
+
     /// All conversations that have messages, the one with the newest message first.
     func conversations() throws(StorageError) -> [ConversationSummary]
 

@@ -15,6 +15,8 @@ package struct Configuration: Sendable, Hashable {
     package var maximumPerPeer: UInt64?
     /// Whether received files keep the executable bits that the sender has set.
     package var keepsExecutable = false
+    /// Whether authors learn that their lines were read.
+    package var sendsReadReceipts = true
     package var port: UInt16?
     package var interface: String?
     /// The time after which an invitation times out.
@@ -116,6 +118,10 @@ package struct Configuration: Sendable, Hashable {
             guard case .text(let text) = value else { throw Invalid(description: "expected a string in quotes") }
             return text
         }
+        func flag() throws -> Bool {
+            guard case .flag(let isOn) = value else { throw Invalid(description: "expected true or false") }
+            return isOn
+        }
         var integer: Int64? { if case .integer(let number) = value { number } else { nil } }
         func size() throws -> UInt64 {
             if let number = integer.flatMap({ UInt64(exactly: $0) }) { return number }
@@ -132,9 +138,8 @@ package struct Configuration: Sendable, Hashable {
             accept = policy
         case "max-size": maximumSize = try size()
         case "max-per-peer": maximumPerPeer = try size()
-        case "keep-executable":
-            guard case .flag(let keeps) = value else { throw Invalid(description: "expected true or false") }
-            keepsExecutable = keeps
+        case "keep-executable": keepsExecutable = try flag()
+        case "read-receipts": sendsReadReceipts = try flag()
         case "port":
             guard let number = integer, let port = UInt16(exactly: number) else {
                 throw Invalid(description: "expected a number from 0 to 65535")

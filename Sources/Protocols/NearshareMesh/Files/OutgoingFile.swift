@@ -37,6 +37,8 @@ struct OutgoingFile: Sendable {
     let key: MeshFileKey
     let offer: MeshFileOffer
     let chunkByteCount: Int
+    /// Whether the content is encrypted for its receiver; false for everyone, and for an old app.
+    var isSealed = true
     var phase: Phase
     /// The end of the time in which a peer with a session states what it supports; nil before the session.
     var statementDeadline: MonotonicInstant?

@@ -198,7 +198,7 @@ package struct MeshVerificationCode: Sendable, Hashable {
         var text = ""
         var (bits, count) = (UInt32(0), UInt32(0))
         for byte in bytes {
-            (bits, count) = (bits << 8 | UInt32(byte), count + 8)
+            (bits, count) = (bits << 8 | UInt32(clamping: byte), count + 8)
             while count >= 6 {
                 count -= 6
                 text.append(digits[Int(clamping: bits >> count & 63)])

@@ -13,8 +13,10 @@ package struct MeshPeer: Sendable, Hashable {
         init(_ capabilities: MeshCapabilities?) {
             switch capabilities {
             case let flags? where flags.contains(.fileOffers): self = .nearshare
-            case [.privateMedia]?: self = .bitchatOnAndroid
             case let flags? where flags.contains([.prekeys, .groups, .vouch]): self = .bitchatOnIOS
+            // Whatever else a later version supports: it seals media, and has no receipts for them, unlike iOS.
+            case let flags? where flags.contains(.privateMedia) && !flags.contains(.privateMediaReceipts):
+                self = .bitchatOnAndroid
             default: self = .other
             }
         }
@@ -44,6 +46,19 @@ package struct MeshPeer: Sendable, Hashable {
     package var capabilities: MeshCapabilities?
     /// Whether it is a neighbour, rather than behind relays.
     package var isDirect: Bool
+
+    /// Links that its latest announcement has taken, as far as its ttl tells; nil for one that was reassembled or answered.
+    package var hops: Int?
+
+    /// The peer at the distance of an earlier description, for comparing the two.
+    func withHops(of other: MeshPeer?) -> MeshPeer {
+        var peer = self
+        peer.hops = other?.hops
+        return peer
+    }
+
+    /// The links that a packet with this ttl has taken.
+    static func hops(ttl: UInt8) -> Int { Int(MeshPacket.maximumTTL - min(ttl, MeshPacket.maximumTTL)) + 1 }
 
     /// Limit on the fragments of one packet, as the peer has stated in the session; nil where it has not.
     package var statedFragmentLimit: UInt16?

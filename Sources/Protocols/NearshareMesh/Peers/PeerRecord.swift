@@ -15,6 +15,8 @@ struct PeerRecord: Sendable {
     /// When that announcement was received.
     var lastAnnounced: MonotonicInstant?
     var lastHeard: MonotonicInstant
+    /// Links that the latest announcement has taken, as far as its ttl tells.
+    var hops: Int?
     /// The link over which the peer became known; after that is closed, nil until the peer announces itself over another.
     var source: MeshLinkID?
     /// The user has met the peer, or imported its keys.

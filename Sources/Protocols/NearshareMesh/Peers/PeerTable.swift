@@ -31,7 +31,7 @@ struct PeerTable: Sendable {
         return MeshPeer(
             id: id, name: name, fingerprint: Fingerprint(of: key),
             capabilities: record.sessionState?.capabilities ?? record.announcedCapabilities, isDirect: record.isDirect,
-            statedFragmentLimit: record.sessionState?.fragmentLimit)
+            hops: record.isDirect ? 1 : record.hops, statedFragmentLimit: record.sessionState?.fragmentLimit)
     }
 
     // MARK: Neighbours
@@ -191,6 +191,8 @@ struct PeerTable: Sendable {
         records[id] = record
         return true
     }
+
+    mutating func setHops(_ hops: Int, of id: PeerID) { records[id]?.hops = hops }
 
     /// Whether an announcement says what the peer has announced less than a second ago. Some apps answer each peer that they
     /// discover with one: their signatures would use up the rate of what the peer has to say.

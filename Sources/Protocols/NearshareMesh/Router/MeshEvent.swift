@@ -17,7 +17,8 @@ package enum MeshEvent: Sendable {
     case read(messageID: String, by: AuthenticatedPeer)
     /// No receipt was received for a private message, and it is not sent again.
     case undelivered(messageID: String, to: PeerID)
-    case pong(from: PeerID, nonce: [UInt8])
+    /// - Parameter hops: links that the answer has taken; a peer that sends with a lower ttl seems to be further away.
+    case pong(from: PeerID, nonce: [UInt8], hops: Int)
     case verificationResponse(MeshVerification.Response, by: AuthenticatedPeer)
     /// A packet of the bundle protocol, not decoded, of at most ``MeshRouter/maximumBundlePacketByteCount`` bytes. Its sender
     /// is among ``MeshRouter/bundleNeighbours``.
@@ -94,6 +95,8 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     case textTooLong(limit: Int)
     /// Too many messages wait for the peer.
     case queueFull
+    /// The peer takes sealed files, so none is sent to it unsealed.
+    case sealedFilesSupported
     /// The same file is being sent to the same peer.
     case alreadyInProgress
     case malformed(MalformedInput)
@@ -105,6 +108,7 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
         case .fileTooLarge(let limit):
             "too large for the mesh, which carries \(UInt64(limit).asByteCount) to this peer; send it directly"
         case .textTooLong(let limit): "a message has at most \(limit) bytes; split it"
+        case .sealedFilesSupported: "the app of the peer takes encrypted files; send it encrypted"
         case .queueFull: "too many messages are waiting for this peer; try again later"
         case .alreadyInProgress: "this file is already being sent to this peer; wait until it has ended"
         case .malformed(let error): error.description

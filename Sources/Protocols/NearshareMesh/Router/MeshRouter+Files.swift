@@ -15,27 +15,35 @@ extension MeshRouter {
     }
 
     /// Sends a file to one peer, sealed, or to everyone, signed. Its progress is reported in events under its key.
-    /// - Parameter file: has a name and a type, which phones require.
+    /// - Parameters:
+    ///   - file: has a name and a type, which phones require.
+    ///   - isSealed: whether the content is encrypted for its receiver. Otherwise it is signed only, for an app that takes no
+    ///     sealed files, and only after the user has agreed: every relay can read it.
     @discardableResult
     package mutating func sendFile(
-        _ file: MeshFile, to recipient: PeerID?, now: Moment
+        _ file: MeshFile, to recipient: PeerID?, isSealed: Bool = true, now: Moment
     ) throws(MeshSendError) -> MeshFileKey {
         let known = recipient.flatMap { peer($0) }
         guard recipient == nil || known != nil else { throw .unknownPeer }
+        // What a peer has proven in its session counts, whatever the user has agreed to (K12).
+        if let recipient, !isSealed, supportsSealedFiles(recipient) { throw .sealedFilesSupported }
         let file = fitted(file, to: recipient)
         let encoded = try Self.encode(file, limit: known?.contentLimit)
-        let chunk = chunkByteCount(to: recipient)
+        let chunk = chunkByteCount(to: recipient, isSealed: isSealed)
         let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunk, to: recipient)
+        // Phones of either kind reassemble no more of an unsealed file for one peer (bitchat specification, section 6.2).
+        let limit = MeshPeer.Software.bitchatOnAndroid.fragmentLimit
+        if recipient != nil, !isSealed, count > limit { throw .fileTooLarge(limit: limit * chunk - 512) }
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
         guard outgoing[key] == nil else { throw .alreadyInProgress }
         let offer = MeshFileOffer(
             of: file, id: key.file, fragmentCount: UInt16(clamping: count), fragmentID: node.randomFragmentID())
         outgoing.insert(
             OutgoingFile(
-                key: key, offer: offer, chunkByteCount: chunk,
+                key: key, offer: offer, chunkByteCount: chunk, isSealed: recipient != nil && isSealed,
                 phase: .waitingForSession(content: encoded, deadline: now.monotonic + OutgoingFile.sessionTimeout)))
         timers.startTicking(now: now.monotonic)
-        guard let recipient else {
+        guard let recipient, isSealed else {
             seal(key, now: now)
             return key
         }
@@ -45,6 +53,11 @@ extension MeshRouter {
             ensureSession(with: recipient, now: now)
         }
         return key
+    }
+
+    private func supportsSealedFiles(_ id: PeerID) -> Bool {
+        guard let record = peers[id] else { return false }
+        return record.supports(.privateMedia) || record.announcedCapabilities?.contains(.fileOffers) == true
     }
 
     /// Ends a file of this node at both ends; no more of it is sent.
@@ -71,12 +84,12 @@ extension MeshRouter {
 
     /// The bytes of a file in each fragment: as many as fit the smallest write among its links, and at most a phone's write
     /// when a phone may receive it.
-    private func chunkByteCount(to recipient: PeerID?) -> Int {
+    private func chunkByteCount(to recipient: PeerID?, isSealed: Bool = true) -> Int {
         var write =
             recipient.flatMap { routing.profile(to: $0)?.maximumFrameByteCount }
             ?? links.profiles.map(\.maximumFrameByteCount).min() ?? MeshLinkProfile.radio.maximumFrameByteCount
         let isPhone = recipient.flatMap { peer($0) }?.software.isPhone ?? false
-        if isPhone || recipient == nil { write = min(write, MeshLinkProfile.radio.maximumFrameByteCount) }
+        if isPhone || recipient == nil || !isSealed { write = min(write, MeshLinkProfile.radio.maximumFrameByteCount) }
         return MeshFragmentation.chunkByteCount(forLargestWrite: write)
     }
 
@@ -107,7 +120,7 @@ extension MeshRouter {
         guard let file = outgoing[key], let content = file.content else { return }
         do {
             let packet: MeshPacket
-            if let recipient = key.peer {
+            if let recipient = key.peer, file.isSealed {
                 let payload = try MeshNoisePayload.file(content[...]).encoded()
                 guard let sealed = sessions.seal(payload, for: recipient, now: now.monotonic) else {
                     return perform(outgoing.end(key, .noResponse), now: now)
@@ -118,12 +131,13 @@ extension MeshRouter {
             } else {
                 packet = MeshPacket(
                     version: .v2, type: .fileTransfer, timestamp: node.nextTimestamp(at: now), sender: id,
-                    payload: content[...])
+                    recipient: key.peer, payload: content[...])
             }
             let signed = try node.sign(packet)
             let fragmentation = try MeshFragmentation(
                 signed, frame: try signed.encoded(using: &node.compressor), id: file.offer.fragmentID,
                 chunkByteCount: file.chunkByteCount)
+            if signed.isPublic { sync.insert(try MeshFrame(signed, using: &node.compressor)) }
             // The peer may have stated less since the file was accepted from the program.
             if let limit = key.peer.flatMap({ peer($0) })?.fragmentLimit, fragmentation.count > limit {
                 return perform(outgoing.end(key, .refused(.tooLarge)), now: now)
@@ -194,6 +208,7 @@ extension MeshRouter {
         // A peer that can seal files does so; an unsealed file for this node was then never requested (K12).
         let canSeal = peers[packet.sender].map { $0.supports(.privateMedia) || $0.supports(.fileOffers) } ?? false
         if packet.recipient == id, canSeal { return .handled }
+        if packet.isPublic { storeForSync(frame, from: link) }
         receiveFile(packet.payload, from: packet.sender, authenticated: nil, fragmentID: fragmentID, now: now)
         return .handled
     }

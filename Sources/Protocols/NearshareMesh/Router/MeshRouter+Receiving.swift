@@ -89,7 +89,9 @@ extension MeshRouter {
             handleSealed(frame, from: link, fragmentID: fragment?.id, now: now)
             return .handled
         case .fragment where isForThisNode || isForEveryone:
-            return handleFragment(packet, from: link, inside: fragment, now: now)
+            let handling = handleFragment(packet, from: link, inside: fragment, now: now)
+            if isForEveryone, fragment == nil, handling == .handled { storeForSync(frame, from: link) }
+            return handling
         case .fileTransfer where isForThisNode || isForEveryone:
             return handleUnsealedFile(frame, from: link, fragmentID: fragment?.id, now: now)
         case .requestSync:
@@ -176,7 +178,9 @@ extension MeshRouter {
         recordNeighbour(packet, ttl: ttl, on: link, now: now)
         guard isNewer else { return .handled }
         storeForSync(frame, from: link)
-        if let peer = peers.peer(sender), peer != before { emit(.peerChanged(peer)) }
+        if ttl > 0 { peers.setHops(MeshPeer.hops(ttl: ttl), of: sender) }
+        // Another path alone is no news.
+        if let peer = peers.peer(sender), peer.withHops(of: before) != before { emit(.peerChanged(peer)) }
         return .handled
     }
 
@@ -273,7 +277,7 @@ extension MeshRouter {
 
     /// Stores a public packet for neighbours that miss it. It counts towards the link over which its sender was announced: another
     /// neighbour that is faster cannot make it part of its own share.
-    private mutating func storeForSync(_ frame: MeshFrame, from link: MeshLinkID) {
+    mutating func storeForSync(_ frame: MeshFrame, from link: MeshLinkID) {
         let sender = frame.packet.sender
         let link = peers[sender]?.source ?? link
         sync.insert(frame, from: link, of: links.source(of: link), isKnown: peers.isContact(sender))
@@ -315,7 +319,7 @@ extension MeshRouter {
         guard let ping = try? MeshPing(decoding: frame.packet.payload) else { return .rejected }
         guard challenges.isExpected(ping.nonce, from: peer, on: link) else {
             guard links.budgets.consume(.pings, on: link, now: now.monotonic) else { return .rejected }
-            emit(.pong(from: peer, nonce: ping.nonce))
+            emit(.pong(from: peer, nonce: ping.nonce, hops: MeshPeer.hops(ttl: frame.packet.ttl)))
             return .handled
         }
         guard checkSignature(of: frame, from: link, at: .directedSignatures, now: now) == .valid else { return .rejected }

@@ -159,6 +159,7 @@ extension MeshRouter {
                 }
             }
             guard case .file(let key) = fragment.origin else { continue }
+            if key.peer == nil, let sent = try? MeshFrame(fragment.packet, using: &node.compressor) { sync.insert(sent) }
             if !fragment.isRepetition { emit(.fragmentsSent(key, sent: fragment.sent, total: fragment.total)) }
             if fragment.isLast { perform(outgoing.finishSending(key, now: now.monotonic), now: now) }
         }

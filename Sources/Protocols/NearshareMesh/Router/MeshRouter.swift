@@ -170,6 +170,12 @@ package struct MeshRouter: Sendable {
         return record.sessionState?.signingKey == signingKey.bytes
     }
 
+    /// The neighbour over which a peer was heard last; nil where none is known, and for a neighbour.
+    package func relay(to id: PeerID) -> PeerID? {
+        guard let record = peers[id], !record.isDirect, let link = record.authenticatedLink ?? record.source else { return nil }
+        return peers.neighbour(on: link) ?? peers.neighbours(on: link).min { $0.hex < $1.hex }
+    }
+
     /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
     package func needsRadio(to id: PeerID) -> Bool { routing.needsRadio(to: id) }
 

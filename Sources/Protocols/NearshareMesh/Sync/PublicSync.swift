@@ -3,6 +3,10 @@ internal import NearshareBase
 /// Exchange of public packets that a neighbour has missed (bitchat specification, section 10).
 struct PublicSync: Sendable {
     private(set) var store = SyncStore()
+    /// Files for everyone, which this node does not request: a phone asks for those that it has missed.
+    private(set) var files = SyncStore(.files)
+    /// Fragments for everyone: the receivers of an incomplete file ask for them.
+    private(set) var fragments = SyncStore(.fragments)
     /// When to send the next request on each link.
     private var nextRequests: [MeshLinkID: MonotonicInstant] = [:]
     /// When each neighbour was last sent a request.
@@ -18,6 +22,8 @@ struct PublicSync: Sendable {
         nextRequests[link] = nil
         answered[link] = nil
         store.closeLink(link)
+        files.closeLink(link)
+        fragments.closeLink(link)
     }
 
     /// Brings the next request forward: a new neighbour knows peers, of which this node should learn before their next
@@ -30,6 +36,8 @@ struct PublicSync: Sendable {
     mutating func removePeer(_ id: PeerID) {
         requested[id] = nil
         store.removeAnnouncement(of: id)
+        // Nobody can check them without the announcement.
+        files.removePackets(of: id)
     }
 
     // MARK: Requests of this node
@@ -68,7 +76,16 @@ struct PublicSync: Sendable {
         let recent = (answered[link] ?? []).filter { now - $0 < Self.responseTimeout }
         guard recent.count < Self.maximumAnswerCount else { return [] }
         answered[link] = recent + [now]
-        return store.missing(for: request, limit: Self.answerLimit, byteLimit: Self.answerByteLimit)
+        var room = Self.answerByteLimit
+        var answer: [MeshFrame] = []
+        for (store, limit) in [(store, Self.answerLimit), (fragments, Self.fragmentAnswerLimit), (files, Self.fileAnswerLimit)]
+        {
+            let missing = store.missing(for: request, limit: limit, byteLimit: room)
+            room -= missing.reduce(0) { $0 + $1.bytes.count }
+            answer += missing
+        }
+        // A large file has an answer for itself.
+        return answer.isEmpty ? files.missing(for: request, limit: 1, byteLimit: SyncStore.Limits.files.byteCount) : answer
     }
 
     // MARK: Store
@@ -77,10 +94,18 @@ struct PublicSync: Sendable {
     mutating func insert(
         _ frame: MeshFrame, from link: MeshLinkID? = nil, of source: MeshLinkSource? = nil, isKnown: Bool = false
     ) {
-        store.insert(frame, from: link, of: source, isKnown: isKnown)
+        switch frame.packet.type {
+        case .fragment: fragments.insert(frame, from: link, of: source, isKnown: isKnown)
+        case .fileTransfer: files.insert(frame, from: link, of: source, isKnown: isKnown)
+        default: store.insert(frame, from: link, of: source, isKnown: isKnown)
+        }
     }
 
-    mutating func expire(now: WallTime) { store.expire(now: now) }
+    mutating func expire(now: WallTime) {
+        store.expire(now: now)
+        files.expire(now: now)
+        fragments.expire(now: now)
+    }
 
     /// Limit on the age of a public message that is exchanged (section 3).
     static let messageLifetime = Duration.seconds(21_600)
@@ -91,5 +116,8 @@ struct PublicSync: Sendable {
     /// Requests on one link answered within ``responseTimeout``.
     private static let maximumAnswerCount = 8
     private static let answerLimit = 100
+    /// As many as a link with a radio carries in a second or two.
+    private static let fragmentAnswerLimit = 64
+    private static let fileAnswerLimit = 4
     private static let answerByteLimit = 256 << 10
 }

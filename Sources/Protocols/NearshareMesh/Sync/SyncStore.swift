@@ -1,12 +1,22 @@
 internal import NearshareBase
 
-/// Public packets that neighbours may have missed: the latest announcement of each sender, and messages (bitchat specification,
-/// section 10).
+/// Public packets that neighbours may have missed (bitchat specification, section 10): the latest announcement of each sender, and
+/// messages; files; or fragments of files.
 struct SyncStore: Sendable {
-    private static let capacity = 500
-    private static let byteCapacity = 4 << 20
-    /// Limit on messages of one sender, so that no sender can evict those of others (M6).
-    private static let capacityPerSender = 100
+    /// Limits of a store (M6).
+    struct Limits: Sendable {
+        var packetCount: Int
+        var byteCount: Int
+        /// Packets of one sender besides its announcement, so that no sender can evict those of others.
+        var packetCountPerSender: Int
+
+        static let texts = Limits(packetCount: 500, byteCount: 4 << 20, packetCountPerSender: 100)
+        static let files = Limits(packetCount: 32, byteCount: 4 << 20, packetCountPerSender: 8)
+        /// Anybody can write a fragment in another's name, so a sender has no share of its own.
+        static let fragments = Limits(packetCount: 2_048, byteCount: 2 << 20, packetCountPerSender: 2_048)
+    }
+
+    private let limits: Limits
     /// The largest parameter that the phone apps use.
     private static let maximumFilterParameter = 20
 
@@ -42,7 +52,13 @@ struct SyncStore: Sendable {
     /// The senders whose announcement is stored.
     private var announced: Set<PeerID> = []
     private(set) var byteCount = 0
+    /// The ids of the stored packets.
+    private var ids: Set<MeshPacketID> = []
     var count: Int { entries.count }
+
+    init(_ limits: Limits = .texts) {
+        self.limits = limits
+    }
 
     /// Stores a packet. When the store is full, the machine that brought most loses a packet, there the link that brought most,
     /// closed ones together, and there the sender with most the oldest (M6).
@@ -54,11 +70,11 @@ struct SyncStore: Sendable {
         _ frame: MeshFrame, from link: MeshLinkID? = nil, of source: MeshLinkSource? = nil, isKnown: Bool = false
     ) {
         let id = MeshPacketID(of: frame.packet)
-        guard !entries.contains(where: { $0.id == id }) else { return }
+        guard !ids.contains(id), frame.heldByteCount <= limits.byteCount / 4 else { return }
         let packet = frame.packet
         if packet.type == .announce {
             removeAnnouncement(of: packet.sender)
-        } else if entries.count(where: { $0.isMessage(of: packet.sender) }) >= Self.capacityPerSender,
+        } else if entries.count(where: { $0.isMessage(of: packet.sender) }) >= limits.packetCountPerSender,
             let oldest = entries.firstIndex(where: { $0.isMessage(of: packet.sender) })
         {
             remove(at: oldest)
@@ -67,13 +83,14 @@ struct SyncStore: Sendable {
             link.flatMap { isKnown ? nil : Share(source: .machine(source ?? .link($0)), link: $0) }
             ?? Share(source: .known, link: nil)
         entries.append(Entry(id: id, frame: frame, share: share))
+        ids.insert(id)
         if packet.type == .announce { announced.insert(packet.sender) }
         byteCount += frame.heldByteCount
-        while entries.count > Self.capacity || byteCount > Self.byteCapacity { removeOne() }
+        while entries.count > limits.packetCount || byteCount > limits.byteCount { removeOne() }
     }
 
     private mutating func removeOne() {
-        let isOverCount = entries.count > Self.capacity
+        let isOverCount = entries.count > limits.packetCount
         func largest<Key: Hashable>(_ key: (Entry) -> Key?) -> Key? {
             var sizes: [Key: Int] = [:]
             for entry in entries {
@@ -90,6 +107,7 @@ struct SyncStore: Sendable {
     private mutating func remove(at index: Int) {
         let entry = entries.remove(at: index)
         byteCount -= entry.frame.heldByteCount
+        ids.remove(entry.id)
         if entry.isAnnouncement { announced.remove(entry.sender) }
     }
 
@@ -98,6 +116,7 @@ struct SyncStore: Sendable {
         entries.removeAll(where: isObsolete)
         guard entries.count < countBefore else { return }
         byteCount = entries.reduce(0) { $0 + $1.frame.heldByteCount }
+        ids = Set(entries.lazy.map(\.id))
         announced = Set(entries.lazy.filter(\.isAnnouncement).map(\.sender))
     }
 
@@ -116,9 +135,12 @@ struct SyncStore: Sendable {
         remove(at: index)
     }
 
+    mutating func removePackets(of sender: PeerID) { removeAll { $0.sender == sender } }
+
     mutating func expire(now: WallTime) {
         removeAll { entry in
-            let lifetime = entry.frame.packet.type == .announce ? AnnouncementVerdict.maximumAge : PublicSync.messageLifetime
+            let lifetime =
+                entry.frame.packet.type == .message ? PublicSync.messageLifetime : AnnouncementVerdict.maximumAge
             let (age, isOverflow) = now.milliseconds.subtractingReportingOverflow(
                 Int64(clamping: entry.frame.packet.timestamp))
             return !isOverflow && age > lifetime.components.seconds * 1000
@@ -143,9 +165,13 @@ struct SyncStore: Sendable {
     func missing(for request: MeshSyncRequest, limit: Int, byteLimit: Int) -> [MeshFrame] {
         let members = request.filter.values
         let wanted = request.wanted ?? [.announcements, .messages]
+        func isOfWantedSet(_ packet: MeshPacket) -> Bool {
+            guard packet.type == .fragment, let ids = request.fragmentIDs else { return true }
+            return (try? MeshFragment(decoding: packet.payload)).map { ids.contains($0.id) } ?? false
+        }
         let missing = entries.filter { entry in
-            let kind: MeshSyncRequest.Wanted = entry.isAnnouncement ? .announcements : .messages
-            return wanted.contains(kind) && entry.frame.packet.timestamp >= (request.since ?? 0)
+            return wanted.contains(Self.kind(of: entry.frame.packet)) && isOfWantedSet(entry.frame.packet)
+                && entry.frame.packet.timestamp >= (request.since ?? 0)
                 && !members.contains(GolombFilter.value(of: entry.id.filterHash, range: request.filter.range))
         }
         var room = byteLimit
@@ -155,6 +181,15 @@ struct SyncStore: Sendable {
             selected.append(entry)
         }
         return selected.filter(\.isAnnouncement).map(\.frame) + selected.filter { !$0.isAnnouncement }.map(\.frame).reversed()
+    }
+
+    private static func kind(of packet: MeshPacket) -> MeshSyncRequest.Wanted {
+        switch packet.type {
+        case .announce: .announcements
+        case .fragment: .fragments
+        case .fileTransfer: .files
+        default: .messages
+        }
     }
 
     private static func inTurn(_ entries: [Entry]) -> [Entry] {

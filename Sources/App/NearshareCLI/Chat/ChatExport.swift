@@ -1,0 +1,52 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// Writes a conversation to a text file.
+struct ChatExport {
+    let client: any NodeClient
+
+    private static let pageCount = 1_000
+    /// Limit on the names that are tried for a file that exists.
+    private static let maximumAttemptCount = 100
+
+    /// - Parameter name: the peer's name, from which the name of the file is made.
+    /// - Returns: the path of the new file.
+    func write(
+        _ conversation: Conversation, name: String, to directory: String, at now: WallTime
+    ) async throws(ControlFailure) -> String {
+        let lines = try await lines(of: conversation, called: name)
+        let stem = "chat \(String(name.map { $0.isLetter || $0.isNumber ? $0 : "_" })) \(LocalTime(now).day)"
+        _ = mkdir(directory, 0o700)
+        for number in 1...Self.maximumAttemptCount {
+            let path = "\(directory)/\(stem)\(number == 1 ? "" : " (\(number))").txt"
+            let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            if descriptor < 0 {
+                guard errno == EEXIST else { throw ControlFailure(.storage, systemErrorText(errno)) }
+                continue
+            }
+            DescriptorOutput.write(lines.map { $0 + "\n" }.joined(), to: descriptor)
+            guard close(descriptor) == 0 else { throw ControlFailure(.storage, systemErrorText(errno)) }
+            return path
+        }
+        throw ControlFailure(.storage, "there are files of this name already")
+    }
+
+    /// All lines with their days, the oldest first, escaped for a terminal.
+    private func lines(of conversation: Conversation, called name: String) async throws(ControlFailure) -> [String] {
+        var messages: [ChatMessage] = []
+        var page: [ChatMessage]
+        repeat {
+            page = try await client.history(of: conversation, before: messages.first?.number, limit: Self.pageCount)
+            messages = page + messages
+        } while page.count == Self.pageCount
+        guard !messages.isEmpty else { throw ControlFailure(.refused, "there are no lines") }
+        var day = ""
+        return messages.flatMap { message -> [String] in
+            let present = LocalTime(message.when).day
+            defer { day = present }
+            return (present == day ? [] : ["-- \(present) --"]) + ChatReport.lines(message, called: name)
+        }
+    }
+}
