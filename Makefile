@@ -103,9 +103,11 @@ format:
 fuzz: packages
 	Tests/Fuzz/run $(FUZZ_SECONDS)
 
-# Two nodes and an untrusted third for hours, killed and cut off at random; or, with KILLS=, a receiver that is killed so often.
+# Two nodes, a session and an untrusted third for hours, killed and cut off at random; or, with KILLS=, a receiver that is killed
+# so often.
 soak: build
 	@.ci/install-packages bench
+	swift build $(RELEASE) --product session-probe
 	@if [ -n "$(KILLS)" ]; then NEARSHARE=$(CURDIR)/$(BINARY) KILLS=$(KILLS) Tests/Scripts/run test_kills.KilledReceiverStory; \
 	else Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS); fi
 

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Two nodes and an untrusted third machine for hours: files, messages and voice notes both ways over a lossy cable, with
-nodes killed at random, a cable that is cut, and a disk that is full. Every byte and every message is checked. Memory, threads,
-descriptors and staged files of the nodes at the end are compared with those at the start.
+"""Two nodes, a session of two programs and an untrusted third machine for hours: files, messages and voice notes both ways over
+a lossy cable, with nodes killed at random, a cable that is cut, a disk that is full, and wall clocks that jump. Every byte and
+every message is checked. Memory, threads, descriptors and staged files of the nodes at the end are compared with those at the
+start.
 
-Needs root, network namespaces and TAP devices.
+A clock jumps for one process, which has wall_clock.c preloaded: setting the machine's own would concern everything on it, and a
+time namespace moves the monotonic clock alone, which no node sees jump.
+
+Needs root, network namespaces, TAP devices and cc. The library's session-probe is expected beside the executable.
 
 soak.py --nearshare BINARY [--hours N] [--seed N]
 """
@@ -17,6 +21,7 @@ import os
 import pathlib
 import random
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,25 +39,82 @@ OPTIONS = arguments.parse_args()
 os.environ["NEARSHARE"] = str(pathlib.Path(OPTIONS.nearshare).resolve())
 
 from cable import Cable, is_possible  # noqa: E402
-from harness import Peer  # noqa: E402
+from flood_peer import ATTACKS  # noqa: E402
+from harness import BINARY, Peer  # noqa: E402
 
-ATTACKS = ["announcements", "carriers", "pings", "junk", "lines", "compressed", "reports", "tiny", "silent", "proven"]
 PORTS = {"anna": 29801, "ben": 29802}
 # More than a release build needs at its busiest; a leak of 1 % of the content would pass it within half an hour.
 MAXIMUM_GROWTH_BYTES = 64 << 20
 MAXIMUM_GROWTH_THREADS = 16
 MAXIMUM_GROWTH_DESCRIPTORS = 32
+# Milliseconds: less than the limit of a packet's age, more than it, and a day back. A day forward would expire messages.
+JUMPS = [20_000, -20_000, 400_000, -400_000, -86_400_000]
 
 
 class Failure(Exception):
     pass
 
 
+class Clock:
+    """The wall clock of one process, which may be set at any time."""
+
+    def __init__(self, place, name):
+        self.library = place / "wall_clock.so"
+        if not self.library.exists():
+            source = HERE / "wall_clock.c"
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", self.library, source], check=True)
+        self.file = place / f"{name}.clock"
+        self.set(0)
+
+    def set(self, milliseconds):
+        # In place: it stays mapped.
+        with open(self.file, "r+b" if self.file.exists() else "wb") as file:
+            file.write(struct.pack("=q", milliseconds))
+
+    def environment(self):
+        return {"LD_PRELOAD": str(self.library), "WALL_CLOCK": str(self.file)}
+
+
+class ClockedPeer(Peer):
+    """A user whose commands read a clock of their own."""
+
+    clock = None
+
+    def environment(self):
+        return {**super().environment(), **(self.clock.environment() if self.clock else {})}
+
+
+class Member(ClockedPeer):
+    """A program in a session. It is not killed, so that each of its messages arrives once, and in order."""
+
+    def join(self):
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.namespace, BINARY.parent / "session-probe", self.inbox],
+            env=self.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.running = self.runs(process)
+        self.started.append(self.running)
+        self.ready = self.running.wait_for("ready")
+
+    def say(self, *words):
+        self.running.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.running.process.stdin.flush()
+
+    def events(self, name, key):
+        return [event[key] for event in self.running.events if event["event"] == name]
+
+
 class Node:
     """A user whose node is killed and started again; its inbox is on a disk of its own."""
 
     def __init__(self, place, name, namespace):
-        self.name, self.peer = name, Peer(place / name, namespace)
+        self.name, self.peer = name, ClockedPeer(place / name, namespace)
+        self.clock = self.peer.clock = Clock(place, name)
         self.inbox = self.peer.inbox
         self.inbox.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=320m,mode=0700", "none", str(self.inbox)], check=True)
@@ -100,6 +162,12 @@ class Soak:
         self.failures = []
         self.isOver = threading.Event()
         self.said = {"anna": set(), "ben": set()}
+        # Held while a message is handed over, or a clock is wrong: one with a time far ahead is refused elsewhere.
+        self.right_time = threading.Lock()
+        self.members = [Member(place / f"{name} in a session", cable.names[number]) for number, name in enumerate("ab")]
+        for member, node in zip(self.members, self.nodes, strict=True):
+            member.clock = node.clock
+        self.sent = [0, 0]
 
     def write(self, path, size):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +231,8 @@ class Soak:
         self.deliver(sender, receiver, note, hashlib.sha256(note.read_bytes()).hexdigest(), "voice notes")
 
     def send_message(self, sender, receiver, text):
-        result = sender.peer.run("message", text, "--to", receiver.name, "--adapter", "none", timeout=300)
+        with self.right_time:
+            result = sender.peer.run("message", text, "--to", receiver.name, "--adapter", "none", timeout=300)
         if result.returncode != 0:
             # The node is being started again, or has not seen the other yet.
             self.counts["failed attempts"] += 1
@@ -172,11 +241,53 @@ class Soak:
         self.said[sender.name].add(text)
         self.counts["messages"] += 1
 
+    # MARK: The session
+
+    def begin_session(self):
+        one, other = self.members
+        for member in self.members:
+            member.join()
+        one.say("begin")
+        one.say("invite", self.cable.addresses[1], other.ready["port"])
+        for member in self.members:
+            member.running.wait_for("state", lambda event: event["state"] == "connected")
+
+    def talk(self, number):
+        """Sends numbered messages to the other member, each as soon as the window has room."""
+        member = self.members[number]
+        try:
+            while not self.isOver.wait(0.05):
+                self.sent[number] += 1
+                member.say("message", self.sent[number])
+                member.running.wait_for("messaged", timeout=120)
+        except Exception as error:
+            self.failures.append(f"in the session: {error}")
+            self.isOver.set()
+
+    def check_session(self):
+        """Each message has arrived once, in order, and nobody was ever given up."""
+        for number, member in enumerate(self.members):
+            expected = [str(each + 1) for each in range(self.sent[1 - number])]
+            deadline = time.monotonic() + 120
+            while len(member.events("message", "text")) < len(expected) and time.monotonic() < deadline:
+                time.sleep(0.5)
+            found = member.events("message", "text")
+            if found != expected:
+                self.failures.append(f"{len(expected)} messages were sent in the session, these arrived: {found[-10:]}")
+            if member.events("left", "id") or member.events("restarted", "id"):
+                self.failures.append("a member of the session was given up")
+            self.counts["session messages"] += len(found)
+            # Before the first one it was connected once.
+            states = [event["state"] for event in member.running.events if event["event"] == "state"]
+            self.counts["session reconnections"] += states.count("connected") - 1
+
     # MARK: Disturbances
 
     def disturb(self):
         while not self.isOver.wait(self.random.uniform(5, 20)):
-            event = self.random.choice([self.kill, self.kill, self.cut, self.lose, self.fill, self.attack, self.attack])
+            event = self.random.choice(
+                [self.kill, self.kill, self.cut, self.lose, self.fill, self.attack, self.attack, self.jump, self.jump]
+            )
             self.counts[event.__name__] += 1
             try:
                 event()
@@ -206,6 +317,14 @@ class Soak:
         self.isOver.wait(5)
         filler.unlink()
 
+    def jump(self):
+        """The clock of a node, and of the program in the session on its machine, is wrong for some time."""
+        node = self.random.choice(self.nodes)
+        with self.right_time:
+            node.clock.set(self.random.choice(JUMPS))
+            self.isOver.wait(self.random.uniform(2, 15))
+            node.clock.set(0)
+
     def attack(self):
         node = self.random.choice(self.nodes)
         identity = json.loads(node.peer.run("identity", "show", "--json").stdout)["id"]
@@ -214,19 +333,20 @@ class Soak:
                 self.nodes.index(node),
                 sys.executable,
                 str(SCRIPTS / "flood_peer.py"),
-                self.random.choice(ATTACKS),
+                self.random.choice(list(ATTACKS)),
                 str(PORTS[node.name]),
                 identity,
                 "soak",
             ),
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         self.isOver.wait(5)
-        process.stdin.close()
+        if process.poll() not in (None, 0):
+            raise Failure(f"the attack ended: {process.stderr.read().decode()[-300:]}")
         process.kill()
-        process.wait()
+        process.communicate()
 
     # MARK: The whole
 
@@ -247,6 +367,8 @@ class Soak:
         for node, other in (self.nodes, self.nodes[::-1]):
             self.send_file(node, other, f"first-{node.name}.bin", 4_000_000)
         before = [node.figures() for node in self.nodes]
+        self.begin_session()
+        workers += [threading.Thread(target=self.talk, args=(number,)) for number in range(2)]
         workers.append(threading.Thread(target=self.disturb))
         for worker in workers:
             worker.start()
@@ -256,8 +378,12 @@ class Soak:
             worker.join()
         self.cable.loss = 0
         self.check_messages()
-        after = [node.figures() for node in self.nodes]
-        for node, old, new in zip(self.nodes, before, after, strict=True):
+        self.check_session()
+        for node, old in zip(self.nodes, before, strict=True):
+            if node.running.process.poll() is not None:
+                self.failures.append(f"{node.name} has ended: {node.running.process.returncode}\n{node.running.story()}")
+                continue
+            new = node.figures()
             print(f"{node.name}: {old} at the start, {new} at the end")
             self.compare(node, old, new)
         print(json.dumps(dict(sorted(self.counts.items()))))
@@ -303,6 +429,8 @@ def main():
         try:
             isSound = soak.run(OPTIONS.hours * 3600)
         finally:
+            for member in soak.members:
+                member.stop_all()
             for node in soak.nodes:
                 node.peer.stop_all()
                 subprocess.run(["umount", "-l", str(node.inbox)], check=False)

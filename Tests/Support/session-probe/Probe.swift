@@ -52,6 +52,7 @@ enum Probe {
                     group.addTask { await tell(session) }
                     group.addTask { await take(session, into: inbox) }
                     group.addTask { await read(session) }
+                    group.addTask { await hear(session) }
                 }
                 await session?.leave()
                 group.cancelAll()
@@ -91,6 +92,9 @@ enum Probe {
                     resumeKey: LocalMachine.randomBytes(32))
                 let result = await transfers[member]!.result
                 say("sent", ["outcome": "\(result.outcome)"])
+            case "message":
+                try await session.send(SessionMessage(bytes: Array(words[1].utf8)))
+                say("messaged", ["text": words[1]])
             case "stream":
                 let stream = try session.openStream(named: words[1], to: PeerID(hex: words[3])!)
                 let chunk = [UInt8](repeating: 7, count: 64 << 10)
@@ -132,6 +136,12 @@ enum Probe {
             } catch {
                 say("failed", ["command": "receive", "text": "\(error)"])
             }
+        }
+    }
+
+    private static func hear(_ session: Session) async {
+        for await received in session.messages {
+            say("message", ["text": String(decoding: received.message.bytes, as: UTF8.self), "from": received.sender.hex])
         }
     }
 

@@ -3,7 +3,8 @@
 //
 //     session-probe INBOX
 //
-//     begin      invite HOST PORT      send PATH ID      stream NAME MEBIBYTES ID      memory      leave
+//     begin      invite HOST PORT      send PATH ID      stream NAME MEBIBYTES ID      message TEXT
+//     memory     leave
 //
 // A stream called slow-N is read at N mebibytes a second, other streams without a limit.
 
