@@ -231,7 +231,7 @@ _nearshare_receive() {
 
 _nearshare_send() {
     repeating_flags=(-v)
-    non_repeating_flags=(--links --keep-modes --dry-run -n --no-resume --json --quiet --version -h --help)
+    non_repeating_flags=(--to-everyone --allow-unencrypted --links --keep-modes --dry-run -n --no-resume --json --quiet --version -h --help)
     repeating_options=(--to --exclude --exclude-from)
     non_repeating_options=(--text --as --timeout --retry --limit --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1
@@ -453,7 +453,7 @@ _nearshare_chat() {
 
 _nearshare_message() {
     repeating_flags=(-v)
-    non_repeating_flags=(--broadcast --unencrypted --private --no-sandbox --version -h --help)
+    non_repeating_flags=(--broadcast --unencrypted --private --no-sandbox --require-session --version -h --help)
     repeating_options=()
     non_repeating_options=(--json --to --mode --file --wait --timeout --interface --adapter --log-level)
     __nearshare_offer_flags_options 1
@@ -532,13 +532,13 @@ _nearshare_mesh() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    run|status|stop)
+    run|status|trace|stop)
         # Offer subcommand argument completions
         "_nearshare_mesh_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'run status stop' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'run status trace stop' -- "${cur}"))
         ;;
     esac
 }
@@ -594,6 +594,22 @@ _nearshare_mesh_status() {
     repeating_options=()
     non_repeating_options=(--log-level)
     __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_mesh_trace() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--json --version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
 
     # Offer option value completions
     case "${prev}" in

@@ -60,7 +60,11 @@ private struct Typing {
     func help(_ command: String) {
         var typing = Typing()
         typing.type(command)
-        for name in ["/chat", "/public", "/who", "/send", "/voice", "/verify", "/quit"] {
+        for name in [
+            "/chat", "/public", "/who", "/send", "/voice", "/verify", "/quit", "/msg", "/block", "/unblock", "/fav", "/unfav",
+            "/ping",
+            "/trace", "/search", "/export", "/clear", "/panic",
+        ] {
             #expect(typing.text.contains(name), "\(typing.text)")
         }
     }
@@ -149,7 +153,7 @@ private struct Typing {
     }
 
     @Test func `what cannot be undone is done when it is entered twice`() {
-        var typing = Typing(.publicRoom)
+        var typing = Typing(.publicRoom, columns: 200)
         #expect(typing.type("/clear").isEmpty)
         #expect(typing.text.contains("press Enter again to do it") && typing.inputLine == "> /clear", "\(typing.text)")
         // Another command in between is a change of mind.

@@ -491,14 +491,14 @@ private final class ChatHarness {
         #expect(chat.text.contains("sent p.jpg of 10 B"))
         #expect(!chat.text.contains("50%"))
         chat.press(.alt("1"))
-        #expect(chat.write("/send x").isEmpty)
-        #expect(chat.text.contains("a file needs a single receiver"))
+        #expect(chat.write("/voice").isEmpty)
+        #expect(chat.text.contains("a voice note needs a single receiver"))
     }
 
     @Test("Tab completes the common prefix of commands, names and paths")
     func completion() {
         let chat = ChatHarness()
-        chat.press(.text("/se"), .tab)
+        chat.press(.text("/sen"), .tab)
         #expect(chat.lines.last == "> /send ")
         #expect(chat.press(.text("do"), .tab) == [.listPaths("do")])
         chat.handle(.paths("do", ["docs/one", "docs/two"]))

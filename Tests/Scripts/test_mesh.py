@@ -1,6 +1,7 @@
 """The mesh with the real executable: users out of each other's range, and an independent peer written from bitchat's
 specification alone."""
 
+import dataclasses
 import json
 import os
 import re
@@ -314,7 +315,8 @@ class BitchatStory(Story):
         one.wait_for_peer("anna", 10)
         path = self.file("photo.jpg", 3_000)
         self.assertCode(0, self.anna.run("send", path, "--to-everyone", "--via", "mesh"))
-        self.assertCode(0, self.ben.run("send", self.file("ben.jpg", 2_000), "--to-everyone", "--via", "mesh", "--interface", "lo"))
+        other = self.file("ben.jpg", 2_000)
+        self.assertCode(0, self.ben.run("send", other, "--to-everyone", "--via", "mesh", "--interface", "lo"))
         names = {one.wait_for_file(10)["name"] for _ in range(2)}
         self.assertEqual({"photo.jpg", "ben.jpg"}, names)
         self.assertFalse(any(event.get("private") for event in one.events if event["event"] == "file"))
@@ -442,6 +444,43 @@ class BitchatStory(Story):
         self.assertNotEqual(0, refused.returncode)
         self.assertIn("no secure session", refused.stderr.decode())
         self.assertCode(2, self.anna.run("message", "four", "--broadcast", "--require-session"))
+
+    def test_a_packet_and_a_bundle_are_traced(self):
+        anna = self.receive()
+        one, two = self.join(anna, "one"), BitchatPeer("two", seed=self.seed + 1)
+        self.addCleanup(two.close)
+        two.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+        two.wait_for_peer("one", 10)
+        packet = one.send_public_message("hello")
+        two.wait_for("public-message")
+        identifier = bitchat_wire.gossip_id(packet).hex()
+
+        def trace(text):
+            result = self.anna.run("mesh", "trace", text, "--json")
+            return [json.loads(line) for line in result.stdout.splitlines()]
+
+        entries = trace(identifier[:12])
+        self.assertEqual({(identifier, one.id, "02")}, {(each["id"], each["sender"], each["kind"]) for each in entries})
+        decisions = [each["decision"] for each in entries]
+        self.assertRegex(decisions[0], r"^received on link \d+, ttl 7$")
+        self.assertRegex(decisions[1], r"^relayed on 1 link, ttl 6$")
+        # The same again is a copy; what is forged is dropped.
+        one.send_frame(bitchat_wire.encode(packet))
+        wait_until(lambda: any("a copy came on link" in each["decision"] for each in trace(identifier)), "the copy")
+        forged = dataclasses.replace(packet, payload=b"forged")
+        one.send_frame(bitchat_wire.encode(forged))
+        other = bitchat_wire.gossip_id(forged).hex()
+        wait_until(lambda: ["dropped" in each["decision"] for each in trace(other)] == [True], "the forged packet")
+        ben = self.ben.receive("--interface", "lo", name="ben")
+        sent = self.anna.run("message", "hi", "--to", ben.ready["id"], "--mode", "mesh", "--wait", "delivered")
+        self.assertCode(0, sent)
+        bundle = sent.stdout.decode().split()[0]
+        shown = self.anna.run("mesh", "trace", bundle).stdout.decode()
+        self.assertRegex(shown, r"bundle +stored, from here, hop 0")
+        self.assertRegex(shown, r"forwarded to [0-9a-f]+ as hop 1")
+        self.assertCode(1, self.anna.run("mesh", "trace", "00" * 16))
+        self.assertCode(2, self.anna.run("mesh", "trace", "xyz1"))
+        self.assertIn("type 01", self.anna.run("mesh", "trace").stdout.decode())
 
     def test_how_many_fragments_a_peer_reassembles(self):
         anna = self.receive()

@@ -8,7 +8,7 @@ internal import NearshareTerminal
 struct MeshCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mesh", abstract: "Run a node of the mesh: relay and store messages for others, and receive.",
-        subcommands: [MeshRunCommand.self, MeshStatusCommand.self, MeshStopCommand.self])
+        subcommands: [MeshRunCommand.self, MeshStatusCommand.self, MeshTraceCommand.self, MeshStopCommand.self])
 }
 
 struct MeshRunCommand: ConfinedCommand {
@@ -155,6 +155,60 @@ struct MeshStatusCommand: AsyncParsableCommand {
                     ])
                 }),
         ]
+    }
+}
+
+struct MeshTraceCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "trace", abstract: "Follow a packet or bundle through this machine's node.",
+        discussion: "Without an id, the latest decisions about all packets and bundles are shown.")
+
+    @Argument(help: ArgumentHelp("Id of a packet or bundle, or its first digits.", valueName: "id"))
+    var id: String?
+
+    @Flag(help: "Write one JSON event per line to standard output.")
+    var json = false
+
+    @OptionGroup var global: GlobalOptions
+
+    /// Limit on the decisions without an id.
+    private static let latestCount = 50
+    private static let maximumCount = 1_000
+
+    func validate() throws {
+        if let id, id.count < 4 || id.count > 64 || !id.allSatisfy(\.isHexDigit) {
+            throw ValidationError("an id has 4 to 64 hexadecimal digits; `nearshare mesh trace` lists the latest")
+        }
+    }
+
+    func run() async throws {
+        try await runCommand {
+            try await withStandingNode { client in
+                let entries = try await client.trace(id: id ?? "", limit: id == nil ? Self.latestCount : Self.maximumCount)
+                if json {
+                    for entry in entries {
+                        JSONEvents.emit(
+                            "trace",
+                            [
+                                "time": .number(entry.time.unixMilliseconds), "id": .text(entry.id), "kind": .text(entry.kind),
+                                "sender": JSONValue(entry.sender?.hex), "decision": .text(entry.decision),
+                            ])
+                    }
+                    return
+                }
+                guard !entries.isEmpty else {
+                    throw CommandFailure(
+                        .failure, "this node has seen nothing of that id lately; it keeps the latest decisions")
+                }
+                Console.writeTable(
+                    entries.map {
+                        [
+                            LocalTime($0.time).clock, $0.id, $0.kind == "bundle" ? "bundle" : "type \($0.kind)",
+                            $0.sender?.hex ?? "", $0.decision,
+                        ]
+                    })
+            }
+        }
     }
 }
 

@@ -45,6 +45,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case setFriend(PeerID, Bool)
     /// Asks a peer in the mesh for a sign of life. Reply: ``ControlReply/pong(_:)``.
     case ping(PeerID)
+    /// The latest decisions of the node about the packets and bundles whose ids begin with a text. Reply:
+    /// ``ControlReply/trace(_:)``.
+    case trace(id: String, limit: Int)
     /// The link of this node's verification code. Reply: ``ControlReply/text(_:)``.
     case verificationLink
     /// Asks the peer of a verification link to prove that it holds its keys, and records that. Reply:
@@ -77,6 +80,7 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case chatMessages([ChatMessage])
     case text(String)
     case pong(PingReport)
+    case trace([TraceEntry])
     case failed(ControlFailure)
 }
 

@@ -92,6 +92,11 @@ extension NodeClient {
         guard case .done = try await submit(.cancelTransfer(id)) else { throw .unexpectedReply }
     }
 
+    package func trace(id: String, limit: Int) async throws(ControlFailure) -> [TraceEntry] {
+        guard case .trace(let entries) = try await submit(.trace(id: id, limit: limit)) else { throw .unexpectedReply }
+        return entries
+    }
+
     /// - Returns: the verified peer.
     package func verify(link: String) async throws(ControlFailure) -> Contact {
         guard case .contact(let contact) = try await submit(.verify(link: link)) else { throw .unexpectedReply }

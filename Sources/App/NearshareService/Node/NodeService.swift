@@ -206,6 +206,7 @@ package final class NodeService: NodeClient {
             if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
             return .contact(contact)
         case .ping(let id): return .pong(try await ping(id))
+        case .trace(let id, let limit): return .trace(messenger.trace(id, limit: Self.entryCount(limit)))
         case .verificationLink:
             guard let link = messenger.verificationAddress() else {
                 throw ControlFailure(.unavailable, "this machine's name does not fit into a verification link")

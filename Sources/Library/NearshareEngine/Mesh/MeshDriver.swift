@@ -26,6 +26,8 @@ package final class MeshDriver: Sendable {
     let stopping = Promise<Bool>()
     /// Fulfilled when all threads and tasks of the mesh have ended.
     let ended = Promise<Bool>()
+    /// The latest decisions about bundles, for diagnosis.
+    let bundleTrace: BundleTrace
     /// Answers of peers to pings and challenges.
     let answers = Broadcast<MeshEvent>()
     /// Peers that appeared, changed or left.
@@ -43,6 +45,7 @@ package final class MeshDriver: Sendable {
         self.transfers = transfers
         self.invitations = invitations
         router = RouterDriver(settings)
+        bundleTrace = BundleTrace(wallClock: settings.wallClock)
         collectedPeerChanges = ChangeCollector(clock: settings.clock)
     }
 

@@ -139,7 +139,8 @@ package final class BundleDriver: Sendable {
     /// Performs reactions until ``stop()``, and until all before it are performed.
     func run() {
         var performer = BundlePerformer(
-            store: store, log: settings.log, emit: { self.publish($0) },
+            store: store, log: settings.log, record: { [trace = mesh.bundleTrace] in trace.record($0, $1) },
+            emit: { self.publish($0) },
             send: { self.send($0, to: $1, inSession: $2) })
         driver.run { reactions in
             for reaction in reactions {

@@ -14,14 +14,18 @@ struct BundlePerformer {
     private let log: Logger
     private let emit: (BundleEvent) -> Void
     private let send: (BundlePacket, _ neighbour: EndpointID, _ requiresSession: Bool) -> Void
+    /// Records a decision about a bundle, for diagnosis.
+    private let record: (BundleID, String) -> Void
     private var cache = BundleCopyCache()
 
     init(
-        store: any BundleStore, log: Logger, emit: @escaping (BundleEvent) -> Void,
+        store: any BundleStore, log: Logger, record: @escaping (BundleID, String) -> Void = { _, _ in },
+        emit: @escaping (BundleEvent) -> Void,
         send: @escaping (BundlePacket, _ neighbour: EndpointID, _ requiresSession: Bool) -> Void
     ) {
         self.store = store
         self.log = log
+        self.record = record
         self.emit = emit
         self.send = send
     }
@@ -35,11 +39,16 @@ struct BundlePerformer {
         for case .remove(let id) in changes { cache.remove(id) }
     }
 
+    private func note(_ id: BundleID, _ decision: String) {
+        log.trace("bundle \(id): \(decision)")
+        record(id, decision)
+    }
+
     /// Collects a change of the store, or loads the copy that is to be forwarded.
     private mutating func prepare(_ reaction: BundleReaction, _ changes: inout [BundleStoreChange]) {
         switch reaction {
         case .store(let bundle):
-            log.trace("bundle \(bundle.id): stored, from \(bundle.previousNode?.hex ?? "here"), hop \(bundle.copy.hopCount)")
+            note(bundle.id, "stored, from \(bundle.previousNode?.hex ?? "here"), hop \(bundle.copy.hopCount)")
             cache.insert(bundle.copy, id: bundle.id)
             changes.append(
                 .insert(
@@ -47,10 +56,10 @@ struct BundlePerformer {
                         id: bundle.id, copy: bundle.copy.encoded, previousNode: bundle.previousNode,
                         expiry: bundle.copy.bundle.expiry, forwardCount: bundle.forwardCount)))
         case .delete(let ids):
-            log.trace("bundles deleted: \(ids)")
+            for id in ids { note(id, "deleted") }
             changes += ids.map { .remove($0) }
         case .recordDelivery(let id, let expiry):
-            log.trace("bundle \(id): delivered here")
+            note(id, "delivered here")
             changes.append(.recordDelivery(id, expiry: expiry))
         case .forward(let id, _, _, _, _) where cache[id] == nil: load(id)
         case .forward, .send, .emit: break
@@ -89,7 +98,7 @@ struct BundlePerformer {
             if cache[id] == nil { load(id) }
             guard var copy = cache[id] else { return }
             (copy.hopCount, copy.forwarding, copy.visitedTags) = (hopCount, forwarding, visitedTags)
-            log.trace("bundle \(id): forwarded to \(neighbour) as hop \(hopCount), \(forwarding)")
+            note(id, "forwarded to \(neighbour) as hop \(hopCount), \(forwarding)")
             do throws(StorageError) {
                 try store.recordForward(of: id)
             } catch {

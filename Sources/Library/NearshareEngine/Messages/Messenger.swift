@@ -141,6 +141,10 @@ package final class Messenger: Sendable {
             of: node.identity, name: node.name, nonce: node.random(MeshVerification.nonceByteCount), now: node.wallClock())
     }
 
+    /// The latest decisions of this node about packets and bundles, the oldest first.
+    /// - Parameter prefix: the beginning of the ids; empty for all.
+    package func trace(_ prefix: String, limit: Int) -> [TraceEntry] { mesh.trace(prefix, limit: limit) }
+
     /// Asks a peer in the mesh for a sign of life.
     /// - Returns: nil when it does not answer.
     package func ping(_ id: PeerID) async -> MeshPingResult? { await mesh.ping(id) }

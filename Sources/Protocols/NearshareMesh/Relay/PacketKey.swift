@@ -7,8 +7,11 @@ struct PacketKey: Hashable, Sendable {
     /// Tens of thousands are stored, so each takes 16 bytes.
     private let digest: MeshPacketID
 
-    init(of packet: MeshPacket) {
-        var bytes = MeshPacketID(of: packet).bytes
+    init(of packet: MeshPacket) { self.init(of: packet, id: MeshPacketID(of: packet)) }
+
+    /// - Parameter id: of the packet.
+    init(of packet: MeshPacket, id: MeshPacketID) {
+        var bytes = id.bytes
         // Otherwise a packet without a recipient whose signature starts with another packet's recipient would have the same
         // key.
         bytes.append(packet.recipient == nil ? 0 : 1)

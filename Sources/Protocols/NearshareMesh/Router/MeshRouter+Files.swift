@@ -25,7 +25,7 @@ extension MeshRouter {
     ) throws(MeshSendError) -> MeshFileKey {
         let known = recipient.flatMap { peer($0) }
         guard recipient == nil || known != nil else { throw .unknownPeer }
-        // What a peer has proven in its session counts, whatever the user has agreed to (K12).
+        // The statement of a peer in its session counts, whatever the user has agreed to (K12).
         if let recipient, !isSealed, supportsSealedFiles(recipient) { throw .sealedFilesSupported }
         let file = fitted(file, to: recipient)
         let encoded = try Self.encode(file, limit: known?.contentLimit)

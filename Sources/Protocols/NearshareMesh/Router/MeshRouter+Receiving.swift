@@ -22,17 +22,27 @@ extension MeshRouter {
         let packet = frame.packet
         guard packet.sender != id, packet.sender != .broadcast else { return }
         let isSyncResponse = sync.isResponse(packet, from: peers.neighbours(on: link), now: now)
+        let packetID = MeshPacketID(of: packet)
         guard isSyncResponse || isTimely(packet, isReassembled: false, now: now) else {
+            trace.record(.untimely(on: link), packet, id: packetID, at: now.wall)
             reportClockSkew(frame, from: link, now: now)
             return
         }
-        let key = PacketKey(of: packet)
+        let key = PacketKey(of: packet, id: packetID)
         guard !history.isDuplicate(key, packet, isSyncResponse: isSyncResponse) else {
+            trace.record(.duplicate(on: link), packet, id: packetID, at: now.wall)
             relays.recordCopy(key, on: link)
             recordNeighbour(packet, ttl: packet.ttl, on: link, now: now)
             return
         }
         let handling = handle(frame, from: link, fragment: nil, now: now)
+        let decision: PacketTrace.Decision =
+            switch handling {
+            case .rejected: .rejected(on: link)
+            case .handled: .handled(on: link, ttl: packet.ttl)
+            case .notForThisNode: .passing(on: link, ttl: packet.ttl)
+            }
+        trace.record(decision, packet, id: packetID, at: now.wall)
         guard handling != .rejected else { return }
         history.record(key, packet, isAuthentic: handling == .handled && packet.isPublic, now: now)
         if packet.recipient != id, !isSyncResponse {
@@ -297,6 +307,7 @@ extension MeshRouter {
             // The signature covers neither field, so it stays valid.
             guard let bytes = try? packet.encoded(using: &node.compressor) else { continue }
             write(bytes, of: packet, on: link, origin: .relayed(from: link, isAuthentic: true))
+            trace.record(.sentOnRequest(on: link), packet, at: now.wall)
         }
     }
 
@@ -402,11 +413,14 @@ extension MeshRouter {
 
     private mutating func relay(_ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, isAuthentic: Bool, now: Moment) {
         let packet = frame.packet
+        func drop(_ reason: PacketTrace.Reason) { trace.record(.notRelayed(reason), packet, at: now.wall) }
         let context = RelayContext(
             type: packet.type, ttl: packet.ttl, hasRecipient: packet.recipient != nil, degree: peers.degree)
-        guard settings.isRelaying, let decision = RelayDecision(context) else { return }
+        guard settings.isRelaying else { return drop(.turnedOff) }
+        guard let decision = RelayDecision(context) else { return drop(.spent) }
         let targets = routing.links(for: packet, excluding: link)
-        guard !targets.isEmpty, relays.hasRoom(for: frame.bytes, from: link) else { return }
+        guard !targets.isEmpty else { return drop(.noOtherLink) }
+        guard relays.hasRoom(for: frame.bytes, from: link) else { return drop(.full) }
         // Most junk is unsigned, and any number of packets with made-up senders can be signed: both have a share of their own.
         let isAuthentic =
             isAuthentic
@@ -414,7 +428,8 @@ extension MeshRouter {
         guard
             isAuthentic && packet.isPublic
                 || links.budgets.admitRelay(byteCount: frame.bytes.count, on: link, now: now.monotonic)
-        else { return }
+        else { return drop(.overRate) }
+        trace.record(.relayed(linkCount: targets.count, ttl: decision.ttl), packet, at: now.wall)
         var bytes = frame.bytes(withTTL: decision.ttl)
         if packet.isPaddedOnAir { bytes = MeshPadding.padded(bytes) }
         relays.insert(

@@ -120,7 +120,11 @@ extension MeshRouter {
             let packet = isSigned ? try node.sign(packet) : packet
             if packet.type == .message { sync.insert(try MeshFrame(packet, using: &node.compressor)) }
             let frame = try packet.encoded(isPadded: packet.isPaddedOnAir, using: &node.compressor)
-            for link in given ?? routing.links(for: packet) { write(frame, of: packet, on: link, origin: .own) }
+            let targets = given ?? routing.links(for: packet)
+            for link in targets { write(frame, of: packet, on: link, origin: .own) }
+            // The time of an own packet is that of its creation.
+            trace.record(
+                .sent(linkCount: targets.count), packet, at: WallTime(milliseconds: Int64(clamping: packet.timestamp)))
         } catch {
             // Packets that are sent this way were checked before. One that still cannot be encoded is lost, as on a radio link.
             return

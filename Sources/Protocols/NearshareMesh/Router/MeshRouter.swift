@@ -73,6 +73,8 @@ package struct MeshRouter: Sendable {
     var incoming = IncomingFiles()
     var challenges = NeighbourChallenges()
     var timers = RouterTimers()
+    /// The latest decisions about packets, for diagnosis.
+    package internal(set) var trace = PacketTrace()
     private var events: [MeshEvent] = []
     /// Sealed messages that no session could open.
     var sealedFailureCount = 0

@@ -36,7 +36,7 @@ struct PublicSync: Sendable {
     mutating func removePeer(_ id: PeerID) {
         requested[id] = nil
         store.removeAnnouncement(of: id)
-        // Nobody can check them without the announcement.
+        // Receivers could not check them without the announcement.
         files.removePackets(of: id)
     }
 
@@ -116,7 +116,7 @@ struct PublicSync: Sendable {
     /// Requests on one link answered within ``responseTimeout``.
     private static let maximumAnswerCount = 8
     private static let answerLimit = 100
-    /// As many as a link with a radio carries in a second or two.
+    /// Limit on the fragments of one answer: a link with a radio carries them in a second or two.
     private static let fragmentAnswerLimit = 64
     private static let fileAnswerLimit = 4
     private static let answerByteLimit = 256 << 10
