@@ -336,7 +336,7 @@ class FriendsStory(Home):
         self.assertEqual([], self.tell(self.ben, "friends"))
         # Still in the address book.
         self.assertEqual(["seen"], [peer["trust"] for peer in self.tell(self.ben, "peers")])
-        self.assertIn("not among your friends", self.say(3, self.ben, "friends", "remove", "anna"))
+        self.assertIn("is not a friend", self.say(3, self.ben, "friends", "remove", "anna"))
 
     def test_a_known_peer_need_not_be_nearby(self):
         self.say(0, self.ben, "keys", "import", self.export(self.anna), "--for", "anna")

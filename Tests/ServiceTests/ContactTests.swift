@@ -170,6 +170,27 @@ struct ContactSnapshotTests {
         #expect(failure?.kind == .peerNotFound)
     }
 
+    @Test("K2: a newcomer with the beginning of a trusted peer's name is not meant by it")
+    func newcomer() throws {
+        let (mallory, text) = (cleo, "anna")
+        func snapshot(trusting: [(LocalIdentity, String)]) throws -> ContactSnapshot {
+            try self.snapshot { trust, _ in
+                for (friend, name) in trusting {
+                    try introduce(friend, name, to: &trust)
+                    trust.setFriend(friend.fingerprint, true)
+                }
+                try introduce(mallory, text, to: &trust)
+                trust.rename(mallory.fingerprint, to: nil)
+            }
+        }
+        let one = try snapshot(trusting: [(anna, "anna-box")])
+        #expect(try one.contact(named: text, with: [mallory.peerID])?.id == anna.peerID)
+        #expect(try one.contact(named: mallory.peerID.hex, with: [mallory.peerID])?.id == mallory.peerID)
+        let two = try snapshot(trusting: [(anna, "anna-box"), (ben, "anna-laptop")])
+        let failure = #expect(throws: ControlFailure.self) { try two.contact(named: text, with: [mallory.peerID]) }
+        #expect(failure?.description.contains("anna-laptop") == true)
+    }
+
     @Test("A blocked peer does not make another one's name ambiguous, and is found by its id")
     func blocked() throws {
         let snapshot = try snapshot { trust, _ in

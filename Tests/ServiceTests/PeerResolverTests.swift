@@ -132,11 +132,12 @@ struct PeerResolverTests {
     @Test("K1: a second peer that announces the same name is noticed, and neither is chosen")
     func twins() async throws {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
-        let error = await #expect(throws: PeerLookupError.self) {
+        let error = await #expect(throws: CommandFailure.self) {
             _ = try await resolve(["bea"], for: ada, among: [bea, mallory])
         }
-        #expect(error?.description.contains(bea.id.hex) == true)
-        #expect(error?.description.contains(mallory.id.hex) == true)
+        #expect(error?.status == .peerNotFound)
+        #expect(error?.message.contains("\(bea.id.hex)  new") == true)
+        #expect(error?.message.contains("\(mallory.id.hex)  new") == true)
         #expect(reporter.found.isEmpty)
     }
 

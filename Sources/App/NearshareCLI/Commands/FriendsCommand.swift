@@ -101,10 +101,10 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 .notTrusted,
                 "the key of \(friend.name.shown) is not verified; run `nearshare peers verify`, or add it with --unverified")
         }
-        terminal.write(
+        let question =
             "the key of \(friend.name.shown) (\(friend.fingerprint.peerID)) is not verified: another peer may use the name.\n"
-                + "add it as a friend anyway? [y]es, [n]o: ")
-        guard await YesNoPrompt.answer(on: terminal) else {
+            + "add it as a friend anyway? [y]es, [n]o: "
+        guard await YesNoPrompt.ask(question, on: terminal) else {
             throw CommandFailure(.notTrusted, "not added; `nearshare peers verify` verifies the key")
         }
     }

@@ -109,6 +109,7 @@ struct KeysImportCommand: AsyncParsableCommand {
             if machine.state.hasIdentity, try machine.state.identity().fingerprint == fingerprint {
                 throw CommandFailure(.failure, "\(shownFile) holds the keys of this machine; import it on another machine")
             }
+            let sharing = try machine.trust.read().trustedPeers(named: owner).filter { $0.fingerprint != fingerprint }
             let name = try introduce(keys, fingerprint, to: machine)
             let book = try machine.trust.read()
             let now = SystemClock.wall()
@@ -129,6 +130,11 @@ struct KeysImportCommand: AsyncParsableCommand {
                 Console.warn("the signing key of \(name.shown) has changed, and is replaced")
             }
             Console.notice("the keys of \(name.shown) (\(fingerprint.peerID)) are imported")
+            for peer in sharing {
+                Console.warn(
+                    "\(name.shown) means this peer from now on, and not \(peer.name.shown) (\(peer.id)), which you could call so before"
+                )
+            }
         }
     }
 

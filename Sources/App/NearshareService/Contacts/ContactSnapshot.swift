@@ -78,8 +78,15 @@ package struct ContactSnapshot: Sendable {
     package func contact(named text: String, with conversations: [PeerID]) throws(ControlFailure) -> Contact? {
         let all = contacts(presence.ids.union(friendIDs).union(conversations).union(addressBookIDs))
         if let id = PeerID(hex: text), let contact = all.first(where: { $0.id == id }) { return contact }
+        // A newcomer that takes the name of a trusted peer, or its beginning, is not meant (K2).
+        let trusted = trust.trustedPeers(named: text).filter { key in all.contains { $0.id == key.id } }
+        if trusted.count == 1, let id = trusted.first?.id { return contact(id) }
         // A blocked peer does not make another peer's name ambiguous.
-        return try match(text, among: all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked })
+        let found = try match(text, among: all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked })
+        if let found, !trusted.isEmpty, !trusted.contains(where: { $0.id == found.id }) {
+            throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
+        }
+        return found
     }
 
     /// The BlueChat peer that a text selects.

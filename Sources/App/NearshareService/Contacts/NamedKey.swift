@@ -28,6 +28,18 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
 }
 
 extension TrustStore {
+    /// The peers with a name that the user relies on: friends, verified ones, and those to which the user has given a name. A
+    /// newcomer that takes such a name, or the beginning by which the user knows it, is not meant (K2).
+    /// - Parameter text: a name, the beginning of one, or an id.
+    package func trustedPeers(named text: String) -> [NamedKey] {
+        let trusted = entries.filter { $0.value.trust != .blocked && ($0.value.isTrusted || $0.value.givenName != nil) }
+        switch NameMatch(of: text, among: trusted.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }) {
+        case .none: return []
+        case .one(let key): return [key]
+        case .several(let keys): return keys
+        }
+    }
+
     /// The known peer that a text selects, see ``NamedKey/find(_:among:)``.
     package func peer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry)? {
         let keys = entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }

@@ -41,10 +41,30 @@ package struct PeerResolver: Sendable {
     package func resolve(_ text: String, on node: Node) async throws -> Destination {
         if let address = LinkAddress(parsing: text) { return .direct(PeerDestination(addresses: [address])) }
         reporter.report(.searching(text))
-        guard let fingerprint = Fingerprint(hex: text) ?? keyOfGivenName(text) else {
-            return try await find(text, on: node)
+        let trusted = (try? machine.trust.read())?.trustedPeers(named: text) ?? []
+        guard let fingerprint = Fingerprint(hex: text) ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil) else {
+            return try checked(try await find(text, on: node), asked: text, besides: trusted)
         }
-        return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
+        do {
+            return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
+        } catch PeerLookupError.notFound(_, let nearby) {
+            throw PeerLookupError.notFound(text, nearby: nearby)
+        }
+    }
+
+    /// The destination, unless it is a newcomer under a name by which the user knows several trusted peers.
+    private func checked(
+        _ destination: Destination, asked text: String, besides trusted: [NamedKey]
+    ) throws(CommandFailure) -> Destination {
+        let id: PeerID? =
+            switch destination {
+            case .direct(let peer): peer.id
+            case .mesh(_, let peer): peer.id
+            case .node(let contact): contact.id
+            case .everyone: nil
+            }
+        guard !trusted.isEmpty, !trusted.contains(where: { $0.id == id }) else { return destination }
+        throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
     }
 
     /// The destination, where the whole key decides and not the id alone (K4).
@@ -140,7 +160,12 @@ package struct PeerResolver: Sendable {
     private func resolveDirectly(
         _ name: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>? = nil
     ) async throws -> Destination {
-        let peer = try await node.find(name, timeout: timeout, on: media ?? Transport.media(for: transport))
+        let peer: NearbyPeer
+        do {
+            peer = try await node.find(name, timeout: timeout, on: media ?? Transport.media(for: transport))
+        } catch PeerLookupError.ambiguous(let text, let peers) {
+            throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
+        }
         record(peer.id, peer.name, Transport(peer.addresses.first?.medium ?? .network))
         return .direct(peer.destination)
     }
@@ -160,11 +185,13 @@ package struct PeerResolver: Sendable {
         }
     }
 
-    /// The key of the one peer to which the user has given this name.
-    private func keyOfGivenName(_ text: String) -> Fingerprint? {
-        guard let book = try? machine.trust.read() else { return nil }
-        let given = book.entries.filter { $0.value.givenName?.claimed.lowercased() == text.lowercased() }
-        return given.count == 1 ? given.first?.key : nil
+    /// The message for a text that selects several peers nearby, with the trust in each.
+    private func ambiguity(of text: String, _ peers: [NearbyPeer]) -> String {
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        let list = peers.map { peer in
+            "\n  \(peer.name.shown)  \(peer.id)  \(trust.trustStatus(claiming: peer.id, named: peer.name).label)"
+        }
+        return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list.joined())"
     }
 
     private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport) {

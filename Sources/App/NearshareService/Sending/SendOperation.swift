@@ -240,7 +240,10 @@ package final class SendOperation: Sendable {
         let trustStatus = connection.trustStatus
         let peer = connection.proven
         let known = name(of: peer.fingerprint, claimed: connection.destination.name)
-        try Self.refuseNameClash(trustStatus, known?.shown ?? "that peer", peer.id)
+        // The user has named this very key.
+        if connection.destination.fingerprint == nil {
+            try Self.refuseNameClash(trustStatus, known?.shown ?? "that peer", peer.id)
+        }
         let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), timeout: timeout)
         let name = known?.shown ?? connection.address.description
         let trust = TrustRecorder(machine: machine, reporter: reporter)
@@ -263,11 +266,15 @@ package final class SendOperation: Sendable {
             return await transfer.result
         }
         attempt.byteCount = transfer.snapshot.done
+        let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
+        // Another try would be refused as well.
+        if let end, case .refused = end {
+            report(
+                TransferResult(outcome: .declined(.takesNothing)), of: transfer, to: peer.id, name: name, content: source.label)
+            throw CommandFailure(end)
+        }
         report(result, of: transfer, to: peer.id, name: name, content: source.label)
         guard result.outcome == .completed else {
-            let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
-            // Another try would be refused as well.
-            if let end, case .refused = end { throw CommandFailure(end) }
             throw CommandFailure(
                 ExitStatus(result.outcome),
                 result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
@@ -456,6 +463,7 @@ package final class SendOperation: Sendable {
         throw CommandFailure(
             .notTrusted,
             "\(name) answers with another key than before (known as \(known.peerID), now \(id)); "
-                + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew")
+                + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew; if it is another "
+                + "peer, `nearshare peers rename` gives it a name of its own")
     }
 }
