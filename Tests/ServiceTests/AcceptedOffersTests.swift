@@ -36,11 +36,26 @@ import Testing
         #expect(offers.answer(to: content.offer, listed: listed, try identity(1), now: instant(700)) == nil)
     }
 
+    @Test("A12: the answer counts for the list that the user could see, and for no other one")
+    func lists() throws {
+        var offers = AcceptedOffers()
+        var random = SeededRandom(seed: 5)
+        var content = MemoryContent.random(using: &random, largest: 9)
+        while content.entries.count < 2 { content = .random(using: &random, largest: 9) }
+        let listed = content.entries.map(\.header.listed)
+        offers.accept(content.offer, listed: listed, try identity(1))
+        offers.end(try identity(1), .interrupted, now: instant(1))
+        #expect(offers.answer(to: content.offer, listed: listed, try identity(1), now: instant(2)) == .all)
+        for other in [[], listed.dropLast(), listed.reversed()] as [[EntryHeader]] {
+            #expect(offers.answer(to: content.offer, listed: other, try identity(1), now: instant(2)) == nil)
+        }
+    }
+
     @Test func `an interrupted transfer needs no second answer for ten minutes`() throws {
         var offers = AcceptedOffers()
         let ada = try identity(1)
         #expect(!accepts(offers, offer, ada, now: instant(0)))
-        offers.accept(offer, ada)
+        offers.accept(offer, listed: [], ada)
         // The link may be broken before this side has noticed.
         #expect(accepts(offers, offer, ada, now: instant(10_000)))
         offers.end(ada, .interrupted, now: instant(20_000))
@@ -56,14 +71,14 @@ import Testing
     func ended(_ outcome: TransferOutcome) throws {
         var offers = AcceptedOffers()
         let ada = try identity(1)
-        offers.accept(offer, ada)
+        offers.accept(offer, listed: [], ada)
         offers.end(ada, outcome, now: instant(1))
         #expect(!accepts(offers, offer, ada, now: instant(1)))
     }
 
     @Test func `R11: another offer, key or sender requires an answer`() throws {
         var offers = AcceptedOffers()
-        offers.accept(offer, try identity(1))
+        offers.accept(offer, listed: [], try identity(1))
         #expect(!accepts(offers, other, try identity(1), now: instant(0)))
         #expect(!accepts(offers, offer, try identity(2), now: instant(0)))
         #expect(!accepts(offers, offer, try identity(1, resumeKey: 2), now: instant(0)))
@@ -72,7 +87,7 @@ import Testing
     @Test func `the offer that expires first is dropped when there are too many`() throws {
         var offers = AcceptedOffers()
         for number in 0...UInt8(AcceptedOffers.capacity) {
-            offers.accept(offer, try identity(number))
+            offers.accept(offer, listed: [], try identity(number))
             offers.end(try identity(number), .interrupted, now: instant(Int64(number)))
         }
         #expect(!accepts(offers, offer, try identity(0), now: instant(64)))

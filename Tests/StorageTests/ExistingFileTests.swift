@@ -209,6 +209,58 @@ import Testing
 
     // MARK: Attacks
 
+    @Test("P15: a text replaces no file, and its name is not compared", arguments: [ExistingFilePolicy.update, .overwrite])
+    func text(policy: ExistingFilePolicy) throws {
+        var limits = InboxRig.limits
+        limits.existing = policy
+        let rig = try InboxRig(limits: limits)
+        try rig.scratch.write("inbox/thesis.txt", bytes(8))
+        let file = InMemorySource([.file("thesis.txt", bytes(8, seed: 3), modified: .max)])
+        var offer = file.offer
+        offer.items[0].kind = .text
+        let source = InMemorySource(file.entries, offer: offer)
+        #expect(try !rig.sink(source.offer).comparesFiles)
+        for number in 2...3 {
+            let item = try #require(try rig.receive(source).first)
+            #expect(item.path == rig.scratch("inbox/thesis (\(number)).txt"))
+        }
+        #expect(try rig.scratch.read("inbox/thesis.txt") == bytes(8))
+    }
+
+    @Test("X5: a time in the future does not win against later versions")
+    func future() throws {
+        let rig = try Rig(.update)
+        try rig.scratch.write("source/trip/a", bytes(12, seed: 7), modified: .max)
+        #expect(try rig.compareAndSend().item.replacedCount == 1)
+        try rig.scratch.write("source/trip/a", bytes(13, seed: 8))
+        #expect(try rig.compareAndSend().item.replacedCount == 1)
+        #expect(try rig.scratch.read("inbox/trip/a") == bytes(13, seed: 8))
+    }
+
+    @Test("A12: what was kept for another list of the same offer is not resumed")
+    func otherList() throws {
+        let rig = try InboxRig()
+        let source = InMemorySource([
+            .folder(["docs"], item: 0), .file(in: ["docs", "evil.desktop"], bytes(400), item: 0),
+            .file(in: ["docs", "b"], bytes(2000, seed: 2), item: 0),
+        ])
+        func sink(_ listed: [EntryHeader]) throws -> any ResourceSink {
+            try rig.inbox.makeSink(
+                for: source.offer, listed: listed, from: anna, resumeKey: someKey, clock: rig.clock.read)
+        }
+        let listed = source.entries.map(\.header.listed)
+        // Each try ends before the next one begins.
+        do {
+            let first = try sink([])
+            _ = try TransferRig(recordSize: 50, cut: 1000).move(source, to: first)
+            first.suspend()
+        }
+        #expect(try sink([]).resumePoint() != .start)
+        let third = try sink(listed)
+        #expect(try third.resumePoint() == .start)
+        #expect(try TransferRig(recordSize: 50).move(source, to: third).resumed == 0)
+    }
+
     @Test("P15: a file is replaced by a file only, and nothing through a link")
     func kinds() throws {
         let rig = try Rig(.overwrite)

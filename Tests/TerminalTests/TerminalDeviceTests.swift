@@ -154,7 +154,7 @@ private final class PseudoTerminal: Sendable {
         let terminal = try PseudoTerminal()
         let device = terminal.device
         terminal.type("maybe\n\ny\n")
-        #expect(await YesNoPrompt.answer(on: device))
+        #expect(await YesNoPrompt.ask("sure? ", on: device))
     }
 
     @Test("keyboard events are queued without a handler, and delivered in order")

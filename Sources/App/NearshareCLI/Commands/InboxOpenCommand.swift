@@ -81,8 +81,8 @@ struct InboxOpenCommand: AsyncParsableCommand {
                     throw CommandFailure(
                         .failure, "\(shown) can start programs when opened, and there is no terminal to ask on")
                 }
-                terminal.write("\(shown) can start programs when opened. open it anyway? [y]es, [n]o: ")
-                guard await YesNoPrompt.answer(on: terminal) else { throw CommandFailure(.failure, "not opened") }
+                let question = "\(shown) can start programs when opened. open it anyway? [y]es, [n]o: "
+                guard await YesNoPrompt.ask(question, on: terminal) else { throw CommandFailure(.failure, "not opened") }
                 words = nil
             }
             try Self.execute((words ?? ["xdg-open"]) + [entry.path])
@@ -122,12 +122,16 @@ struct InboxRemoveCommand: AsyncParsableCommand {
             guard lstat(entry.path, &status) == 0, (status.st_mode & S_IFMT == S_IFDIR) == entry.isFolder else {
                 throw CommandFailure(.failure, "\(shown) is not what was received any more; remove it by hand")
             }
+            if entry.isFolder, entry.isMerged == true {
+                throw CommandFailure(
+                    .failure, "\(shown) was there before, and the received files were added to it; remove them by hand")
+            }
             if !yes {
                 guard let terminal = TerminalDevice() else {
                     throw CommandFailure(.usage, "there is no terminal to ask on; --yes removes \(shown) without asking")
                 }
-                terminal.write("remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: ")
-                guard await YesNoPrompt.answer(on: terminal) else { throw CommandFailure(.failure, "not removed") }
+                let question = "remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: "
+                guard await YesNoPrompt.ask(question, on: terminal) else { throw CommandFailure(.failure, "not removed") }
             }
             do {
                 try FileManager.default.removeItem(atPath: entry.path)

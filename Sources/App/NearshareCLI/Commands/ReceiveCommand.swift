@@ -53,7 +53,7 @@ struct ReceiveCommand: ConfinedCommand {
         guard !exec.isEmpty else { return nil }
         let inbox = try LocalMachine().inbox(receiving.inbox, limits: InboxLimits())
         // A sender could replace it, or be taken for its author.
-        if let word = exec.first(where: { ArrivalCommand.isInside($0, inbox.path) }) {
+        if let word = exec.first(where: { ArrivalCommand.leadsInto(inbox.path, $0) }) {
             throw CommandFailure(
                 .usage,
                 "\(TerminalText.escaped(word, columns: 4096)) is in the inbox, where files of others arrive; move it elsewhere")

@@ -11,8 +11,10 @@ struct AcceptedOffers: Sendable {
 
     private struct Entry {
         var offer: Offer
-        /// The accepted part with the list that it was selected from; nil for the whole offer.
-        var part: (part: OfferPart, listed: [EntryHeader])?
+        /// The list of its first entries, which the user could see (A12).
+        var listed: [EntryHeader]
+        /// nil for the whole offer.
+        var part: OfferPart?
         /// nil while the transfer runs.
         var expiry: MonotonicInstant?
     }
@@ -35,15 +37,15 @@ struct AcceptedOffers: Sendable {
     func answer(
         to offer: Offer, listed: [EntryHeader], _ identity: Identity, now: MonotonicInstant
     ) -> Answer? {
-        guard let entry = entries[identity], entry.offer == offer, entry.expiry.map({ now < $0 }) ?? true else { return nil }
-        guard let part = entry.part else { return .all }
-        // The numbers of a selection mean other entries in another list.
-        return part.listed == listed ? .part(part.part) : nil
+        guard let entry = entries[identity], entry.offer == offer, entry.listed == listed,
+            entry.expiry.map({ now < $0 }) ?? true
+        else { return nil }
+        return entry.part.map { .part($0) } ?? .all
     }
 
     /// Records that the user has accepted an offer.
-    mutating func accept(_ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader] = [], _ identity: Identity) {
-        entries[identity] = Entry(offer: offer, part: part.map { ($0, listed) })
+    mutating func accept(_ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader], _ identity: Identity) {
+        entries[identity] = Entry(offer: offer, listed: listed, part: part)
         guard entries.count > Self.capacity else { return }
         // Running transfers are limited elsewhere (R3).
         let ended = entries.compactMap { identity, entry in entry.expiry.map { (identity, $0) } }

@@ -157,7 +157,10 @@ package final class ArrivalCommand: Reporter {
                 guard let arrival = try? JSONDecoder().decode(Arrival.self, from: Data(readAll(from: socket))),
                     isInside(arrival.path, inbox), let output
                 else { return }
-                let outcome = execute(words + [arrival.path], arrival.details, output: output)
+                // A file of that name may have arrived since the command began.
+                let outcome =
+                    words.contains { leadsInto(inbox, $0) }
+                    ? .notStarted(code: EPERM) : execute(words + [arrival.path], arrival.details, output: output)
                 guard let answer = try? JSONEncoder().encode(outcome) else { return }
                 try? DescriptorIO.sendAll(Array(answer), to: socket)
             }
@@ -174,6 +177,31 @@ package final class ArrivalCommand: Reporter {
         var status = stat()
         let name = path[path.index(after: slash)...]
         return name != ".." && lstat("\(parent)/\(name)", &status) == 0 && [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT)
+    }
+
+    /// Whether a word of a command names something in a directory: itself, where a link leads, or what may be created there.
+    package static func leadsInto(_ directory: String, _ word: String) -> Bool {
+        guard let root = resolved(directory) else { return false }
+        // A path may follow the name of an option or of a variable.
+        let paths = [word] + word.split(separator: "=", maxSplits: 1).dropFirst().map(String.init)
+        return paths.flatMap { $0.split(separator: ":").map(String.init) + [$0] }.contains { path in
+            let full = resolved(path) ?? lexicallyResolved(path)
+            return full == root || full.hasPrefix("\(root)/")
+        }
+    }
+
+    /// The path without `.` and `..`, below the resolved form of its first components that exist.
+    private static func lexicallyResolved(_ path: String) -> String {
+        var parts: [Substring] = []
+        for part in path.split(separator: "/") where part != "." {
+            if part == ".." { _ = parts.popLast() } else { parts.append(part) }
+        }
+        let start = path.hasPrefix("/") ? "/" : "./"
+        for count in (0...parts.count).reversed() {
+            guard let base = resolved(start + parts.prefix(count).joined(separator: "/")) else { continue }
+            return ([base == "/" ? "" : base] + parts.dropFirst(count).map(String.init)).joined(separator: "/")
+        }
+        return path
     }
 
     private static func resolved(_ path: String) -> String? {

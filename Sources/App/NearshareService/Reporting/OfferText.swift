@@ -24,9 +24,14 @@ package enum OfferText {
         if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
         if let refusal { text += "  all of it cannot be accepted: \(refusal)\n" }
-        let starters = offer.items.filter { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }
+        let listed = invitation.contents.filter { $0.kind == .file }.compactMap(\.path.last)
+        let starters =
+            offer.items.filter { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }.map(\.name)
+            + listed.filter { name in
+                ProgramStarter.isStarter(name, claimedType: nil) && !offer.items.contains { $0.name == name }
+            }
         if !starters.isEmpty {
-            let names = starters.prefix(maximumListedItems).map { quoted($0.name) }.joined(separator: ", ")
+            let names = starters.prefix(maximumListedItems).map(quoted).joined(separator: ", ")
             let more = starters.count - min(starters.count, maximumListedItems)
             text += "  careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened\n"
         }
@@ -43,7 +48,7 @@ package enum OfferText {
 
     static func line(_ entry: EntryHeader) -> String {
         let path = entry.path.map(shownComponent).joined(separator: "/")
-        let shown = TerminalText.quoted(path, columns: 58)
+        let shown = TerminalText.quoted(middleCut: path, columns: 58)
         switch entry.kind {
         case .file: return "\(shown)  \(entry.size?.asByteCount ?? "size unknown")"
         case .folder: return "\(shown)/"

@@ -1,11 +1,14 @@
 /// A question that the user answers with yes or no.
 package enum YesNoPrompt {
-    /// Waits for the answer on the terminal, where the question has been written.
+    /// Asks on the terminal, and waits for the answer.
+    /// - Parameter question: ends with the possible answers; shown again after an empty line, and after a return to the
+    ///   foreground.
     /// - Returns: false also when the terminal closes.
-    package static func answer(on terminal: TerminalDevice) async -> Bool {
+    package static func ask(_ question: String, on terminal: TerminalDevice) async -> Bool {
+        terminal.write(question)
         for await line in terminal.lines() {
             if let answer = parse(line) { return answer }
-            terminal.write("please answer y or n: ")
+            terminal.write(line.isEmpty ? question : "please answer y or n: ")
         }
         return false
     }

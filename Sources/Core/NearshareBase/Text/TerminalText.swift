@@ -51,7 +51,22 @@ public enum TerminalText {
     /// The escaped text in quotation marks, so that it cannot pass for the words around it: quotation marks inside are escaped,
     /// and text that runs from right to left is isolated (UAX 9) from what follows.
     package static func quoted(_ text: String, columns: Int = 120) -> String {
-        let inner = escaped(text, columns: columns).replacing("\"", with: "\\\"")
+        quoted(text, escaped: escaped(text, columns: columns))
+    }
+
+    /// The same for a path: where it is too long, its middle is left out, and the name of the file stays with its extension.
+    package static func quoted(middleCut path: String, columns: Int) -> String {
+        guard width(of: escaped(path, columns: .max)) > columns else { return quoted(path, columns: columns) }
+        let tailColumns = columns * 2 / 3
+        var tail = path.suffix(tailColumns)
+        while width(of: escaped(String(tail), columns: .max)) > tailColumns { tail = tail.dropFirst() }
+        let shownTail = escaped(String(tail), columns: .max)
+        let head = escaped(String(path.dropLast(tail.count)), columns: columns - width(of: shownTail))
+        return quoted(path, escaped: head + shownTail)
+    }
+
+    private static func quoted(_ text: String, escaped: String) -> String {
+        let inner = escaped.replacing("\"", with: "\\\"")
         let isolates = text.unicodeScalars.contains { isRightToLeft($0) }
         return isolates ? "\"\u{2068}\(inner)\u{2069}\"" : "\"\(inner)\""
     }

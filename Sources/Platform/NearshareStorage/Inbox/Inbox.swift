@@ -67,13 +67,15 @@ public final class Inbox: Sendable {
     /// Opens the destination of an accepted transfer.
     /// - Parameters:
     ///   - offer: what was accepted; of a part, the part as an offer of its own.
+    ///   - listed: the list of its first entries, by which the user may have decided.
     ///   - selection: the accepted part; nil for the whole offer.
     ///   - sender: authenticated by its link.
     ///   - resumeKey: 32 bytes that the sender uses for all attempts at this transfer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
     ///   - admit: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
     package func makeSink(
-        for offer: Offer, selection: EntrySelection? = nil, from sender: Fingerprint, resumeKey: [UInt8],
+        for offer: Offer, listed: [EntryHeader] = [], selection: EntrySelection? = nil, from sender: Fingerprint,
+        resumeKey: [UInt8],
         mayCompare: (String) -> Bool = { _ in false },
         admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void = { _ throws(StorageError) in },
         clock: @escaping @Sendable () -> MonotonicInstant
@@ -86,12 +88,12 @@ public final class Inbox: Sendable {
                 mayCompare: { mayCompare("\(path)/\($0)") })
         }
         return try IncomingTransferSink(
-            offer: offer, selection: selection, staged: staged, comparison: comparison, inbox: self,
+            offer: offer, listed: listed, selection: selection, staged: staged, comparison: comparison, inbox: self,
             cancellation: cancellation, admit: admit, clock: clock)
     }
 
     /// Whether files of an offer may be here already, so that less than all of it is received.
-    /// - Parameter mayCompare: as for ``makeSink(for:selection:from:resumeKey:mayCompare:admit:clock:)``.
+    /// - Parameter mayCompare: as for ``makeSink(for:listed:selection:from:resumeKey:mayCompare:admit:clock:)``.
     package func comparesFiles(of offer: Offer, mayCompare: (String) -> Bool) -> Bool {
         guard let directory = try? filesystem.open(creating: false) else { return false }
         return InboxComparison(
@@ -176,7 +178,8 @@ public final class Inbox: Sendable {
             }
             let facts = examine(name, in: itemDirectory, number: number, claim: claim)
             let placement = directory?.place(
-                name, from: itemDirectory, policy, sharesFiles: record?.sharesFiles ?? false)
+                // The sender of a text names no file that the user knows (P15).
+                name, from: itemDirectory, facts.kind == .text ? .keepBoth : policy, sharesFiles: record?.sharesFiles ?? false)
             let stagedPath = staged.path(ofItem: number, named: name)
             var item = DeliveredItem(
                 item: number, kind: facts.kind, claimedName: claimedName,

@@ -23,6 +23,8 @@ struct InboxComparison {
     /// The final names of the items that are compared; nil for all.
     private let names: Set<String>?
     private let rules: FileNameRules
+    /// Texts, whose names their senders have not chosen to be compared.
+    private let texts: Set<UInt32>
     private var tree: DirectoryTrail
     private var candidates: [UInt64: Candidate] = [:]
     private var pathByteCount = 0
@@ -43,7 +45,9 @@ struct InboxComparison {
         cancellation: Cancellation = Cancellation(), mayCompare: (String) -> Bool
     ) {
         guard policy != .keepBoth, offer.totalSize != nil else { return nil }
-        let present = Set(offer.items.map { SafeFileName($0.name).text }.filter { inbox.exists($0) })
+        texts = Set(offer.items.enumerated().filter { $0.element.kind == .text }.map { UInt32(clamping: $0.offset) })
+        let present = Set(
+            offer.items.filter { $0.kind != .text }.map { SafeFileName($0.name).text }.filter { inbox.exists($0) })
         self.policy = policy
         if policy.mergesFolders {
             guard !present.isEmpty || Int(offer.itemCount) > offer.items.count else { return nil }
@@ -71,13 +75,17 @@ struct InboxComparison {
         _ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64
     ) throws(StorageError) -> FilePresence {
         let path = safePath(of: entry)
-        guard candidates.count < Self.maximumCandidateCount,
+        guard !texts.contains(entry.item), candidates.count < Self.maximumCandidateCount,
             pathByteCount + encodedHeader.count <= Self.maximumPathByteCount, let first = path.first,
             names?.contains(first) ?? true, let (directory, name) = tree.locate(path),
             let status = try? directory.status(of: name), status.isFile,
             examined.insert(FileIdentity(status)).inserted
         else { return .absent }
-        let isNewer = policy == .update && entry.modified.map { status.modifiedNanoseconds >= $0 } ?? false
+        let isNewer =
+            policy == .update
+            && entry.modified.map {
+                status.modifiedNanoseconds >= min($0, FileDescriptor.presentTime)
+            } ?? false
         let hasSize = entry.size == UInt64(clamping: status.st_size)
         guard hasSize || isNewer else { return .absent }
         pathByteCount += encodedHeader.count

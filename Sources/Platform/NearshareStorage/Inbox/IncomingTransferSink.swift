@@ -48,12 +48,13 @@ final class IncomingTransferSink: ResourceSink {
     private static let fewItems = 8
 
     init(
-        offer: Offer, selection: EntrySelection?, staged: StagedTransfer, comparison: InboxComparison?, inbox: Inbox,
+        offer: Offer, listed: [EntryHeader], selection: EntrySelection?, staged: StagedTransfer,
+        comparison: InboxComparison?, inbox: Inbox,
         cancellation: Cancellation, admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void,
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) {
         self.offer = offer
-        offerDigest = OfferDigest.of(offer, selection: selection)
+        offerDigest = OfferDigest.of(offer, listed: listed, selection: selection)
         self.staged = staged
         self.comparison = comparison
         self.inbox = inbox

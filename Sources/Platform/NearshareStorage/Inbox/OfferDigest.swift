@@ -2,9 +2,10 @@ internal import NearshareBase
 internal import NearshareCrypto
 
 /// A hash over everything that an offer says: SHA-256 of its counts, and of kind, name, size, entries and type of each described
-/// item, and of the selected entries where a part was accepted. It binds kept content to what the user has accepted (Q3).
+/// item, of the listed entries, and of the selected ones where a part was accepted. It binds kept content to what the user has
+/// accepted (Q3, A12).
 enum OfferDigest {
-    static func of(_ offer: Offer, selection: EntrySelection? = nil) -> [UInt8] {
+    static func of(_ offer: Offer, listed: [EntryHeader] = [], selection: EntrySelection? = nil) -> [UInt8] {
         var writer = ByteWriter()
         writer.write("nearshare offer".utf8)
         writer.write(offer.itemCount)
@@ -16,6 +17,14 @@ enum OfferDigest {
             writer.write(item.entryCount)
             writer.writeCounted(item.name.bytes, by: UInt32.self)
             writer.writeCounted(item.mediaType.text.utf8, by: UInt32.self)
+        }
+        writer.write(UInt64(listed.count))
+        for entry in listed {
+            writer.write(entry.item)
+            writer.write(UInt8(entry.kind == .file ? 0 : entry.kind == .folder ? 1 : 2))
+            writer.write(UInt64(entry.path.count))
+            for name in entry.path { writer.writeCounted(name.bytes, by: UInt32.self) }
+            write(entry.size, to: &writer)
         }
         for range in selection?.ranges ?? [] {
             writer.write(range.lowerBound)

@@ -48,13 +48,14 @@ struct TransferQuota {
     ///   - stored: bytes that are on the disk already.
     ///   - free: free bytes on the disk; nil when they are not known.
     func checkSpace(beyond stored: UInt64, free: UInt64?) throws(StorageError) {
-        guard let space = limits.usable(of: free) else { return }
+        guard let free, let space = limits.usable(of: free) else { return }
         let needed = storedByteCount.subtractingClamped(stored)
         guard needed > space else { return }
+        let missing = needed.addingClamped(limits.reserve).subtractingClamped(free)
         throw StorageError(
             .noSpace,
-            "\(needed.asByteCount) are still to be received and the disk has room for \(space.asByteCount); "
-                + "free \((needed - space).asByteCount) more and try again")
+            "\(needed.asByteCount) are still to be received, and \(space.asByteCount) of the disk can be used, as "
+                + "\(limits.reserve.asByteCount) stay free; free \(missing.asByteCount) more and try again")
     }
 
     /// Checks one write.

@@ -139,6 +139,7 @@ package struct DirectConnection: Sendable {
             peerFeatures = features
             return []
         case .contents(let id, let entries):
+            guard listedContents == nil, !incoming.isUsed(id) else { throw MalformedInput("contents twice or after the offer") }
             listedContents = (id, entries)
             return []
         case .offer(var offer):

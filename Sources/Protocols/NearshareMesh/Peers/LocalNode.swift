@@ -46,7 +46,9 @@ struct LocalNode: Sendable {
         return Array(bytes.prefix(count))
     }
 
-    mutating func randomFragmentID() -> MeshFragment.ID { MeshFragment.ID(rawValue: UInt64(truncatingBigEndian: randomBytes(count: 8))) }
+    mutating func randomFragmentID() -> MeshFragment.ID {
+        MeshFragment.ID(rawValue: UInt64(truncatingBigEndian: randomBytes(count: 8)))
+    }
 
     mutating func randomDelay(for decision: RelayDecision) -> Duration { decision.delay(using: &random) }
 

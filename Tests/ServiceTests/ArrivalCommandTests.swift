@@ -1,0 +1,28 @@
+import Glibc
+import NearshareTesting
+import Testing
+
+@testable import NearshareService
+
+@Suite struct ArrivalCommandTests {
+    @Test("P16: a word of a command that leads into the inbox is found, however it is written")
+    func words() throws {
+        let scratch = ScratchFolder()
+        for folder in ["inbox", "elsewhere"] {
+            mkdir(scratch(folder), 0o700)
+            close(open(scratch("\(folder)/handler.sh"), O_CREAT | O_WRONLY, 0o600))
+        }
+        symlink(scratch("inbox/handler.sh"), scratch("elsewhere/link"))
+        symlink(scratch("inbox"), scratch("elsewhere/folder"))
+        let inbox = scratch("inbox")
+        let inside = [
+            inbox, "\(inbox)/handler.sh", "\(inbox)/not-there-yet", "\(inbox)/sub/../x.sh", scratch("elsewhere/link"),
+            scratch("elsewhere/folder/x"), scratch("elsewhere/../inbox/x"), "PYTHONPATH=\(inbox)", "--script=\(inbox)/x",
+            "PATH=/usr/bin:\(inbox)",
+        ]
+        for word in inside { #expect(ArrivalCommand.leadsInto(inbox, word), "\(word)") }
+        for word in ["sh", "-c", "/bin/sh", "echo", scratch("elsewhere/handler.sh"), "\(inbox)-2/x", "a=b", ""] {
+            #expect(!ArrivalCommand.leadsInto(inbox, word), "\(word)")
+        }
+    }
+}
