@@ -113,7 +113,8 @@ private func encoded(_ value: JSONValue) throws -> String {
         let value = StructuredValue.object(["text": .string("a\u{1b}[2J\nb")])
         let line = ReceivedMessageRenderer.line(try message(.besideFile(value, name: "b\u{202e}.jpg")))
         #expect(!line.unicodeScalars.contains("\u{1b}") && !line.unicodeScalars.contains("\u{202e}"))
-        #expect(!line.contains("\n") && line.contains("[\"b"))
+        // A further line is indented, so that it cannot pass for a message of its own.
+        #expect(line.split(separator: "\n").dropFirst().map { $0.hasPrefix("    ") } == [true] && line.contains("[\"b"))
     }
 
     @Test("T4: the parts of a message are escaped once")

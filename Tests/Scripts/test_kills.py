@@ -174,7 +174,9 @@ class KilledReceiverStory(Story):
         # Nothing is left behind in the spool.
         left = list((self.anna.home / "state" / "nearshare" / "spool").glob("t-*"))
         self.assertEqual([], left, f"seed {self.seed}")
-        self.assertGreater(self.resumed, 0, f"seed {self.seed}: nothing was resumed")
+        if KILLS >= 100:
+            # A few kills may all have missed the content.
+            self.assertGreater(self.resumed, 0, f"seed {self.seed}: nothing was resumed")
         summary = {
             "kills": sum(self.phases.values()),
             "phases": dict(sorted(self.phases.items())),

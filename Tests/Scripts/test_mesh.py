@@ -345,6 +345,8 @@ class BitchatStory(Story):
         phone = self.join(anna, "phone")
         there = phone.wait_for_peer("anna", 10)
         chat = Chat(self, self.anna)
+        # Listed as nearby.
+        chat.read_until("phone")
         chat.type("/fav phone")
         chat.read_until("phone is a friend")
         self.assertEqual("[FAVORITED]", phone.wait_for_message(10)["text"])
@@ -364,6 +366,8 @@ class BitchatStory(Story):
         phone = self.join(anna, "phone")
         there = phone.wait_for_peer("anna", 10)
         chat = Chat(self, self.anna)
+        # Listed as nearby.
+        chat.read_until("phone")
         chat.type("/who")
         chat.read_until("near, 1 hop, bitchat")
         chat.type("/msg phone good morning")

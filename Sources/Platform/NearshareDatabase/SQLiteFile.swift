@@ -63,6 +63,8 @@ final class SQLiteFile: Sendable {
         } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_FULL: throw StorageError(.noSpace, "the disk is full, so messages cannot be stored; free some space")
+            case .SQLITE_IOERR where isDiskFull(path):
+                throw StorageError(.noSpace, "the disk is full, so messages cannot be stored; free some space")
             case .SQLITE_CORRUPT, .SQLITE_NOTADB:
                 throw StorageError(.failed, "\(path) is damaged; move it away to start with an empty one")
             case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_READONLY, .SQLITE_AUTH:
@@ -74,6 +76,13 @@ final class SQLiteFile: Sendable {
         } catch {
             throw StorageError(.failed, "\(path) cannot be used: \(error)")
         }
+    }
+
+    /// SQLite reports an I/O error where there is no room for its shared memory.
+    private static func isDiskFull(_ path: String) -> Bool {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return false }
+        return UInt64(status.f_bavail) * UInt64(status.f_frsize) < 1 << 20
     }
 
     /// Creates the file with mode 0600; does not follow symbolic links.

@@ -108,11 +108,14 @@ private final class BrowsedPeers: Sendable {
             case .updated(let peer): ("updated", "~", peer)
             case .lost(let peer): ("lost", "-", peer)
             }
-        found.withLock { $0[peer.id] = event == "lost" ? nil : peer }
+        let before = found.withLock { found in
+            defer { found[peer.id] = event == "lost" ? nil : peer }
+            return found[peer.id]
+        }
         guard isReported else { return }
         if isJSON {
             JSONEvents.emit(event, describe(peer))
-        } else {
+        } else if event != "updated" || before.map(row) != row(peer) {
             Console.writeResult(([sign] + row(peer)).joined(separator: "  "))
         }
     }

@@ -145,7 +145,7 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         let whose = identity.map { "the key of this machine (\($0.peerID))" } ?? "the key of this machine, if there is one"
         let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
         let waiting = (try? machine.inbox(nil).pendingPaths.count) ?? 0
-        terminal.write(
+        let question =
             """
             this removes permanently, with everything in \(TerminalText.escaped(machine.state.path, columns: 4096)):
               \(whose), so that other machines will not recognize this one
@@ -154,7 +154,7 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
             \(waiting == 0 ? "" : "  received files that wait for the inbox: \(waiting)\n")\
             \(TerminalText.escaped(inbox, columns: 4096)) and config.toml stay.
             remove it? [y]es, [n]o: 
-            """)
-        guard await YesNoPrompt.answer(on: terminal) else { throw CommandFailure(.interrupted, "nothing was removed") }
+            """
+        guard await YesNoPrompt.ask(question, on: terminal) else { throw CommandFailure(.interrupted, "nothing was removed") }
     }
 }

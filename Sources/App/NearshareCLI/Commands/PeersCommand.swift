@@ -85,10 +85,9 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
             try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
                 try await operation.run(over: connection) { code, name in
-                    terminal.write(
+                    await YesNoPrompt.ask(
                         "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask, do not guess.\n"
-                            + "are they the same? [y]es, [n]o: ")
-                    return await YesNoPrompt.answer(on: terminal)
+                            + "are they the same? [y]es, [n]o: ", on: terminal)
                 }
             }
         }

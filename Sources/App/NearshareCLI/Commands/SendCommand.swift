@@ -158,8 +158,7 @@ struct SendCommand: AsyncParsableCommand {
         if allowUnencrypted { return UnsealedConfirmation { _ in true } }
         guard !json, !quiet, let terminal = TerminalDevice() else { return nil }
         return UnsealedConfirmation { name in
-            terminal.write("\(UnsealedConfirmation.question(name)) [y]es, [n]o: ")
-            return await YesNoPrompt.answer(on: terminal)
+            await YesNoPrompt.ask("\(UnsealedConfirmation.question(name)) [y]es, [n]o: ", on: terminal)
         }
     }
 

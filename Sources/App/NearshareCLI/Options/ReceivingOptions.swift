@@ -40,7 +40,7 @@ struct ReceivingOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp("Listen on this TCP port instead of 29742, or of a free one when that is taken.", valueName: "port"),
-        transform: UInt16.expecting("a port from 1 to 65535"))
+        transform: UInt16.expecting("a port from 0 to 65535, where 0 is any free one"))
     var port: UInt16?
 
     @Option(help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"))

@@ -89,6 +89,8 @@ extension PeerPicker {
         for await input in inputs {
             switch input {
             case .change(let change): update(change)
+            // After a return to the foreground; the shell has written below the list.
+            case .key(.control("l")): block = LineBlock()
             case .key(let key):
                 switch handle(key) {
                 case .none: break

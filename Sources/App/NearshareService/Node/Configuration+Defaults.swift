@@ -5,14 +5,14 @@ extension Configuration {
     /// - Parameters:
     ///   - maximumSize: the option; nil for the configured limit. Bytes.
     ///   - keepsExecutable: whether the option is given.
-    ///   - existing: the option; nil for items that are not kept twice.
+    ///   - existing: the option; nil for the configured policy, or else items that are not kept twice.
     package func inboxLimits(
         maximumSize: UInt64?, keepsExecutable: Bool = false, existing: ExistingFilePolicy? = nil
     ) -> InboxLimits {
         var limits = InboxLimits()
         limits.maximumSize = maximumSize ?? self.maximumSize
         limits.keepsExecutable = keepsExecutable || self.keepsExecutable
-        limits.existing = existing ?? .skipIdentical
+        limits.existing = existing ?? self.existing ?? .skipIdentical
         return limits
     }
 

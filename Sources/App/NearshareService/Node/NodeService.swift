@@ -360,8 +360,7 @@ package final class NodeService: NodeClient {
         throw ControlFailure(
             .tooLarge,
             "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
-                // The command is copied to a shell, so it contains no name that a peer has chosen.
-                + "`nearshare send FILE --to \(peer.hex)` sends it directly")
+                + "it can be sent when both are on one network")
     }
 
     /// A message about the duration of a file transfer; nil for a short one.

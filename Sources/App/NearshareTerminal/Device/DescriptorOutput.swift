@@ -2,8 +2,10 @@ internal import Glibc
 
 /// Blocking writes to standard output, standard error and terminals.
 package enum DescriptorOutput {
+    /// Writes a text. A terminal with another encoding than UTF-8 gets ASCII: other bytes may be control characters there (T2).
     package static func write(_ text: String, to descriptor: Int32) {
-        write(Array(text.utf8), to: descriptor)
+        let isASCII = !TerminalProperties.usesUTF8 && TerminalProperties.isTerminal(descriptor)
+        write(Array((isASCII ? TextLayout.replacingNonASCII(text) : text).utf8), to: descriptor)
     }
 
     /// Writes all bytes. Errors other than a closed pipe are ignored: there is no channel left to report them on.

@@ -7,6 +7,13 @@ package final class TerminalDevice: Sendable {
     package let descriptor: Int32
     /// Whether a question is shown, for which ``answerKeys()`` reads keys.
     private let readsAnswer = Atomic(false)
+    /// The number of times that this process went on after a stop (SIGCONT).
+    private static let continuationCount = Atomic<Int>(0)
+    private static let countsContinuations: Void = {
+        // The handler must find an initialized counter.
+        continuationCount.store(0, ordering: .relaxed)
+        signal(SIGCONT) { _ in continuationCount.add(1, ordering: .relaxed) }
+    }()
     /// Raw mode while an answer is typed.
     private let answerMode = Mutex<RawMode.Token?>(nil)
 
@@ -64,6 +71,8 @@ package final class TerminalDevice: Sendable {
     private func readLines(until isCancelled: OnceFlag, _ emit: (String) -> Void) {
         var pending: [UInt8] = []
         var wasForeground = true
+        Self.countsContinuations
+        var stops = Self.continuationCount.load(ordering: .relaxed)
         while !isCancelled.isRaised {
             guard isForeground else {
                 // Input belongs to another process group; reading it would stop this process.
@@ -71,8 +80,9 @@ package final class TerminalDevice: Sendable {
                 pause()
                 continue
             }
-            if !wasForeground { emit("") }
-            wasForeground = true
+            let latest = Self.continuationCount.load(ordering: .relaxed)
+            if !wasForeground || latest != stops { emit("") }
+            (wasForeground, stops) = (true, latest)
             switch read(milliseconds: 100) {
             case .bytes(let bytes): pending += bytes
             case .timedOut: break
@@ -173,21 +183,11 @@ package final class TerminalDevice: Sendable {
 
     // MARK: Keys
 
-    /// The keys that the user presses. The terminal is in raw mode until the consumer stops or the terminal closes.
+    /// The keys that the user presses. The terminal is in raw mode until the consumer stops or the terminal closes. A return to
+    /// the foreground emits Ctrl-L, so that the consumer draws its screen again.
     package func keys() -> AsyncStream<TerminalKey> {
-        AsyncStream { continuation in
-            let isCancelled = OnceFlag()
-            continuation.onTermination = { _ in isCancelled.raise() }
-            Self.makeQueue("keys").async { [self] in
-                let mode = RawMode.begin(on: descriptor)
-                var input = TerminalInput(maximumPasteByteCount: 0)
-                readBytes(until: isCancelled) { bytes in
-                    for key in bytes.isEmpty ? input.flush() : input.receive(bytes) { continuation.yield(key) }
-                }
-                RawMode.end(mode)
-                continuation.finish()
-            }
-        }
+        setReadsAnswer(true)
+        return answerKeys()
     }
 
     /// Reads input until the flag is raised or the device closes. Blocks its thread.

@@ -94,18 +94,10 @@ package struct StyledLine: Sendable, Hashable {
         for span in spans {
             if let column = span.column { output += "\u{1b}[\(column + 1)G" }
             // For a terminal with another encoding, bytes of UTF-8 may be control characters (T2).
-            let text = hasUTF8 ? span.text : Self.replacingNonASCII(span.text)
+            let text = hasUTF8 ? span.text : TextLayout.replacingNonASCII(span.text)
             let style = span.style.sequence(hasColor: hasColor)
             output += style.isEmpty ? text : "\(style)\(text)\u{1b}[0m"
         }
         return output
-    }
-
-    private static func replacingNonASCII(_ text: String) -> String {
-        var ascii = ""
-        for scalar in text.unicodeScalars {
-            ascii += scalar.isASCII ? String(scalar) : String(repeating: "?", count: TerminalText.width(of: scalar))
-        }
-        return ascii
     }
 }

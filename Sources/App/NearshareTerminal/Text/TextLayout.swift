@@ -41,6 +41,29 @@ package enum TextLayout {
         return rows
     }
 
+    /// The text for a terminal without UTF-8: what this program draws has a likeness in ASCII, anything else becomes question
+    /// marks. No width changes.
+    package static func replacingNonASCII(_ text: String) -> String {
+        var ascii = ""
+        for scalar in text.unicodeScalars {
+            if scalar.isASCII {
+                ascii.unicodeScalars.append(scalar)
+            } else if let likeness = likenesses[scalar] {
+                ascii.append(likeness)
+            } else {
+                ascii += String(repeating: "?", count: TerminalText.width(of: scalar))
+            }
+        }
+        return ascii
+    }
+
+    /// Characters of one cell.
+    private static let likenesses: [Unicode.Scalar: Character] = [
+        "→": ">", "←": "<", "↑": "^", "↓": "v", "▸": ">", "…": ".", "·": "-", "●": "*", "—": "-", "–": "-", "×": "x",
+        "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "#", "▎": "#", "▏": "|", "░": ".",
+        "▁": "_", "▂": "_", "▃": "-", "▄": "-", "▅": "=", "▆": "=", "▇": "#",
+    ]
+
     /// One line of a message, escaped for a terminal.
     ///
     /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, a joiner between two emoji is left

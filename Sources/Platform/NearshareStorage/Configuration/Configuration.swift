@@ -15,6 +15,8 @@ package struct Configuration: Sendable, Hashable {
     package var maximumPerPeer: UInt64?
     /// Whether received files keep the executable bits that the sender has set.
     package var keepsExecutable = false
+    /// nil for the default of the program.
+    package var existing: ExistingFilePolicy?
     /// Whether authors learn that their lines were read.
     package var sendsReadReceipts = true
     package var port: UInt16?
@@ -130,7 +132,12 @@ package struct Configuration: Sendable, Hashable {
         }
         switch key {
         case "name": name = try DisplayName(try string())
-        case "inbox": inbox = try string()
+        case "inbox":
+            let path = try string()
+            guard path.hasPrefix("/") || path == "~" || path.hasPrefix("~/") else {
+                throw Invalid(description: "expected a path that begins with / or ~/")
+            }
+            inbox = path
         case "accept":
             guard let policy = Accept(rawValue: try string()) else {
                 throw Invalid(description: "expected one of ask, friends, all, none")
@@ -138,6 +145,12 @@ package struct Configuration: Sendable, Hashable {
             accept = policy
         case "max-size": maximumSize = try size()
         case "max-per-peer": maximumPerPeer = try size()
+        case "existing":
+            let word = try string()
+            guard let policy = ExistingFilePolicy.allCases.first(where: { $0.word == word }) else {
+                throw Invalid(description: "expected one of keep-both, skip-identical, update, overwrite")
+            }
+            existing = policy
         case "keep-executable": keepsExecutable = try flag()
         case "read-receipts": sendsReadReceipts = try flag()
         case "port":
