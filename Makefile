@@ -4,11 +4,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 BINDIR = $(DESTDIR)$(PREFIX)/bin
 MANDIR = $(DESTDIR)$(PREFIX)/share/man
-# For each decoder.
+# For each decoder and each state machine.
 FUZZ_SECONDS ?= 60
 HOURS ?= 1
 ADDRESS_TESTS = Base,Crypto,Direct,Mesh,Bundle,Decoder,Simulation,Engine
-# The Swift runtime goes into the binary, so that it runs where there is no Swift. Nobody looks up symbols in it, and its 50,000
+# The Swift runtime goes into the binary, so that it runs where there is no Swift. No symbol in it is looked up, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
 # No library is looked for beside the binary, and the table of functions is read-only from the start. It contains no path of
 # this folder.
@@ -59,12 +59,12 @@ test-bluetooth: packages
 	swift build --product radio-probe
 	Tests/Radio/run $(RADIO_TESTS)
 
-# As somebody builds it who has no libbluetooth-dev. By itself, because all is compiled anew for it.
+# The build without libbluetooth-dev. By itself, because everything is compiled anew for it.
 build-without-bluetooth: packages
 	swift build --disable-default-traits --scratch-path .build/without-bluetooth --product nearshare
 	! nm .build/without-bluetooth/debug/nearshare | grep -q nearshare_l2cap
 
-# What a change must not break besides the tests.
+# The checks that a change has to pass besides the tests.
 check: packages-test
 # In two parts: it holds all files open, and many systems allow a process 1,024.
 	swift format lint --strict --recursive --parallel Sources
@@ -82,7 +82,7 @@ check: packages-test
 # Programs as users of the library would write them.
 examples: packages
 	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
-# What imports through re-exports is not always compiled anew when these change.
+# A module that imports through re-exports is not always compiled anew when these change.
 	rm -rf $(EXAMPLES:%=%.build)
 # The modules that the tests have compiled are used again.
 	swift build --package-path Examples --scratch-path .build
@@ -102,7 +102,7 @@ format:
 	swift format --in-place --recursive --parallel Tests Examples/Package.swift Examples/Sources Package.swift
 	.ci/check-python --fix
 
-# Makes up bytes for every decoder of what strangers send.
+# Fuzzes each decoder and state machine that untrusted bytes reach.
 fuzz: packages
 	Tests/Fuzz/run $(FUZZ_SECONDS)
 
@@ -124,7 +124,7 @@ sanitize: packages-test
 sbom: build
 	.ci/make-sbom $(BINARY) > .build/nearshare.cdx.json
 
-# Written by the tool itself; run it when a flag has changed.
+# The tool writes them itself; needed when an option has changed.
 completions:
 	swift build --product nearshare
 	.ci/make-completions .build/debug/nearshare completions
@@ -142,7 +142,7 @@ bench-sessions:
 	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
 	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
 
-# Printed, not judged: an emulated machine says little about a radio.
+# Without a limit: an emulated machine says little about a radio.
 bench-bluetooth: packages
 	@.ci/install-packages bluetooth
 	swift build -c release --product nearshare
