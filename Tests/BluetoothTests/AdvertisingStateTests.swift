@@ -5,7 +5,7 @@ import Testing
 
 private typealias F = DeviceFixtures
 
-@Suite("Registration and advertising")
+@Suite("registration and advertising")
 struct AdvertisingStateTests {
     private func advertising() -> AdvertisingState {
         var state = AdvertisingState()

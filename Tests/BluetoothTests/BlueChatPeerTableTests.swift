@@ -271,7 +271,7 @@ struct BlueChatPeerTableTests {
     }
 }
 
-@Suite("Texts on their way")
+@Suite("texts on their way")
 struct TextQueueTests {
     /// Counts completions by outcome.
     private final class Outcomes: Sendable {

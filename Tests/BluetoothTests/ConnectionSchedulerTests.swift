@@ -68,7 +68,7 @@ private struct Rig {
     var device: RemoteDevice { scheduler.devices[path] ?? RemoteDevice(path: path, address: context.localAddress, now: now) }
 }
 
-@Suite("Connections as a central")
+@Suite("connections as a central")
 struct ConnectionSchedulerTests {
     @Test("a device with bitchat's service is connected to, its record read, and its sockets acquired")
     func story() throws {

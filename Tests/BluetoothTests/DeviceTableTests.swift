@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareBluetooth
 
-@Suite("Devices that are remembered in a crowd")
+@Suite("devices that are remembered in a crowd")
 struct DeviceTableTests {
     private func device(_ number: Int, rssi: Int) throws -> RemoteDevice {
         let address = try #require(BluetoothAddress(DeviceFixtures.address(number), kind: "random"))
@@ -63,7 +63,7 @@ struct DeviceTableTests {
     }
 }
 
-@Suite("Remote devices")
+@Suite("remote devices")
 struct RemoteDeviceTests {
     private func device(isNew: Bool = false) throws -> RemoteDevice {
         let address = try #require(BluetoothAddress("C0:00:00:00:00:03", kind: "random"))
@@ -170,7 +170,7 @@ struct RemoteDeviceTests {
     }
 }
 
-@Suite("Back-off")
+@Suite("back-off")
 struct RetryBackoffTests {
     @Test("delays double from one second to a minute, and start again after success")
     func delays() {

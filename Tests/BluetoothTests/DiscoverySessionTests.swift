@@ -5,7 +5,7 @@ import Testing
 
 private typealias F = DeviceFixtures
 
-@Suite("When discovery runs")
+@Suite("when discovery runs")
 struct DiscoverySessionTests {
     private let idle = DiscoverySession.Context(isWanted: true, isConnecting: false, outgoingLinkCount: 0, linkCount: 0)
 

@@ -6,7 +6,7 @@ import Testing
 
 private typealias F = DeviceFixtures
 
-@Suite("Links of centrals")
+@Suite("links of centrals")
 struct CentralTableTests {
     private let queue = NotificationQueue(onNonEmpty: {})
 
@@ -72,7 +72,7 @@ struct CentralTableTests {
     }
 }
 
-@Suite("Flow control towards BlueZ")
+@Suite("flow control towards BlueZ")
 struct NotificationWindowTests {
     @Test("half of the window is pinged, and the rest waits for the reply")
     func halves() {
@@ -115,7 +115,7 @@ struct NotificationWindowTests {
     }
 }
 
-@Suite("Subscribers")
+@Suite("subscribers")
 struct SubscriberTests {
     private func sighting() throws -> ServiceSighting {
         var device = RemoteDevice(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Attacks on bundles")
+@Suite("attacks on bundles")
 struct CarryAttackTests {
     /// Three nodes in a row that have selected their parents.
     private func row() -> BundleNetwork {

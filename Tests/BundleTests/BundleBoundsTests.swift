@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Bounds of bundles, and what untrusted nodes learn")
+@Suite("bounds of bundles, and what untrusted nodes learn")
 struct CarryBoundsTests {
     private func row() -> BundleNetwork {
         var network = BundleNetwork(3)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Bundle index")
+@Suite("bundle index")
 struct BundleIndexTests {
     private let one = RouterFixtures.endpoint(1)
     private let two = RouterFixtures.endpoint(2)
@@ -13,7 +13,7 @@ struct BundleIndexTests {
         BundleIndex(local: RouterFixtures.local, quota: quota)
     }
 
-    @Test("A stored bundle is seen, and stays so for a while after it is removed")
+    @Test("a stored bundle is seen, and stays so for a while after it is removed")
     func seen() {
         var index = index()
         let stored = RouterFixtures.stored(1, to: .endpoint(one))
@@ -27,7 +27,7 @@ struct BundleIndexTests {
         #expect(index.isEmpty)
     }
 
-    @Test("Bundles for one destination are forwarded in the order of their creation")
+    @Test("bundles for one destination are forwarded in the order of their creation")
     func order() {
         var index = index()
         let ids = [3, 1, 2].map { number -> BundleID in
@@ -41,7 +41,7 @@ struct BundleIndexTests {
         #expect(index.bundles(in: .waiting) == [ids[2], ids[0]])
     }
 
-    @Test("Sources take turns, however much one of them sends")
+    @Test("sources take turns, however much one of them sends")
     func roundRobin() {
         var index = index()
         var ids: [String: BundleID] = [:]
@@ -110,7 +110,7 @@ struct BundleIndexTests {
         #expect(index.count == 20 && index[theirs.id] != nil)
     }
 
-    @Test("This node's own bundles have a limit of their own, and are never evicted")
+    @Test("this node's own bundles have a limit of their own, and are never evicted")
     func own() {
         var quota = BundleQuota()
         quota.ownBundleCount = 1
@@ -123,7 +123,7 @@ struct BundleIndexTests {
         #expect(index[own.id] != nil)
     }
 
-    @Test("Bundles expire by their own time to live")
+    @Test("bundles expire by their own time to live")
     func expiry() {
         var index = index()
         let short = RouterFixtures.stored(1, to: .everyone, profile: .shortReach)

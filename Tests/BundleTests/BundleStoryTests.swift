@@ -3,9 +3,9 @@ import NearshareBundles
 import NearshareTesting
 import Testing
 
-@Suite("Bundles between nodes")
+@Suite("bundles between nodes")
 struct CarryStoryTests {
-    @Test("A bundle waits at its sender until the destination is in range, and is acknowledged")
+    @Test("a bundle waits at its sender until the destination is in range, and is acknowledged")
     func waitsAtTheSender() {
         var network = BundleNetwork(2)
         let id = network.send("hello", from: 0, to: 1)
@@ -18,7 +18,7 @@ struct CarryStoryTests {
         #expect(network.nodes[0].store.isEmpty)
     }
 
-    @Test("A sends to C through B while C is away; A leaves, B is killed and restarted, C returns: it receives the bundle once")
+    @Test("a sends to C through B while C is away; A leaves, B is killed and restarted, C returns: it receives the bundle once")
     func overAThird() {
         var network = BundleNetwork(3)
         network.connect(0, 1)
@@ -40,7 +40,7 @@ struct CarryStoryTests {
         #expect(network.nodes[0].events.contains { if case .delivered = $0 { true } else { false } })
     }
 
-    @Test("A broadcast reaches every node once, with one copy for each receiver")
+    @Test("a broadcast reaches every node once, with one copy for each receiver")
     func broadcast() {
         var network = BundleNetwork(12)
         // A ring with chords.
@@ -71,7 +71,7 @@ struct CarryStoryTests {
         }
     }
 
-    @Test("A bundle for a distant node takes the shortest path, and so does its acknowledgement")
+    @Test("a bundle for a distant node takes the shortest path, and so does its acknowledgement")
     func routed() {
         var network = BundleNetwork(10)
         for node in 0..<9 { network.connect(node, node + 1) }
@@ -84,7 +84,7 @@ struct CarryStoryTests {
         for node in 0..<9 { #expect(network.nodes[node].store.isEmpty, "node \(node)") }
     }
 
-    @Test("Over links that lose a fifth of all packets every bundle arrives once", arguments: seeds(1...4))
+    @Test("over links that lose a fifth of all packets every bundle arrives once", arguments: seeds(1...4))
     func loss(seed: UInt64) {
         var network = BundleNetwork(8, seed: seed)
         network.lossOneIn = 5
@@ -101,7 +101,7 @@ struct CarryStoryTests {
         }
     }
 
-    @Test("When the root of the tree disappears, another node becomes root, and bundles are delivered")
+    @Test("when the root of the tree disappears, another node becomes root, and bundles are delivered")
     func rootGone() {
         var network = BundleNetwork(6)
         let root = (0..<6).min { network.address($0).rawValue < network.address($1).rawValue }!
@@ -120,7 +120,7 @@ struct CarryStoryTests {
         #expect(network.texts(others[3]) == ["and now"])
     }
 
-    @Test("A direct bundle is forwarded to its destination alone, and fails when the destination leaves")
+    @Test("a direct bundle is forwarded to its destination alone, and fails when the destination leaves")
     func direct() throws {
         var network = BundleNetwork(3)
         let message = network.outgoing("you only", from: 0, to: 1)
@@ -143,7 +143,7 @@ struct CarryStoryTests {
         #expect(network.nodes[0].events.last == .expired(lost.id))
     }
 
-    @Test("A bundle that is not delivered expires, and its sender learns of it")
+    @Test("a bundle that is not delivered expires, and its sender learns of it")
     func expires() {
         var network = BundleNetwork(3)
         network.connect(0, 1)
@@ -156,7 +156,7 @@ struct CarryStoryTests {
         #expect(network.texts(2).isEmpty)
     }
 
-    @Test("Large bundles wait for a link that is no radio")
+    @Test("large bundles wait for a link that is no radio")
     func radio() {
         var network = BundleNetwork(3)
         network.connect(0, 1, isRadio: true)
@@ -170,7 +170,7 @@ struct CarryStoryTests {
         #expect(network.texts(1).count == 2)
     }
 
-    @Test("A node that does not forward still sends and receives its own bundles")
+    @Test("a node that does not forward still sends and receives its own bundles")
     func carriesNothing() {
         var settings = BundleRouterSettings()
         settings.isForwarding = false

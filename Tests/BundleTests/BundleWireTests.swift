@@ -3,7 +3,7 @@ import NearshareBundles
 import NearshareTesting
 import Testing
 
-@Suite("Wire format of bundles")
+@Suite("wire format of bundles")
 struct BundleWireTests {
     private func bundle(_ kind: Bundle.Kind, _ destination: Bundle.Destination, hasLock: Bool) -> Bundle {
         Bundle(
@@ -42,7 +42,7 @@ struct BundleWireTests {
         return packets
     }
 
-    @Test("A packet that is encoded and decoded is the same; cut short it is refused, or a shorter report")
+    @Test("a packet that is encoded and decoded is the same; cut short it is refused, or a shorter report")
     func roundTrips() throws {
         for packet in packets {
             let bytes = packet.encoded
@@ -58,7 +58,7 @@ struct BundleWireTests {
         }
     }
 
-    @Test("A bundle field by field, as PROTOCOL.md defines it")
+    @Test("a bundle field by field, as PROTOCOL.md defines it")
     func byHand() {
         let bytes = bundle(.sealed, .unnamed(EndpointID(rawValue: 2)), hasLock: true).encoded
         let expected: [UInt8] =
@@ -93,7 +93,7 @@ struct BundleWireTests {
         }
     }
 
-    @Test("Contradictory flags are refused")
+    @Test("contradictory flags are refused")
     func flags() {
         for flags: UInt8 in [2, 4, 8, 12, 16, 18, 21, 24, 32, 64, 128, 0x19] {
             var bytes = bundle(.clear, .everyone, hasLock: false).encoded
@@ -106,7 +106,7 @@ struct BundleWireTests {
         }
     }
 
-    @Test("The five named profiles have the values of the table; others are checked against the bounds")
+    @Test("the five named profiles have the values of the table; others are checked against the bounds")
     func profiles() throws {
         let table = [
             "standard": [100, 86_400, 15_000, 200, 50], "high-density": [50, 3_600, 10_000, 50, 50],
@@ -133,7 +133,7 @@ struct BundleWireTests {
         }
     }
 
-    @Test("Structured messages: JSON values and bytes, each with one encoding")
+    @Test("structured messages: JSON values and bytes, each with one encoding")
     func structured() throws {
         let value = StructuredValue.object([
             "": .null, "é": .array([.bool(true), .bool(false), .integer(.min), .integer(.max), .number(-0.5)]),
@@ -163,7 +163,7 @@ struct BundleWireTests {
         #expect(throws: StructuredValue.Invalid.tooDeep) { try deep.encoded() }
     }
 
-    @Test("A reachability filter contains its endpoints, and few others")
+    @Test("a reachability filter contains its endpoints, and few others")
     func reachability() throws {
         var random = SeededRandom(seed: 4)
         for count in [0, 1, 2, 100, 3_000] {

@@ -4,13 +4,13 @@ import NearshareCrypto
 import NearshareTesting
 import Testing
 
-@Suite("Exported keys")
+@Suite("exported keys")
 struct ExportedKeysTests {
     private let keys = RouterKeys(
         agreementKey: try! AgreementPrivateKey(seed: [UInt8](repeating: 4, count: 32)),
         signingKey: try! SigningPrivateKey(seed: [UInt8](repeating: 5, count: 32)))
 
-    @Test("What is exported can be imported, also when its lines end as on another system")
+    @Test("what is exported can be imported, also when its lines end as on another system")
     func roundTrip() throws {
         let name = try DisplayName("Ada Löve")
         let text = ExportedKeys.export(keys, name: name)
@@ -30,7 +30,7 @@ struct ExportedKeysTests {
         }
     }
 
-    @Test("Other files, later versions and too long ones are said to be so")
+    @Test("other files, later versions and too long ones are said to be so")
     func refused() {
         #expect(throws: ExportedKeys.Invalid.notAKeysFile) { try ExportedKeys(decoding: "") }
         #expect(throws: ExportedKeys.Invalid.notAKeysFile) { try ExportedKeys(decoding: "-----BEGIN\n") }
@@ -41,7 +41,7 @@ struct ExportedKeysTests {
         }
     }
 
-    @Test("Modes: every forbidden mix has its rule", arguments: MessageMode.allCases)
+    @Test("modes: every forbidden mix has its rule", arguments: MessageMode.allCases)
     func modes(mode: MessageMode) {
         for hasReceiver in [false, true] {
             for isEncrypted in [false, true] {

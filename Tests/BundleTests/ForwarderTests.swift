@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Forwarder")
+@Suite("forwarder")
 struct ForwarderTests {
     /// A forwarder with its index and tree, and neighbours 1, 2, … over links that lose packets.
     private struct Bench {
@@ -39,7 +39,7 @@ struct ForwarderTests {
     private let two = RouterFixtures.endpoint(2)
     private let absent = RouterFixtures.endpoint(50)
 
-    @Test("A destination in range gets the bundle, which is sent again until it is confirmed")
+    @Test("a destination in range gets the bundle, which is sent again until it is confirmed")
     func direct() {
         var bench = Bench(neighbours: 1...2)
         let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(two)))
@@ -58,7 +58,7 @@ struct ForwarderTests {
         #expect(late.isEmpty)
     }
 
-    @Test("A reverse route is preferred to the tree, and a missing acknowledgement starts epidemic forwarding")
+    @Test("a reverse route is preferred to the tree, and a missing acknowledgement starts epidemic forwarding")
     func reverseRoute() {
         var bench = Bench(neighbours: 1...2)
         bench.forwarder.recordRoute(to: absent, through: two, hopCount: 3, now: RouterFixtures.moment(0))
@@ -69,7 +69,7 @@ struct ForwarderTests {
         #expect(bench.index.seen.epidemic == [id])
     }
 
-    @Test("Where nodes do not move the sender tries a second time before it starts epidemic forwarding")
+    @Test("where nodes do not move the sender tries a second time before it starts epidemic forwarding")
     func secondAttempt() {
         var bench = Bench(neighbours: 1...1)
         bench.forwarder.recordRoute(to: absent, through: one, hopCount: 3, now: RouterFixtures.moment(0))
@@ -82,7 +82,7 @@ struct ForwarderTests {
         #expect(bench.index[id]?.state == .epidemic)
     }
 
-    @Test("A copy stays within the hop limit and the maximum propagation, and returns to no node that had it")
+    @Test("a copy stays within the hop limit and the maximum propagation, and returns to no node that had it")
     func limits() throws {
         var bench = Bench(neighbours: 1...2)
         let profile = try PropagationProfile(
@@ -103,7 +103,7 @@ struct ForwarderTests {
         #expect(bench.start(used).forwardedTo == [])
     }
 
-    @Test("A large body is not sent over radio")
+    @Test("a large body is not sent over radio")
     func radio() {
         var bench = Bench(neighbours: 1...1, isRadio: true)
         let large = bench.insert(RouterFixtures.stored(1, to: .endpoint(one), bodyByteCount: 1_217))
@@ -112,7 +112,7 @@ struct ForwarderTests {
         #expect(bench.start(small).forwardedTo == [one])
     }
 
-    @Test("Receipts are collected for a short time, and sent at once when they fill a packet")
+    @Test("receipts are collected for a short time, and sent at once when they fill a packet")
     func receipts() {
         var bench = Bench(neighbours: 1...1)
         #expect(bench.forwarder.confirm(1, to: one).timers == [.receipts(to: one)])
@@ -123,7 +123,7 @@ struct ForwarderTests {
         #expect(bench.forwarder.confirm(63, to: one).packets == [.receipt(Array(0..<64))])
     }
 
-    @Test("A reliable link needs no receipt: the copy counts as confirmed")
+    @Test("a reliable link needs no receipt: the copy counts as confirmed")
     func reliable() {
         var bench = Bench(neighbours: 1...1, isReliable: true)
         let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(one)))
@@ -132,7 +132,7 @@ struct ForwarderTests {
         #expect(bench.forwarder.confirm(1, to: one).isEmpty)
     }
 
-    @Test("What a summary vector lacks is forwarded at a limited rate, for as long as the sharing time")
+    @Test("what a summary vector lacks is forwarded at a limited rate, for as long as the sharing time")
     func pacing() {
         var bench = Bench(neighbours: 1...1, isRadio: true)
         var ids: [BundleID] = []

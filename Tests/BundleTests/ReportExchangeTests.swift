@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Report exchange")
+@Suite("report exchange")
 struct ReportExchangeTests {
     private let neighbour = RouterFixtures.endpoint(1)
 
@@ -53,7 +53,7 @@ struct ReportExchangeTests {
         #expect(!bench.exchange.isSummaryDue(to: neighbour, seen: bench.seen))
     }
 
-    @Test("An answer always has the summary vector")
+    @Test("an answer always has the summary vector")
     func answer() {
         var bench = Bench(neighbour, isReliable: true)
         _ = bench.report(.positionAndSummary, to: neighbour)
@@ -61,7 +61,7 @@ struct ReportExchangeTests {
         #expect(answer?.summary != nil && answer?.isAnswer == true)
     }
 
-    @Test("What a lost report contained is in the next one; a confirmed report is not repeated")
+    @Test("what a lost report contained is in the next one; a confirmed report is not repeated")
     func losses() throws {
         var bench = Bench(neighbour)
         let lost = bench.report(.positionAndSummary, to: neighbour)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareBundles
 
-@Suite("Spanning tree")
+@Suite("spanning tree")
 struct SpanningTreeTests {
     private let root = RouterFixtures.endpoint(1)
     private let near = RouterFixtures.endpoint(200)
@@ -25,7 +25,7 @@ struct SpanningTreeTests {
             reachability: reaches.flatMap { ReachabilityFilter(tags: $0.map { ReachabilityFilter.tag(of: $0) }) })
     }
 
-    @Test("A node without neighbours is its own root; the first neighbour starts the epoch timer, once")
+    @Test("a node without neighbours is its own root; the first neighbour starts the epoch timer, once")
     func start() {
         var tree = tree()
         #expect(tree.isRoot && tree.parent == nil)
@@ -34,14 +34,14 @@ struct SpanningTreeTests {
         #expect(tree.addNeighbour(far, isRadio: false, now: moment(0)).isEmpty)
     }
 
-    @Test("The root increments its epoch and reports to all")
+    @Test("the root increments its epoch and reports to all")
     func rootEpoch() {
         var tree = tree(neighbours: near)
         let reactions = tree.endEpoch(now: moment(60))
         #expect(tree.position.epoch == 1 && reactions.first == .reportToAll)
     }
 
-    @Test("A lower root is selected after a delay; the neighbour nearest to it becomes the parent")
+    @Test("a lower root is selected after a delay; the neighbour nearest to it becomes the parent")
     func selection() {
         var tree = tree(neighbours: near, far)
         let reactions = tree.receive(report(distance: 2), from: far, now: moment(1))
@@ -53,7 +53,7 @@ struct SpanningTreeTests {
         #expect(tree.position == TreePosition(root: root, epoch: 1, distance: 2))
     }
 
-    @Test("A selection waits for the present parent, and keeps it where it is as near as others")
+    @Test("a selection waits for the present parent, and keeps it where it is as near as others")
     func stability() {
         var tree = tree(neighbours: near, far)
         _ = tree.receive(report(distance: 1), from: far, now: moment(0))
@@ -67,7 +67,7 @@ struct SpanningTreeTests {
         #expect(tree.parent == far && tree.position.epoch == 2)
     }
 
-    @Test("A lost parent is replaced by a neighbour nearer to the root; without one the node is detached until the next epoch")
+    @Test("a lost parent is replaced by a neighbour nearer to the root; without one the node is detached until the next epoch")
     func lostParent() {
         var tree = tree(neighbours: near, far)
         _ = tree.receive(report(distance: 0), from: near, now: moment(0))
@@ -99,7 +99,7 @@ struct SpanningTreeTests {
         #expect(tree.parent == nil && tree.neighbours.isEmpty)
     }
 
-    @Test("A root that stops incrementing the epoch is not believed until it does")
+    @Test("a root that stops incrementing the epoch is not believed until it does")
     func silentRoot() {
         var tree = tree(neighbours: near)
         _ = tree.receive(report(distance: 0), from: near, now: moment(0))
@@ -133,7 +133,7 @@ struct SpanningTreeTests {
         #expect(largest == 16)
     }
 
-    @Test("A destination below a child is routed to the child with the smallest filter, any other to the parent")
+    @Test("a destination below a child is routed to the child with the smallest filter, any other to the parent")
     func nextHop() {
         let (destination, other) = (RouterFixtures.endpoint(5_000), RouterFixtures.endpoint(6_000))
         var tree = tree(neighbours: root, near, far)
@@ -148,7 +148,7 @@ struct SpanningTreeTests {
         #expect(tree.broadcastNeighbours == [root, near, far])
     }
 
-    @Test("Reachability is merged from children, reported once to each neighbour, and again after a loss")
+    @Test("reachability is merged from children, reported once to each neighbour, and again after a loss")
     func reachability() throws {
         var tree = tree(neighbours: near, far)
         let own = tree.reachabilityUpdate(for: near)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareCLI
 
-@Suite("Inputs with a limit")
+@Suite("inputs with a limit")
 struct InputReaderTests {
     private func pipe() throws -> (reading: Int32, writing: Int32) {
         var ends: [Int32] = [-1, -1]

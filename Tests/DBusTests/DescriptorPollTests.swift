@@ -2,7 +2,7 @@ import Glibc
 import NearshareInterfaces
 import Testing
 
-@Suite("Waiting for descriptors", .timeLimit(.minutes(1)))
+@Suite("waiting for descriptors", .timeLimit(.minutes(1)))
 struct DescriptorPollTests {
     @Test("a signalled wake-up descriptor is readable until it is reset")
     func eventFD() {

@@ -32,7 +32,7 @@ private final class PipeLoop: EventLoop {
     func close() { events.update { $0.append("closed") } }
 }
 
-@Suite("A thread for an event loop", .timeLimit(.minutes(1)))
+@Suite("a thread for an event loop", .timeLimit(.minutes(1)))
 struct EventLoopThreadTests {
     private func thread(_ events: Monitor<[String]>) throws -> EventLoopThread<PipeLoop> {
         try EventLoopThread(

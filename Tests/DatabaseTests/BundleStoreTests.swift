@@ -31,7 +31,7 @@ struct CarriedStoreContractTests {
             previousNode: previousNode.map { EndpointID(rawValue: $0) }, expiry: WallTime(milliseconds: expiry))
     }
 
-    @Test("Bundles are returned in the order of insertion, until they are removed", arguments: Kind.allCases)
+    @Test("bundles are returned in the order of insertion, until they are removed", arguments: Kind.allCases)
     func inAndOut(kind: Kind) throws {
         let store = try kind.store(in: scratch)
         let all = [message(3), message(1, from: 7), message(2, from: .max)]
@@ -46,7 +46,7 @@ struct CarriedStoreContractTests {
         #expect(try store.bundles().isEmpty)
     }
 
-    @Test("Forwards are counted", arguments: Kind.allCases)
+    @Test("forwards are counted", arguments: Kind.allCases)
     func forwards(kind: Kind) throws {
         let store = try kind.store(in: scratch)
         try store.insert(message(1))
@@ -58,7 +58,7 @@ struct CarriedStoreContractTests {
         #expect(try store.bundles().map(\.forwardCount) == [2])
     }
 
-    @Test("Expired bundles and deliveries are removed", arguments: Kind.allCases)
+    @Test("expired bundles and deliveries are removed", arguments: Kind.allCases)
     func expiry(kind: Kind) throws {
         let store = try kind.store(in: scratch)
         try store.insert(message(1, expiry: 50))
@@ -72,7 +72,7 @@ struct CarriedStoreContractTests {
         #expect(delivered.map(\.id) == [message(4).id] && delivered.map(\.expiry.milliseconds) == [70])
     }
 
-    @Test("Changes are applied together, in their order; a bundle beyond the quota is rejected alone", arguments: Kind.allCases)
+    @Test("changes are applied together, in their order; a bundle beyond the quota is rejected alone", arguments: Kind.allCases)
     func changes(kind: Kind) throws {
         let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 250))
         let rejected = try store.apply([
@@ -105,7 +105,7 @@ struct CarriedStoreContractTests {
     }
 }
 
-@Suite("Bundles on disk")
+@Suite("bundles on disk")
 struct SQLiteCarriedStoreTests {
     private let scratch = ScratchFolder()
 
@@ -126,7 +126,7 @@ struct SQLiteCarriedStoreTests {
         #expect(throws: StorageError.self) { try SQLiteBundleStore(directory: other.path) }
     }
 
-    @Test("Removed bundles leave nothing in the files")
+    @Test("removed bundles leave nothing in the files")
     func removal() throws {
         let store = try SQLiteBundleStore(directory: scratch.path)
         let secret = "a body that is not sealed"
@@ -139,7 +139,7 @@ struct SQLiteCarriedStoreTests {
         #expect(try !scratch.holds(secret))
     }
 
-    @Test("A damaged file is reported as damaged")
+    @Test("a damaged file is reported as damaged")
     func damaged() throws {
         try Data("no database at all, and long enough to be read as the head of one: ".utf8)
             .write(to: URL(filePath: scratch("carried.sqlite")))
@@ -151,7 +151,7 @@ struct SQLiteCarriedStoreTests {
         }
     }
 
-    @Test("Everything that was confirmed is stored after kill -9", arguments: 1...5)
+    @Test("everything that was confirmed is stored after kill -9", arguments: 1...5)
     func killed(round: Int) throws {
         let probe = Bundle.testProducts + "/bundle-store-probe"
         var pipes: [Int32] = [0, 0]

@@ -26,7 +26,7 @@ struct ConversationStoreTests {
             when: WallTime(milliseconds: 1_000), status: status ?? (author == nil ? .waiting : .delivered))
     }
 
-    @Test("Lines come back in their order and after a new start, with what they were stored with")
+    @Test("lines come back in their order and after a new start, with what they were stored with")
     func order() throws {
         let messages = [
             line("1", in: .peer(anna), "Grüße, 世界 👩‍👩‍👧"), line("2", in: .peer(anna), by: anna, "a\nb"),
@@ -54,7 +54,7 @@ struct ConversationStoreTests {
         #expect(try store.messages(of: .publicRoom, before: nil, limit: 10).map(\.text) == ["hello", "hello", "hello"])
     }
 
-    @Test("Lines are found by their text, and removed by conversation")
+    @Test("lines are found by their text, and removed by conversation")
     func searchedAndCleared() throws {
         for (number, text) in ["Good Morning", "100%", "good night", "_"].enumerated() {
             #expect(try store.insert(line("\(number)", in: .peer(anna), text)) != nil)
@@ -71,7 +71,7 @@ struct ConversationStoreTests {
         #expect(try store.conversations().map(\.conversation) == [.publicRoom])
     }
 
-    @Test("A mark goes up, never down, and others' lines can't be marked as ours")
+    @Test("a mark goes up, never down, and others' lines can't be marked as ours")
     func statuses() throws {
         _ = try store.insert(line("x", in: .peer(anna)))
         _ = try store.insert(line("y", in: .peer(anna), by: anna))
@@ -88,7 +88,7 @@ struct ConversationStoreTests {
         #expect(try store.message("y") == nil)
     }
 
-    @Test("A line in several messages is as far as the last of them")
+    @Test("a line in several messages is as far as the last of them")
     func parts() throws {
         _ = try store.insert(line("long", in: .peer(anna)))
         try store.recordParts(["a", "b"].map { OutgoingPart(id: $0, isBundle: true) }, of: "long", in: .peer(anna))
@@ -103,7 +103,7 @@ struct ConversationStoreTests {
         #expect(try store.updatePart("unknown", to: .sent) == nil)
     }
 
-    @Test("One part that is lost, and the line is; sent once more, it may arrive")
+    @Test("one part that is lost, and the line is; sent once more, it may arrive")
     func lost() throws {
         _ = try store.insert(line("long", in: .peer(anna)))
         try store.recordParts(["a", "b"].map { OutgoingPart(id: $0, isBundle: true) }, of: "long", in: .peer(anna))
@@ -113,7 +113,7 @@ struct ConversationStoreTests {
         #expect(try store.updatePart("c", to: .delivered)?.status == .delivered)
     }
 
-    @Test("Reading gives what was unread, once, in its order")
+    @Test("reading gives what was unread, once, in its order")
     func reading() throws {
         for id in ["1", "2"] { _ = try store.insert(line(id, in: .peer(anna), by: anna)) }
         _ = try store.insert(line("3", in: .peer(anna)))
@@ -212,7 +212,7 @@ struct ConversationStoreTests {
         #expect(try store.messages(of: .peer(anna), before: nil, limit: 5).map(\.text) == [text])
     }
 
-    @Test("Removing leaves nothing, and the file is its owner's alone")
+    @Test("removing leaves nothing, and the file is its owner's alone")
     func removal() throws {
         _ = try store.insert(line("1", in: .publicRoom, by: anna, "a secret of mine"))
         #expect(try scratch.holds("a secret of mine"))

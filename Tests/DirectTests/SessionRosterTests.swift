@@ -69,7 +69,7 @@ import Testing
         #expect(roster.member(member(2).id) == nil)
     }
 
-    @Test("The member that first announced another one vouches for it, until that one is gone; nobody for one that joined here")
+    @Test("the member that first announced another one vouches for it, until that one is gone; nobody for one that joined here")
     func announcer() {
         var roster = roster(1, with: 2, 4)
         #expect(roster.announcer(of: member(2).id) == nil)

@@ -159,7 +159,7 @@ enum Contract: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-@Suite("Discovery contract over the in-memory twin")
+@Suite("discovery contract over the in-memory twin")
 struct ContractOverTwin {
     @Test(arguments: Contract.allCases)
     func keeps(_ contract: Contract) async throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareDiscovery
 
-@Suite("Answers to one-shot questions")
+@Suite("answers to one-shot questions")
 struct DNSMessageTests {
     private static let type = DNSName("_nearshare._tcp.local")
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareDiscovery
 
-@Suite("Why peers may not be found")
+@Suite("why peers may not be found")
 struct DiagnosisTests {
     private static let lo = NetworkInterface(
         name: "lo", index: 1, isUp: true, isRunning: true, isLoopback: true, isMulticastCapable: false, isPointToPoint: false,

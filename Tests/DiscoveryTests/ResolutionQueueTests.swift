@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareDiscovery
 
-@Suite("Which services are resolved")
+@Suite("which services are resolved")
 struct ResolutionQueueTests {
     private func key(_ number: Int) -> ServiceSighting.Key {
         ServiceSighting.Key(instance: "\(number)", interfaceIndex: 2, isIPv6: false)
@@ -98,7 +98,7 @@ struct ResolutionQueueTests {
     }
 }
 
-@Suite("When a browser has settled")
+@Suite("when a browser has settled")
 struct SettlingTests {
     private func at(_ milliseconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: milliseconds * 1_000_000) }
 
@@ -132,7 +132,7 @@ struct SettlingTests {
     }
 }
 
-@Suite("Clock and randomness")
+@Suite("clock and randomness")
 struct DiscoveryEnvironmentTests {
     @Test("a query repeats its question once, and ends, by the clock that it is given")
     func query() throws {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareInterfaces
 
-@Suite("Untrusted claims about services")
+@Suite("untrusted claims about services")
 struct SightingTests {
     private func claim(
         instance: [UInt8] = Array("anna".utf8), address: IPAddress = .v4(0x0a00_0001), port: UInt16 = 1, txt: [[UInt8]] = [],
@@ -91,7 +91,7 @@ struct SightingTests {
     }
 }
 
-@Suite("The table of sightings")
+@Suite("the table of sightings")
 struct SightingTableTests {
     private func sighting(_ number: Int, port: UInt16 = 1) -> ServiceSighting {
         ServiceSighting(

@@ -85,7 +85,7 @@ struct BlueChatTests {
         if case .chatMessage(let message, _) = event, !message.isLocal { message } else { nil }
     }
 
-    @Test("A found peer can be messaged, under a name that is marked as unproven; both ways")
+    @Test("a found peer can be messaged, under a name that is marked as unproven; both ways")
     func bothWays() async throws {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: DisplayName(truncating: "olive")))
@@ -105,7 +105,7 @@ struct BlueChatTests {
         }
     }
 
-    @Test("Messages written while the peer is away or refuses them are sent when it is found again: in order, and once")
+    @Test("messages written while the peer is away or refuses them are sent when it is found again: in order, and once")
     func waiting() async throws {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: nil))
@@ -147,7 +147,7 @@ struct BlueChatTests {
         }
     }
 
-    @Test("The number of peers and of texts is limited; names keep the mark for unproven")
+    @Test("the number of peers and of texts is limited; names keep the mark for unproven")
     func floods() async throws {
         try await chat { radio, messenger, events in
             let name = DisplayName(truncating: String(repeating: "ü", count: 31))

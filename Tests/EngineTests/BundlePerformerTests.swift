@@ -9,7 +9,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("Bundle performer")
+@Suite("bundle performer")
 struct BundlePerformerTests {
     /// Records the order of calls; can be full.
     private final class RecordingStore: BundleStore {
@@ -69,7 +69,7 @@ struct BundlePerformerTests {
             })
     }
 
-    @Test("Events come first, then all changes in one transaction, then packets; what was stored is not read back")
+    @Test("events come first, then all changes in one transaction, then packets; what was stored is not read back")
     func order() {
         let store = RecordingStore()
         var performer = performer(store)
@@ -83,7 +83,7 @@ struct BundlePerformerTests {
         #expect(store.calls.withLock { !$0.contains("read") })
     }
 
-    @Test("A bundle from before a restart is read once, and not after it was deleted")
+    @Test("a bundle from before a restart is read once, and not after it was deleted")
     func restored() {
         let store = RecordingStore()
         let bundle = stored(1)

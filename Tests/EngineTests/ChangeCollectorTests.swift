@@ -3,7 +3,7 @@ import NearshareInterfaces
 import Synchronization
 import Testing
 
-@Suite("Change collector")
+@Suite("change collector")
 struct ChangeCollectorTests {
     @Test("M16: a flood of changes, each of which is costly to handle, is handled a few times, and none is lost")
     func collected() async {

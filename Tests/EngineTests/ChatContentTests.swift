@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("Chat lines as structured messages")
+@Suite("chat lines as structured messages")
 struct ChatContentTests {
     @Test(
         "marks of lines read are split so that any link can carry them, whatever IDs the peer has chosen",

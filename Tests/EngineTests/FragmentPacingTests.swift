@@ -35,8 +35,8 @@ private final class SlowLink: FrameLink {
     func close() { isClosed.update { $0 = true } }
 }
 
-@Suite("Fragment pacing", .timeLimit(.minutes(1))) struct FragmentPacingTests {
-    @Test("Fragments are written at least 20 ms apart, also after one that took long and after a file that took long to seal")
+@Suite("fragment pacing", .timeLimit(.minutes(1))) struct FragmentPacingTests {
+    @Test("fragments are written at least 20 ms apart, also after one that took long and after a file that took long to seal")
     func pacing() async throws {
         let router = RouterDriver(Stage(.memory).sender)
         let link = SlowLink()

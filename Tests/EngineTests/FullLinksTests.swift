@@ -8,7 +8,7 @@ import Testing
 @testable import NearshareEngine
 
 /// All places for links, held by peers that prove a made-up key, or none, and then answer pings only.
-@Suite("All places for incoming links in use", .timeLimit(.minutes(2)), .leavesNothing) struct FullLinksTests {
+@Suite("all places for incoming links in use", .timeLimit(.minutes(2)), .leavesNothing) struct FullLinksTests {
     private let stage = Stage(.memory)
     private let transport: AddressedTransport
     /// The time by which the receiver's clock has been moved forward.

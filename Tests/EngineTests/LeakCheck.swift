@@ -26,7 +26,7 @@ extension Trait where Self == LeakCheck {
     static var leavesNothing: Self { LeakCheck() }
 }
 
-@Suite("The check for leaks", .timeLimit(.minutes(1))) struct LeakCheckTests {
+@Suite("the check for leaks", .timeLimit(.minutes(1))) struct LeakCheckTests {
     @Test("links and listeners that are still held are named, and nothing once they are released") func names() async throws {
         let resources = StoryResources()
         try await resources.counting {

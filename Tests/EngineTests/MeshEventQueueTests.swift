@@ -6,7 +6,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("Mesh event queue")
+@Suite("mesh event queue")
 struct MeshEventQueueTests {
     @Test("R1, M13: events that neighbours can cause at will are bounded in bytes, and no other is lost")
     func bounded() async throws {

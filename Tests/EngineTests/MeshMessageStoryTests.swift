@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("A sends to C while C is away, B stores the message and restarts, A leaves, C returns", arguments: LinkKind.allCases)
+    @Test("a sends to C while C is away, B stores the message and restarts, A leaves, C returns", arguments: LinkKind.allCases)
     func carried(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test("What a mode forbids is an error before anything is sent")
+    @Test("what a mode forbids is an error before anything is sent")
     func forbidden() async throws {
         let bea = contact(Stage.bea)
         try await withNode(Stage(.memory).sender) { node in

@@ -141,7 +141,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("Public messages reach all, once, with their authors' names", arguments: LinkKind.allCases)
+    @Test("public messages reach all, once, with their authors' names", arguments: LinkKind.allCases)
     func room(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -197,7 +197,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("A text received in two parts is one message")
+    @Test("a text received in two parts is one message")
     func twice() async throws {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -285,7 +285,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("With read receipts turned off, none is sent")
+    @Test("with read receipts turned off, none is sent")
     func noReadReceipts() async throws {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -354,7 +354,7 @@ struct MessengerStoryTests {
         #expect(content == .besideFile(Self.caption, name: "photo.jpg"))
     }
 
-    @Test("A message with an attached file: only in direct mode, and both arrive")
+    @Test("a message with an attached file: only in direct mode, and both arrive")
     func fileBeside() async throws {
         let sink = InMemorySink()
         try await sendPhoto {
@@ -367,7 +367,7 @@ struct MessengerStoryTests {
         #expect(sink.received.entries.map(\.bytes) == Self.photo.entries.map(\.bytes))
     }
 
-    @Test("A cancelled file is no longer asked about; the text sent with it arrives all the same")
+    @Test("a cancelled file is no longer asked about; the text sent with it arrives all the same")
     func fileCancelled() async throws {
         let (asked, ask) = AsyncStream.makeStream(of: Invitation.self)
         try await sendPhoto {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("The parts of a node") struct NodePartsTests {
+@Suite("the parts of a node") struct NodePartsTests {
     /// A registry whose links end when they are told to.
     private struct Links {
         var registry = LinkRegistry()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("Finding the peer a text names") struct PeerFinderTests {
+@Suite("finding the peer a text names") struct PeerFinderTests {
     private static let network = LinkAddress(host: "192.0.2.1", port: 4000)
     private static let radio = LinkAddress(host: "00:AA:01:00:00:00", port: 0, medium: .bluetooth)
 

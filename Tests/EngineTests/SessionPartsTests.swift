@@ -7,7 +7,7 @@ import Testing
 @testable import NearshareCrypto
 @testable import NearshareEngine
 
-@Suite("The parts of a session") struct SessionPartsTests {
+@Suite("the parts of a session") struct SessionPartsTests {
     private let now = MonotonicInstant(nanoseconds: 0)
 
     private func peer(_ number: UInt8) -> AuthenticatedPeer {

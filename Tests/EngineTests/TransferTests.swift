@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("The handle of one transfer") struct TransferTests {
+@Suite("the handle of one transfer") struct TransferTests {
     private let clock = ManualClock()
     private let cuts = CallCounter()
 

@@ -69,7 +69,7 @@ import Testing
         #expect(last?.isLast == true && last?.isRepetition == false)
     }
 
-    @Test("A fragment follows the end of the write before it at the pacing of the link, however late that was")
+    @Test("a fragment follows the end of the write before it at the pacing of the link, however late that was")
     func lateWrites() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 3))
@@ -90,7 +90,7 @@ import Testing
         #expect(early == nil && due != nil)
     }
 
-    @Test("A fragment that waits in the outbox holds back the next one") func waiting() throws {
+    @Test("a fragment that waits in the outbox holds back the next one") func waiting() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 2))
         var links = routing().links

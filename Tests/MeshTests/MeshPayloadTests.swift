@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test("A peer state has a limit on fragments, or none where the field is malformed, repeated or missing") func peerState()
+    @Test("a peer state has a limit on fragments, or none where the field is malformed, repeated or missing") func peerState()
         throws
     {
         let key = [UInt8](repeating: 7, count: 32)
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test("Message ids are upper-case UUIDs, also those of further parts, which are the same each time") func messageIDs()
+    @Test("message ids are upper-case UUIDs, also those of further parts, which are the same each time") func messageIDs()
         throws
     {
         let id = DerivedMessageID.uuid([UInt8](repeating: 0xff, count: 16))

@@ -2,7 +2,7 @@ import Nearshare
 import NearshareService
 import Testing
 
-@Suite("Offers that are accepted without asking")
+@Suite("offers that are accepted without asking")
 struct AcceptancePolicyTests {
     private let peer = Fingerprint(bytes: [UInt8](repeating: 1, count: 32))!
     private let other = Fingerprint(bytes: [UInt8](repeating: 2, count: 32))!
@@ -36,7 +36,7 @@ struct AcceptancePolicyTests {
     private var friend: TrustStatus { .known(.seen, isFriend: true) }
     private var clash: TrustStatus { .nameClash(knownAs: other) }
 
-    @Test("Each policy accepts the peers that it names")
+    @Test("each policy accepts the peers that it names")
     func policies() throws {
         let offer = offer(10)
         #expect(verdict(policy(.none), offer, friend) == .decline(.takesNothing))
@@ -56,7 +56,7 @@ struct AcceptancePolicyTests {
         #expect(verdict(policy(.ask, canAsk: true), offer, clash) == .ask)
     }
 
-    @Test("Limits on size, entries and free space come before the user is asked")
+    @Test("limits on size, entries and free space come before the user is asked")
     func limits() throws {
         var limits = InboxLimits()
         limits.maximumSize = 100
@@ -74,7 +74,7 @@ struct AcceptancePolicyTests {
         #expect(reason(offer(50, kind: .folder, entries: UInt64(limits.maximumEntries) + 1)) == .tooLarge)
     }
 
-    @Test("Standard output takes one file, and no folder")
+    @Test("standard output takes one file, and no folder")
     func standardOutput() throws {
         let policy = policy(.all, limits: nil)
         #expect(verdict(policy, offer(nil)) == .accept)
@@ -145,7 +145,7 @@ struct AcceptancePolicyTests {
         }
     }
 
-    @Test("A user who is asked decides about any amount")
+    @Test("a user who is asked decides about any amount")
     func askedQuota() throws {
         let policy = policy(.ask, canAsk: true, quota: 1)
         for _ in 0..<3 { #expect(verdict(policy, offer(1_000)) == .ask) }
@@ -193,7 +193,7 @@ struct AcceptancePolicyTests {
         }
     }
 
-    @Test("The quota neither overflows nor falls below zero")
+    @Test("the quota neither overflows nor falls below zero")
     func quotaBounds() {
         let quota = PeerQuota(limit: .max)
         #expect(quota.reserve(.max, for: peer) == .reserved)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Offers that were accepted before the link broke") struct AcceptedOffersTests {
+@Suite("offers that were accepted before the link broke") struct AcceptedOffersTests {
     private let offer = MemoryContent(file: "a.txt", [UInt8](repeating: 1, count: 10)).offer
     private let other = MemoryContent(file: "a.txt", [UInt8](repeating: 1, count: 11)).offer
 

@@ -10,7 +10,7 @@ private func fingerprint(_ byte: UInt8) -> Fingerprint { Fingerprint(bytes: [UIn
 
 private func identity(_ byte: UInt8) -> LocalIdentity { LocalIdentity(seed: [UInt8](repeating: byte, count: 64)) }
 
-@Suite("The peer that a text means")
+@Suite("the peer that a text means")
 struct NameMatchTests {
     private func find(_ text: String) throws -> Fingerprint? {
         let keys = try [(1, "anna"), (2, "annabel"), (3, "Ben"), (4, "dora"), (5, "dora")].map {
@@ -19,7 +19,7 @@ struct NameMatchTests {
         return try NamedKey.find(text, among: keys)?.fingerprint
     }
 
-    @Test("A whole name goes before the beginning of one; ids and fingerprints are unambiguous")
+    @Test("a whole name goes before the beginning of one; ids and fingerprints are unambiguous")
     func found() throws {
         #expect(try find("anna") == fingerprint(1))
         #expect(try find("annab") == fingerprint(2))
@@ -29,7 +29,7 @@ struct NameMatchTests {
         #expect(try find(fingerprint(4).hex.uppercased()) == fingerprint(4))
     }
 
-    @Test("A text that means several peers is an error that lists their ids", arguments: ["an", "dora", "d"])
+    @Test("a text that means several peers is an error that lists their ids", arguments: ["an", "dora", "d"])
     func ambiguous(_ text: String) {
         let failure = #expect(throws: CommandFailure.self) { try find(text) }
         #expect(failure?.status == .peerNotFound)
@@ -37,7 +37,7 @@ struct NameMatchTests {
         #expect(failure?.message.contains(fingerprint(text == "an" ? 2 : 5).peerID.hex) == true)
     }
 
-    @Test("An empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
+    @Test("an empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
     func none(_ text: String) throws {
         #expect(try find(text) == nil)
     }
@@ -52,7 +52,7 @@ struct NameMatchTests {
         #expect(failure?.message.unicodeScalars.contains("\u{1b}") == false)
     }
 
-    @Test("A known peer is found in the trust store, or reported")
+    @Test("a known peer is found in the trust store, or reported")
     func trustStore() throws {
         var trust = TrustStore()
         let anna = try DisplayName("anna")
@@ -66,7 +66,7 @@ struct NameMatchTests {
     }
 }
 
-@Suite("Contacts, from the user's files and the peers in range")
+@Suite("contacts, from the user's files and the peers in range")
 struct ContactSnapshotTests {
     private let anna = identity(1)
     private let ben = identity(2)
@@ -91,7 +91,7 @@ struct ContactSnapshotTests {
         #expect(isKept)
     }
 
-    @Test("A list has friends, peers in range and conversations, near ones first, and no blocked peer")
+    @Test("a list has friends, peers in range and conversations, near ones first, and no blocked peer")
     func listed() throws {
         let snapshot = try snapshot(blueChat: [(9, "zoe")]) { trust, _ in
             try introduce(anna, "anna", to: &trust)
@@ -108,7 +108,7 @@ struct ContactSnapshotTests {
         #expect(all.map(\.software) == [.blueChat, .unknown, .unknown])
     }
 
-    @Test("A contact has the given name before the claimed one, and its id where there is none")
+    @Test("a contact has the given name before the claimed one, and its id where there is none")
     func names() throws {
         let snapshot = try snapshot { trust, _ in
             try introduce(anna, "anna", to: &trust)
@@ -145,7 +145,7 @@ struct ContactSnapshotTests {
         #expect(signed.senderName?.claimed == (isProven ? "anna" : nil))
     }
 
-    @Test("A text means contacts of all sources, by id or name, but no peer that proves nothing")
+    @Test("a text means contacts of all sources, by id or name, but no peer that proves nothing")
     func named() throws {
         let snapshot = try snapshot(blueChat: [(9, "berta")]) { trust, _ in
             try introduce(anna, "anna", to: &trust)
@@ -191,7 +191,7 @@ struct ContactSnapshotTests {
         #expect(failure?.description.contains("anna-laptop") == true)
     }
 
-    @Test("A blocked peer does not make another one's name ambiguous, and is found by its id")
+    @Test("a blocked peer does not make another one's name ambiguous, and is found by its id")
     func blocked() throws {
         let snapshot = try snapshot { trust, _ in
             try introduce(anna, "anna", to: &trust)
@@ -209,7 +209,7 @@ struct ContactSnapshotTests {
         #expect(!snapshot.isBlocked(.signing(EndpointID(rawValue: 7))))
     }
 
-    @Test("A name clash is kept in the contact (K2)")
+    @Test("a name clash is kept in the contact (K2)")
     func clash() throws {
         let contact = Contact(
             id: anna.peerID, name: try DisplayName("anna"), trustStatus: .nameClash(knownAs: ben.fingerprint), isNear: true,
@@ -218,7 +218,7 @@ struct ContactSnapshotTests {
     }
 }
 
-@Suite("Addresses and transports")
+@Suite("addresses and transports")
 struct TransportTests {
     @Test(arguments: [
         ("192.168.1.20:4000", "192.168.1.20", 4000), ("[fe80::1%eth0]:4000", "fe80::1%eth0", 4000),

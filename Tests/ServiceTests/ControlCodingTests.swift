@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Lines of the control protocol")
+@Suite("lines of the control protocol")
 struct ControlCodingTests {
     private let anna = PeerID(bytes: [1, 2, 3, 4, 5, 6, 7, 8])!
     private let bundle = BundleID(bytes: [UInt8](0..<16))!
@@ -44,7 +44,7 @@ struct ControlCodingTests {
         }
     }
 
-    @Test("Every request is decoded as it was encoded")
+    @Test("every request is decoded as it was encoded")
     func requests() throws {
         let requests: [ControlRequest] = [
             .status, .contacts, .find(name: "an\u{202e}na", timeout: .milliseconds(1_500)),
@@ -64,7 +64,7 @@ struct ControlCodingTests {
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }
     }
 
-    @Test("Every reply is decoded as it was encoded")
+    @Test("every reply is decoded as it was encoded")
     func replies() throws {
         let profile = NodeStatus.Profile(
             name: nil, hopLimit: 1, timeToLive: 2, sharingTime: 3, maximumPropagation: 4, tracklistLimit: 5)
@@ -93,7 +93,7 @@ struct ControlCodingTests {
         ]
     }
 
-    @Test("Every event is decoded as it was encoded")
+    @Test("every event is decoded as it was encoded")
     func events() throws {
         let outcomes: [TransferOutcome?] = [
             nil, .completed, .declined(.tooLarge), .expired, .cancelled(by: .remote), .failed(.noSpace, at: .local),
@@ -114,7 +114,7 @@ struct ControlCodingTests {
         for event in events { try expectRoundTrip(.event(event)) }
     }
 
-    @Test("Bytes are written as base64, ids as hexadecimal digits, enums by their names")
+    @Test("bytes are written as base64, ids as hexadecimal digits, enums by their names")
     func format() throws {
         let line = ControlLine.request(
             1, .sendMessage(MessageSubmission(content: content, mode: .full, receiver: anna, isEncrypted: true)))
@@ -143,12 +143,12 @@ struct ControlCodingTests {
 
     private func isAccepted(_ bytes: [UInt8]) -> Bool { if case nil = ControlLine(bytes) { false } else { true } }
 
-    @Test("Bytes that are no text are refused")
+    @Test("bytes that are no text are refused")
     func notText() {
         #expect(!isAccepted([0xff, 0xfe, 0x00]))
     }
 
-    @Test("Content that is not base64, or decodes to none, is refused", arguments: ["!", "", "AQ=="])
+    @Test("content that is not base64, or decodes to none, is refused", arguments: ["!", "", "AQ=="])
     func malformedContent(_ base64: String) {
         let json = Data("\"\(base64)\"".utf8)
         #expect(throws: (any Error).self) { try JSONDecoder().decode(BundleContent.self, from: json) }

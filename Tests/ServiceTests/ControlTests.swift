@@ -38,7 +38,7 @@ private final class EchoNode: NodeClient {
     var listenerCount: Int { listeners.withLock { $0.count } }
 }
 
-@Suite("The control socket of a node", .timeLimit(.minutes(1)))
+@Suite("the control socket of a node", .timeLimit(.minutes(1)))
 struct ControlTests {
     private let scratch = ScratchFolder()
     private var path: String { scratch("node.sock") }
@@ -68,7 +68,7 @@ struct ControlTests {
 
     private let anna = PeerID(bytes: [1, 1, 1, 1, 1, 1, 1, 1])!
 
-    @Test("Requests are answered while another one waits, and a failure arrives as it was thrown")
+    @Test("requests are answered while another one waits, and a failure arrives as it was thrown")
     func questions() async throws {
         try await serving(EchoNode()) {
             try await asking { client in
@@ -88,7 +88,7 @@ struct ControlTests {
         }
     }
 
-    @Test("Events arrive at all subscribers in their order, and end with the node")
+    @Test("events arrive at all subscribers in their order, and end with the node")
     func events() async throws {
         let node = EchoNode()
         try await serving(node) {
@@ -126,7 +126,7 @@ struct ControlTests {
         #expect(failure?.description.contains("too long") == true)
     }
 
-    @Test("The socket file of a killed node answers nothing, and the next node replaces it")
+    @Test("the socket file of a killed node answers nothing, and the next node replaces it")
     func stale() async throws {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_un()

@@ -2,7 +2,7 @@ import Nearshare
 import NearshareService
 import Testing
 
-@Suite("Exit codes and messages of failures")
+@Suite("exit codes and messages of failures")
 struct FailureTests {
     @Test("every outcome has its exit code")
     func codes() {

@@ -4,7 +4,7 @@ import NearshareService
 import NearshareTesting
 import Testing
 
-@Suite("Waiting for an inbox that is not available", .timeLimit(.minutes(1))) struct InboxWatchTests {
+@Suite("waiting for an inbox that is not available", .timeLimit(.minutes(1))) struct InboxWatchTests {
     private let scratch = ScratchFolder()
     private var path: String { scratch("medium/folder/inbox") }
 

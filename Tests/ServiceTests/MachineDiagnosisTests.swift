@@ -6,7 +6,7 @@ import NearshareTesting
 import Synchronization
 import Testing
 
-@Suite("What the doctor finds out from peers")
+@Suite("what the doctor finds out from peers")
 struct PeerDiagnosisTests {
     private func finding(_ difference: Duration?, failure: String? = nil) throws -> MachineDiagnosis.Finding {
         let answer = MachineDiagnosis.PeerAnswer(
@@ -15,30 +15,30 @@ struct PeerDiagnosisTests {
         return try #require(MachineDiagnosis.findings([answer]).first)
     }
 
-    @Test("A peer that answers is fine, also with a clock that is a little off", arguments: [0, 120, -120])
+    @Test("a peer that answers is fine, also with a clock that is a little off", arguments: [0, 120, -120])
     func fine(_ seconds: Int) throws {
         #expect(try finding(.seconds(seconds)).severity == .ok)
     }
 
-    @Test("A clock that is off by more than phones tolerate is a warning", arguments: [121, -121, 86_400])
+    @Test("a clock that is off by more than phones tolerate is a warning", arguments: [121, -121, 86_400])
     func clock(_ seconds: Int) throws {
         let finding = try finding(.seconds(seconds))
         #expect(finding.severity == .warning && finding.subject == "clock" && finding.advice != nil)
     }
 
-    @Test("A peer that does not answer is a warning that says why")
+    @Test("a peer that does not answer is a warning that says why")
     func failure() throws {
         let finding = try finding(nil, failure: "timed out")
         #expect(finding.severity == .warning && finding.text.contains("timed out"))
     }
 
-    @Test("An empty network is reported as a note")
+    @Test("an empty network is reported as a note")
     func none() {
         #expect(MachineDiagnosis.findings([]).map(\.severity) == [.notice])
     }
 }
 
-@Suite("What the doctor finds out about this machine")
+@Suite("what the doctor finds out about this machine")
 struct MachineDiagnosisTests {
     private final class Findings: Sendable {
         private let findings = Mutex<[MachineDiagnosis.Finding]>([])
@@ -56,7 +56,7 @@ struct MachineDiagnosisTests {
         ]
     }
 
-    @Test("A configuration that cannot be read is a problem, and the other checks still run")
+    @Test("a configuration that cannot be read is a problem, and the other checks still run")
     func configuration() throws {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
         try Data("port = \"none\"".utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
@@ -68,7 +68,7 @@ struct MachineDiagnosisTests {
         #expect(Set(findings.all.map(\.subject)).isSuperset(of: ["clock", "engine", "interfaces"]))
     }
 
-    @Test("A key that cannot be used is a problem")
+    @Test("a key that cannot be used is a problem")
     func identity() throws {
         _ = try LocalMachine(environment: environment).state.identity()
         let folder = scratch("state/nearshare")
@@ -81,7 +81,7 @@ struct MachineDiagnosisTests {
         #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .error)
     }
 
-    @Test("The firewall is asked for the configured port")
+    @Test("the firewall is asked for the configured port")
     func port() throws {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
         try Data("port = 4711".utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))

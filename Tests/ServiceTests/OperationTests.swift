@@ -73,7 +73,7 @@ private func contact(
         hasKeys: true)
 }
 
-@Suite("A message, from looking for the receiver to its goal", .timeLimit(.minutes(1)))
+@Suite("a message, from looking for the receiver to its goal", .timeLimit(.minutes(1)))
 struct MessageOperationTests {
     private let reporter = RecordingReporter()
 
@@ -107,7 +107,7 @@ struct MessageOperationTests {
         }
     }
 
-    @Test("A message is sent: its id is the result")
+    @Test("a message is sent: its id is the result")
     func sent() async throws {
         let node = node([.messageChanged(bundle, .sent, detail: nil)])
         try await operation().run(through: node)
@@ -120,7 +120,7 @@ struct MessageOperationTests {
         #expect(submissions.map(\.mode) == [.full])
     }
 
-    @Test("Events of other messages do not count, and sent is not delivered")
+    @Test("events of other messages do not count, and sent is not delivered")
     func delivered() async throws {
         let other = BundleID(bytes: [UInt8](repeating: 9, count: 16))!
         let events: [ControlEvent] = [
@@ -131,13 +131,13 @@ struct MessageOperationTests {
         #expect(reporter.notices.suffix(2) == ["sent; waiting for anna…", "delivered to anna"])
     }
 
-    @Test("Without a goal nothing is waited for")
+    @Test("without a goal nothing is waited for")
     func noGoal() async throws {
         try await operation(mode: .broadcast, to: nil, goal: MessageOperation.Goal.submitted).run(through: node())
         #expect(reporter.results == [bundle.hex] && reporter.notices.isEmpty)
     }
 
-    @Test("A message that failed says why")
+    @Test("a message that failed says why")
     func failed() async {
         let failure = await failure(operation(), node([.messageChanged(bundle, .failed, detail: "too large")]))
         #expect(failure?.status == .failure)
@@ -157,7 +157,7 @@ struct MessageOperationTests {
         #expect(message?.contains("kept") == true)
     }
 
-    @Test("After the end of a node another one is asked whether the message still waits")
+    @Test("after the end of a node another one is asked whether the message still waits")
     func continues() async throws {
         let operation = operation(goal: .delivered)
         let first = node()
@@ -175,7 +175,7 @@ struct MessageOperationTests {
         #expect(reporter.notices.last == "delivered to anna")
     }
 
-    @Test("A node that ends while it is given the message leaves it undecided")
+    @Test("a node that ends while it is given the message leaves it undecided")
     func submitting() async {
         let operation = operation()
         let broken = ScriptedNode { request in
@@ -187,7 +187,7 @@ struct MessageOperationTests {
         #expect(again?.message.contains("may or may not be sent") == true)
     }
 
-    @Test("A direct message waits until its receiver is in range")
+    @Test("a direct message waits until its receiver is in range")
     func range() async throws {
         let node = ScriptedNode { request in
             switch request {
@@ -207,7 +207,7 @@ struct MessageOperationTests {
         #expect(reporter.notices.last == "delivered to anna")
     }
 
-    @Test("A receiver that does not come into range is an error")
+    @Test("a receiver that does not come into range is an error")
     func outOfRange() async {
         let failure = await failure(operation(mode: .direct, timeout: .milliseconds(20)), node(isNear: false))
         #expect(failure?.status == .peerNotFound)
@@ -231,14 +231,14 @@ struct MessageOperationTests {
         #expect(reporter.notices.contains("waiting until anna accepts f…"))
     }
 
-    @Test("Another reply than the expected one is an error")
+    @Test("another reply than the expected one is an error")
     func unexpectedReply() async {
         let failure = await failure(operation(), ScriptedNode { _ in .success(.done) })
         #expect(failure?.message == "unexpected reply from the running node; update nearshare or stop the node")
     }
 }
 
-@Suite("Received messages, stored and new", .timeLimit(.minutes(1)))
+@Suite("received messages, stored and new", .timeLimit(.minutes(1)))
 struct MessageListOperationTests {
     private let scratch = ScratchFolder()
     private let reporter = RecordingReporter()
@@ -295,7 +295,7 @@ struct MessageListOperationTests {
     }
 }
 
-@Suite("Sending through the node of this machine", .timeLimit(.minutes(1)))
+@Suite("sending through the node of this machine", .timeLimit(.minutes(1)))
 struct NodeSendClientTests {
     private let reporter = RecordingReporter()
     private let running = RunningTransfers()
@@ -325,7 +325,7 @@ struct NodeSendClientTests {
         }
     }
 
-    @Test("A file is followed to its end, and its name is escaped")
+    @Test("a file is followed to its end, and its name is escaped")
     func completed() async throws {
         let node = node(.completed)
         try await client(node).sendFile("/dev/null", to: contact())
@@ -347,7 +347,7 @@ struct NodeSendClientTests {
         #expect(failure?.status == status && failure?.message == "detail")
     }
 
-    @Test("A file that this user cancels is cancelled at the node, and the exit code says so")
+    @Test("a file that this user cancels is cancelled at the node, and the exit code says so")
     func cancelled() async {
         let node = ScriptedNode { [transfer] request in
             if case .sendFile = request { .success(.transferAccepted(transfer)) } else { .success(.done) }
@@ -368,7 +368,7 @@ struct NodeSendClientTests {
         #expect(reporter.sent.map(\.outcome) == [.cancelled(by: .local)])
     }
 
-    @Test("A node that ends in between leaves the file to another attempt")
+    @Test("a node that ends in between leaves the file to another attempt")
     func gone() async {
         let node = node(nil)
         await #expect(throws: NodeSendClient.NodeEnded.self) {
@@ -381,7 +381,7 @@ struct NodeSendClientTests {
         }
     }
 
-    @Test("A text is delivered, fails, or times out")
+    @Test("a text is delivered, fails, or times out")
     func text() async throws {
         func run(_ status: MessageStatus?, timeout: Duration = .seconds(30)) async throws {
             let node = ScriptedNode { _ in .success(.lineAccepted(id: "line")) }.publishing { request in
@@ -421,7 +421,7 @@ struct NodeSendClientTests {
         #expect(node.requests.withLock { $0 }.isEmpty)
     }
 
-    @Test("A path that does not exist is an error")
+    @Test("a path that does not exist is an error")
     func missing() async {
         await #expect(throws: CommandFailure.self) { try await client(node(.completed)).sendFile("/nowhere/x", to: contact()) }
     }

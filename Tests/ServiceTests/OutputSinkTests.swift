@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Received content on a descriptor") struct OutputSinkTests {
+@Suite("received content on a descriptor") struct OutputSinkTests {
     /// Both ends of a pipe, closed with the value.
     private final class Pipe {
         let reading: Int32

@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Selecting a part of an offer") struct PartChooserTests {
+@Suite("selecting a part of an offer") struct PartChooserTests {
     private func entry(_ item: UInt32, _ path: String, folder: Bool = false, size: UInt64 = 1) throws -> EntryHeader {
         EntryHeader(
             item: item, kind: folder ? .folder : .file,

@@ -57,7 +57,7 @@ private final class FindingNode: NodeClient {
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { AsyncStream { $0.finish() } }
 }
 
-@Suite("Finding the peer that a text means", .timeLimit(.minutes(1)))
+@Suite("finding the peer that a text means", .timeLimit(.minutes(1)))
 struct PeerResolverTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()

@@ -2,9 +2,9 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Open questions, and the lines that answer them")
+@Suite("open questions, and the lines that answer them")
 struct PendingPromptsTests {
-    @Test("One question takes a bare answer, and an empty line is none") func one() {
+    @Test("one question takes a bare answer, and an empty line is none") func one() {
         var prompts = PendingPrompts<String>()
         #expect(prompts.prompt() == nil)
         let number = prompts.add("accept?", about: "ben", "b")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("One node for each user", .timeLimit(.minutes(1)))
+@Suite("one node for each user", .timeLimit(.minutes(1)))
 struct PrimaryRoleTests {
     private let scratch = ScratchFolder()
 
@@ -27,7 +27,7 @@ struct PrimaryRoleTests {
         }
     }
 
-    @Test("The role is claimed once; the next process gets it when it is released")
+    @Test("the role is claimed once; the next process gets it when it is released")
     func once() async throws {
         let machine = try machine()
         var role = try PrimaryRole.claimIfFree(on: machine)
@@ -64,7 +64,7 @@ struct PrimaryRoleTests {
         }
     }
 
-    @Test("A lock without a node that answers is reported")
+    @Test("a lock without a node that answers is reported")
     func silent() async throws {
         let machine = try machine()
         let lock = try machine.state.acquireNodeLock()
@@ -75,13 +75,13 @@ struct PrimaryRoleTests {
         #expect(failure?.message.contains("does not answer") == true)
     }
 
-    @Test("Without a node there is no client")
+    @Test("without a node there is no client")
     func none() async throws {
         let isCalled: Void? = try await withRunningNode(of: try machine()) { _ in }
         #expect(isCalled == nil)
     }
 
-    @Test("A command without a node runs one; a second command uses it, and its status is that of the first")
+    @Test("a command without a node runs one; a second command uses it, and its status is that of the first")
     func nodes() async throws {
         let machine = try machine()
         let options = NodeOptions(interface: "lo", radio: nil, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })

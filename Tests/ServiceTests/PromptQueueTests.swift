@@ -54,7 +54,7 @@ private final class ScriptedDisplay: PromptDisplay {
     }
 }
 
-@Suite("Questions to the user", .timeLimit(.minutes(1)))
+@Suite("questions to the user", .timeLimit(.minutes(1)))
 struct PromptQueueTests {
     private let display = ScriptedDisplay()
     private let time = Monitor(MonotonicInstant(nanoseconds: 0))
@@ -78,7 +78,7 @@ struct PromptQueueTests {
         return nil
     }
 
-    @Test("A typed line answers the question", arguments: [("y", PromptQueue.Answer.yes), ("no", .no), ("block", .block)])
+    @Test("a typed line answers the question", arguments: [("y", PromptQueue.Answer.yes), ("no", .no), ("block", .block)])
     func answers(_ line: String, _ expected: PromptQueue.Answer) async throws {
         let answer = try await running { queue in
             async let answer = queue.ask("ben offers a file\n", question: "accept?", about: "ben", until: Self.forever)
@@ -220,7 +220,7 @@ struct PromptQueueTests {
             ])
     }
 
-    @Test("An invitation that is withdrawn removes its question, and what was typed for it")
+    @Test("an invitation that is withdrawn removes its question, and what was typed for it")
     func withdrawn() async throws {
         let answer = try await running { queue in
             let invitation = withdrawable()
@@ -235,7 +235,7 @@ struct PromptQueueTests {
         #expect(display.state.withLock { $0.prompt } == nil && display.state.withLock { $0.typed }.isEmpty)
     }
 
-    @Test("A terminal that is gone answers no, also to later questions")
+    @Test("a terminal that is gone answers no, also to later questions")
     func hangUp() async throws {
         let answers = try await running { queue in
             async let first = queue.ask("ben\n", question: "accept?", about: "ben", until: Self.forever)

@@ -33,7 +33,7 @@ private final class AnsweringDisplay: PromptDisplay {
     }
 }
 
-@Suite("Receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)))
+@Suite("receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)))
 struct ReceiveControllerTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Tries after a broken link") struct ReconnectionTests {
+@Suite("tries after a broken link") struct ReconnectionTests {
     private let network = LinkAddress(host: "192.0.2.1", port: 4000)
     private let radio = LinkAddress(host: "00:AA:01:00:00:00", port: 0, medium: .bluetooth)
 

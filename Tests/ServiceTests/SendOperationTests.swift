@@ -6,7 +6,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Sending to peers, from the search to the outcome", .timeLimit(.minutes(1)))
+@Suite("sending to peers, from the search to the outcome", .timeLimit(.minutes(1)))
 struct SendOperationTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()

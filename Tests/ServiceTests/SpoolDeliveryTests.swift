@@ -7,7 +7,7 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("Partial transfers that nobody resumes") struct SpoolDeliveryTests {
+@Suite("partial transfers that nobody resumes") struct SpoolDeliveryTests {
     /// Leaves the beginning of a file in the spool, as a sender does that never comes back.
     private func leavePartialTransfer(in inbox: Inbox, of sender: Fingerprint) throws {
         let name = try #require(ClaimedFileName("x"))

@@ -7,7 +7,7 @@ import Testing
 @testable import NearshareEngine
 
 /// The control side of links on virtual time. Frames are exchanged as they are, without records.
-@Suite("Link machine") struct LinkMachineTests {
+@Suite("link machine") struct LinkMachineTests {
     /// Both ends of one link.
     private struct SimulatedLinks: Simulation {
         struct Frame {
@@ -97,7 +97,7 @@ import Testing
         #expect(links.ends[0].isEnding && cutCount(links.reactions[0]) == 1)
     }
 
-    @Test("Both ends greet, an idle link stays, and a broken one is noticed by both", arguments: seeds(0..<8))
+    @Test("both ends greet, an idle link stays, and a broken one is noticed by both", arguments: seeds(0..<8))
     func keepalive(seed: UInt64) {
         var links = established(seed)
         for reactions in links.reactions {
@@ -113,7 +113,7 @@ import Testing
         #expect(links.ends.allSatisfy { $0.isEnding }, "seed \(seed)")
     }
 
-    @Test("A newer roster replaces the one that waits, and keeps no other frame back")
+    @Test("a newer roster replaces the one that waits, and keeps no other frame back")
     func rosters() {
         var machine = established().ends[0]
         let id = SessionID(bytes: [UInt8](repeating: 5, count: 16))!
@@ -136,7 +136,7 @@ import Testing
         #expect(cutCount(machine.drainReactions()) == 1)
     }
 
-    @Test("Datagrams beyond the limit are dropped, and none is queued before the handshake is finished")
+    @Test("datagrams beyond the limit are dropped, and none is queued before the handshake is finished")
     func datagrams() {
         var machine = LinkMachine(now: MonotonicInstant(nanoseconds: 0))
         machine.sendDatagram([1])
@@ -146,7 +146,7 @@ import Testing
         #expect(machine.drainFrames().count == LinkMachine.maximumQueuedDatagramCount)
     }
 
-    @Test("A closed link lingers until the peer has read, or the time for that is over")
+    @Test("a closed link lingers until the peer has read, or the time for that is over")
     func lingering() {
         var links = established()
         links.end(0) { machine, _ in _ = machine.close(.goingAway) }
@@ -163,7 +163,7 @@ import Testing
         #expect(isFinished && links.now == written + LinkMachine.lingerTime)
     }
 
-    @Test("A link on which nothing is left to do does not linger")
+    @Test("a link on which nothing is left to do does not linger")
     func done() {
         var links = established()
         links.end(0) { machine, _ in _ = machine.close(.done) }

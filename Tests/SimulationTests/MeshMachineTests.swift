@@ -7,7 +7,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("Mesh machine") struct MeshMachineTests {
+@Suite("mesh machine") struct MeshMachineTests {
     private func machine() -> MeshMachine {
         MeshMachine(
             MeshRouter(
@@ -158,14 +158,14 @@ import Testing
         #expect(source("127.0.0.2") != source("127.0.0.1") && source("10.0.0.1") == "10.0.0.1")
     }
 
-    @Test("A node without links has left at once")
+    @Test("a node without links has left at once")
     func leavesAlone() {
         var machine = machine()
         machine.leave(now: moment(0))
         #expect(machine.isLeaving && machine.isFinished && machine.deadline == nil)
     }
 
-    @Test("A node that leaves waits for its links, until the farewell timeout")
+    @Test("a node that leaves waits for its links, until the farewell timeout")
     func farewell() throws {
         var machine = machine()
         let opened = [machine.linkUp(.stream, now: moment(0)), machine.linkUp(.stream, now: moment(0))]

@@ -7,7 +7,7 @@ import Testing
 @testable import NearshareEngine
 
 /// Messages that nodes store and forward, on virtual time. The stores outlive the nodes.
-@Suite("Simulated messenger") struct SimulatedMessengerTests {
+@Suite("simulated messenger") struct SimulatedMessengerTests {
     private func kinds(_ store: InMemoryBundleStore) -> [Bundle.Kind] {
         store.bundles().compactMap { (try? BundleCopy(decoding: $0.copy[...]))?.bundle.kind }
     }
@@ -45,7 +45,7 @@ import Testing
         #expect(nodes.nodes.allSatisfy { $0.rejections.isEmpty }, "\(nodes.summary)")
     }
 
-    @Test("In a ring that loses a tenth of all frames, every message arrives once and is acknowledged", arguments: seeds(0..<8))
+    @Test("in a ring that loses a tenth of all frames, every message arrives once and is acknowledged", arguments: seeds(0..<8))
     func ring(seed: UInt64) throws {
         var nodes = SimulatedNodes(seed: seed)
         nodes.conditions.lossOneIn = 10

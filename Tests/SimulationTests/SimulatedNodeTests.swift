@@ -7,7 +7,7 @@ import Testing
 @testable import NearshareEngine
 
 /// Whole nodes on virtual time: their mesh and their direct links.
-@Suite("Simulated nodes") struct SimulatedNodeTests {
+@Suite("simulated nodes") struct SimulatedNodeTests {
     /// Nodes in a row, each with a link to the next.
     private func row(_ names: [String], _ seed: UInt64, lossOneIn: Int = 0) throws -> SimulatedNodes {
         var nodes = SimulatedNodes(seed: seed)
@@ -22,7 +22,7 @@ import Testing
     }
 
     /// Until its receipt arrives it is sent again, and receivers recognise it by its id.
-    @Test("A private message crosses three hops that lose a tenth of all frames, and is acknowledged", arguments: seeds(0..<8))
+    @Test("a private message crosses three hops that lose a tenth of all frames, and is acknowledged", arguments: seeds(0..<8))
     func privateMessage(seed: UInt64) throws {
         var nodes = try row(["Ada", "Bea", "Cleo", "Dan"], seed, lossOneIn: 10)
         let dan = nodes.id(3)
@@ -38,7 +38,7 @@ import Testing
         #expect(Set(received) == [["A", "hello"]], "\(nodes.summary)")
     }
 
-    @Test("A node that leaves says so, and its neighbours forget it", arguments: seeds(0..<8))
+    @Test("a node that leaves says so, and its neighbours forget it", arguments: seeds(0..<8))
     func leaving(seed: UInt64) throws {
         var nodes = try row(["Ada", "Bea", "Cleo"], seed)
         let bea = nodes.id(1)
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test("A file goes over a direct link between nodes that talk in the mesh meanwhile", arguments: seeds(0..<8))
+    @Test("a file goes over a direct link between nodes that talk in the mesh meanwhile", arguments: seeds(0..<8))
     func directLink(seed: UInt64) throws {
         var nodes = try row(["Ada", "Bea"], seed)
         let id = TransferID(rawValue: seed + 1)
@@ -72,7 +72,7 @@ import Testing
         #expect(nodes.peers[bea].received[id]?.entries == content.entries, "\(nodes.summary)")
     }
 
-    @Test("One seed is one story", arguments: [3, 4] as [UInt64])
+    @Test("one seed is one story", arguments: [3, 4] as [UInt64])
     func replay(seed: UInt64) throws {
         func story() throws -> [String] {
             var nodes = try row(["Ada", "Bea", "Cleo"], seed, lossOneIn: 10)

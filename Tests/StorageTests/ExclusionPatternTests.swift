@@ -6,7 +6,7 @@ import NearshareTesting
 import Testing
 
 /// The cases are those of rsync's manual, "PATTERN MATCHING RULES".
-@Suite("Patterns of what is not sent")
+@Suite("patterns of what is not sent")
 struct ExclusionPatternTests {
     private let folder = ScratchFolder()
 
