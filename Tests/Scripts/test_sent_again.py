@@ -109,6 +109,14 @@ class SentAgain(Story):
         with open(f"/proc/{running.process.pid}/io") as file:
             return int(file.readline().split()[1])
 
+    def test_a_rate_limit_does_not_slow_down_comparing(self):
+        anna = self.anna.receive()
+        self.send(self.trip, anna)
+        # At this rate, reading the 3 MB would take 50 minutes.
+        result = self.ben.run("send", self.trip, "--limit", "1KB", "--to", anna.address)
+        self.assertCode(0, result)
+        self.assertIn("3 files, 0 new, 3 were already there", result.stderr.decode())
+
     def test_single_files(self):
         anna = self.anna.receive()
         photo = self.file("photo.jpg", 5000)

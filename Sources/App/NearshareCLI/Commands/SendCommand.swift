@@ -127,14 +127,14 @@ struct SendCommand: AsyncParsableCommand {
             }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             var source = try makeSource(for: machine, receivers: max(1, peers.count))
-            if let limit { source = source.limited(to: limit.bytes) }
+            source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
             for file in source.skipped { Console.warn("left out: \(file)") }
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
             let unreadableCount = source.unreadableCount
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
-                resumes: !noResume, retryTime: retry?.duration, transport: transport.via, unsealed: unsealedConfirmation)
+                resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation)
             try await withNode(settings) { [peers, transport, toEveryone] node in
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     let wanted =
@@ -143,7 +143,7 @@ struct SendCommand: AsyncParsableCommand {
                         : peers.isEmpty
                             ? [
                                 try await PeerPicker.pick(
-                                    on: node, Transport.media(for: transport.via), knowing: machine.trust.read())
+                                    on: node, Transport.media(for: transport.preferred), knowing: machine.trust.read())
                             ]
                             : peers.map { .text($0) }
                     try await operation.run(to: wanted, on: node)
@@ -179,7 +179,7 @@ struct SendCommand: AsyncParsableCommand {
                     ("link", " -> \(TerminalText.escaped(String(decoding: target, as: UTF8.self), columns: 4096))")
                 }
             if json {
-                JSONEvents.emit("entry", ["path": .text(path), "kind": .text(kind), "size": JSONValue(entry.size)])
+                JSONEvents.emit("entry", ["path": .string(path), "kind": .string(kind), "size": JSONValue(entry.size)])
             } else {
                 Console.writeResult(TerminalText.escaped(path, columns: 4096) + facts)
             }

@@ -178,7 +178,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         let names = peers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
         if !quiet, !json, TerminalProperties.isTerminal(STDERR_FILENO) { StatusDisplay.shared.show(["looking for \(names)…"]) }
         defer { StatusDisplay.shared.show([]) }
-        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: transport.via)
+        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: transport.preferred)
         // An input file can be sent later; a recording cannot be repeated, so it does not wait for its receivers.
         return try await VoiceNoteReceivers.resolve(peers, with: resolver, on: node, requiresAll: input != nil)
     }
@@ -190,7 +190,7 @@ struct VoiceRecordCommand: ConfinedCommand {
             label: "voice note, \(note.duration.asClock)", canResume: true)
         let operation = SendOperation(
             machine: machine, source: sendSource, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
-            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.via)
+            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.preferred)
         var failure: (any Error)?
         do {
             let targets = peers.map { SendOperation.Target.text($0) }
@@ -228,9 +228,9 @@ struct VoiceRecordCommand: ConfinedCommand {
                 JSONEvents.emit(
                     "device",
                     [
-                        "name": .text(found.name), "title": .text(found.title),
-                        "direction": .text(found.direction == .input ? "input" : "output"),
-                        "is_default": .flag(found.isDefault), "system": .text(audio.title),
+                        "name": .string(found.name), "title": .string(found.title),
+                        "direction": .string(found.direction == .input ? "input" : "output"),
+                        "is_default": .bool(found.isDefault), "system": .string(audio.title),
                     ])
             }
             return

@@ -12,10 +12,13 @@ struct TransportOptions: ParsableArguments {
             valueName: "transport"))
     var via: Transport?
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
+    @Option(help: ArgumentHelp("Look for peers on this network interface only, and connect directly.", valueName: "interface"))
     var interface: String?
 
     @OptionGroup var bluetooth: BluetoothOptions
+
+    /// The transport that was chosen; nil for the first available. A network interface is used for direct connections.
+    var preferred: Transport? { via ?? (interface == nil ? nil : .lan) }
 
     /// Checks that the transport can reach the named receivers.
     func validate(for peers: [String]) throws {
@@ -36,7 +39,7 @@ struct TransportOptions: ParsableArguments {
         let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,
-            radio: via == .lan ? nil : bluetooth.makeOpener(log: log), log: log)
+            radio: preferred == .lan ? nil : bluetooth.makeOpener(log: log), log: log)
     }
 }
 

@@ -244,7 +244,8 @@ package final class SendOperation: Sendable {
         if connection.destination.fingerprint == nil {
             try Self.refuseNameClash(trustStatus, known?.shown ?? "that peer", peer.id)
         }
-        let transfer = connection.send(content, resumeKey: resumeKey(of: content.offer), timeout: timeout)
+        let transfer = connection.send(
+            content, resumeKey: resumeKey(of: content.offer), timeout: timeout, rateLimit: source.rateLimit)
         let name = known?.shown ?? connection.address.description
         let trust = TrustRecorder(machine: machine, reporter: reporter)
         if let warning = trust.downgradeWarning(of: peer, to: connection.version, name: name) {
@@ -257,9 +258,7 @@ package final class SendOperation: Sendable {
                     trustStatus: trustStatus, path: .direct(connection.address))))
         let result = await running.following(transfer, label: "\(source.label) → \(name)") {
             await withTaskGroup(of: Void.self) { group in
-                if trustStatus == .new || trustStatus == .known(.seen, isFriend: false) {
-                    group.addTask { await self.reportDigits(of: connection) }
-                }
+                if !trustStatus.isVerified { group.addTask { await self.reportDigits(of: connection, whileAsking: transfer) } }
                 await follow(transfer, to: name)
                 group.cancelAll()
             }
@@ -299,8 +298,11 @@ package final class SendOperation: Sendable {
         }
     }
 
-    private func reportDigits(of connection: Connection) async {
-        guard let digits = try? await connection.shortCode, let claimed = try? await connection.peerName else { return }
+    /// Reports the short code while the receiver's user looks at it: an answer that comes at once is not a user's.
+    private func reportDigits(of connection: Connection, whileAsking transfer: Transfer) async {
+        guard (try? await Task.sleep(for: .milliseconds(500))) != nil, transfer.snapshot.phase == .waiting,
+            let digits = try? await connection.shortCode, let claimed = try? await connection.peerName
+        else { return }
         let peer = connection.proven
         reporter.report(.authenticationDigits(peer.id, name(of: peer.fingerprint, claimed: claimed) ?? claimed, digits))
     }

@@ -23,6 +23,8 @@ package struct SendSource: Sendable {
     package var unreadableCount = 0
     /// The files one by one, for a transport of single files; nil for a single item.
     package var parts: (@Sendable () throws -> [any ResourceSource])?
+    /// The limit for all direct receivers together.
+    package var rateLimit: TransmissionLimit?
 
     package init(
         sources: [any ResourceSource], content: Content, label: String, canResume: Bool, skipped: [String] = [],

@@ -105,8 +105,9 @@ final class LinkDriver: Sendable {
 
     // MARK: Requests of the owner
 
-    func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource) {
-        let pump = SourcePump(wireID: offer.id, transfer: transfer, source: source, clock: parts.clock)
+    func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource, rateLimit: TransmissionLimit? = nil) {
+        let pump = SourcePump(
+            wireID: offer.id, transfer: transfer, source: source, rateLimit: rateLimit, clock: parts.clock)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         control.offer(offer, from: pump)
     }
@@ -140,8 +141,8 @@ final class LinkDriver: Sendable {
 
     /// Offers a resource, and sends it when the peer accepts.
     func send(
-        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], timeout: Duration, _ settings: NodeSettings,
-        _ transfers: TransferProgressManager
+        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8], timeout: Duration,
+        rateLimit: TransmissionLimit? = nil, _ settings: NodeSettings, _ transfers: TransferProgressManager
     ) -> Transfer {
         let id = settings.freshTransferID()
         var progress = TransferProgress(
@@ -154,7 +155,7 @@ final class LinkDriver: Sendable {
                 id: id, timeout: min(max(.seconds(timeout.components.seconds), .seconds(1)), TransferOffer.maximumTimeout),
                 resumeKey: resumeKey, context: context, offer: source.offer, features: source.features,
                 contents: source.contents),
-            transfer: transfer, source: source)
+            transfer: transfer, source: source, rateLimit: rateLimit)
         return transfer
     }
 

@@ -206,7 +206,8 @@ extension CancelReason {
     init(_ failure: StorageError) {
         switch failure.code {
         case .noSpace: self = .noSpace
-        case .overLimit, .refused: self = .refused
+        case .overLimit: self = .tooLarge
+        case .refused: self = .refused
         case .changed: self = .sourceChanged
         case .notFound, .noPermission, .failed: self = .storageFailed
         }

@@ -38,12 +38,15 @@ final class SourcePump: Sendable {
 
     let wireID: TransferID
     let transfer: Transfer
+    private let rateLimit: TransmissionLimit?
     private let clock: @Sendable () -> MonotonicInstant
     private let state: Monitor<State>
 
     init(
-        wireID: TransferID, transfer: Transfer, source: any ResourceSource, clock: @escaping @Sendable () -> MonotonicInstant
+        wireID: TransferID, transfer: Transfer, source: any ResourceSource, rateLimit: TransmissionLimit? = nil,
+        clock: @escaping @Sendable () -> MonotonicInstant
     ) {
+        self.rateLimit = rateLimit
         self.wireID = wireID
         self.transfer = transfer
         state = Monitor(State(source: source))
@@ -156,7 +159,9 @@ final class SourcePump: Sendable {
             var content = OutgoingContent(from: start, present: present)
             transfer.resumes(after: content.contentByteCount, entries: content.finishedEntryCount)
             while !content.isFinished {
-                guard let allowance = waitForAllowance(sent: blocks.sent) else { return }
+                let sent = blocks.sent
+                guard let allowance = waitForAllowance(sent: sent, rateLimit) else { return }
+                defer { rateLimit?.charge(blocks.sent - sent) }
                 let isSent = try blocks.send(
                     upTo: allowance, isFinished: { content.isFinished }, isLast: true,
                     fill: { (buffer) throws(StorageError) in try content.fill(buffer, from: &provider) }, to: send)
@@ -234,12 +239,17 @@ final class SourcePump: Sendable {
         return ReaderProvider(reader: reader, offer: source.offer, contents: source.contents)
     }
 
-    /// Waits until more content may be sent.
+    /// Waits until the receiver's window and the rate limit have room for more.
     /// - Returns: the number of bytes of the content stream that may be sent; nil when the pump is to stop.
-    private func waitForAllowance(sent: UInt64) -> UInt64? {
-        state.waitUntilReady { state -> MonitorWait<UInt64?> in
+    private func waitForAllowance(sent: UInt64, _ rateLimit: TransmissionLimit? = nil) -> UInt64? {
+        state.waitWithDeadlines { state, _ -> MonitorWait<UInt64?> in
             if state.isStopped { return .ready(nil) }
-            return state.limit > sent ? .ready(state.limit - sent) : .waiting()
+            guard state.limit > sent else { return .waiting() }
+            switch rateLimit?.allowance(now: clock()) {
+            case nil: return .ready(state.limit - sent)
+            case .bytes(let count): return .ready(min(state.limit - sent, UInt64(count)))
+            case .later(let time): return .waiting(untilNanoseconds: time.nanoseconds)
+            }
         }
     }
 }

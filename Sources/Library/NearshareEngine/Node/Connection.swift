@@ -88,17 +88,21 @@ public final class Connection: Sendable {
     /// The reason why the link has ended; nil while it is open.
     package var end: NodeError? { state.withLock { $0.end } }
 
-    /// Whether the peer has closed the link: unlike a broken link, it will not be back at once.
+    /// Whether the peer has closed the link, and not because it was shutting down: it would close another one as well.
     package var isClosedByPeer: Bool { state.withLock { $0.isClosedByPeer } }
 
     /// Offers a resource, and sends it when the peer accepts.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content.
     ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
-    package func send(_ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], timeout: Duration) -> Transfer {
+    ///   - rateLimit: shared by several transfers; nil for none.
+    package func send(
+        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], timeout: Duration,
+        rateLimit: TransmissionLimit? = nil
+    ) -> Transfer {
         precondition(resumeKey.count == 32 && context.count <= TransferOffer.maximumContextByteCount)
         return driver.send(
-            source, resumeKey: resumeKey, context: context, timeout: timeout, settings, transfers)
+            source, resumeKey: resumeKey, context: context, timeout: timeout, rateLimit: rateLimit, settings, transfers)
     }
 
     // MARK: For the engine
@@ -152,7 +156,9 @@ public final class Connection: Sendable {
                 case .shortCode(let code): state.code = code
                 case .closed(let end):
                     state.end = NodeError(end)
-                    if case .closure(.closed(by: .remote, _)) = end { state.isClosedByPeer = true }
+                    if case .closure(.closed(by: .remote, let reason)) = end, reason != .goingAway {
+                        state.isClosedByPeer = true
+                    }
                 case .verificationAnswered(let matches): state.peerConfirmation = matches
                 case .established, .invitationEnded, .session: break
                 // Only the side that opened the link may ask.

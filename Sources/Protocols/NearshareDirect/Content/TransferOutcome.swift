@@ -29,7 +29,7 @@ extension TransferOutcome {
         case .cancelled: self = .cancelled(by: side)
         case .expired: self = .expired
         case .goingAway: self = .interrupted
-        case .sourceChanged, .sourceUnreadable, .noSpace, .refused, .storageFailed: self = .failed(reason, at: side)
+        case .sourceChanged, .sourceUnreadable, .noSpace, .refused, .storageFailed, .tooLarge: self = .failed(reason, at: side)
         }
     }
 
@@ -38,7 +38,7 @@ extension TransferOutcome {
         switch self {
         case .completed, .declined, .expired: false
         case .cancelled, .interrupted: true
-        case .failed(let reason, _): reason != .refused
+        case .failed(let reason, _): reason != .refused && reason != .tooLarge
         }
     }
 }

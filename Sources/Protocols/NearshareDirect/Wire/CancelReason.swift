@@ -17,4 +17,6 @@ public enum CancelReason: UInt8, Sendable, Hashable, Codable {
     case storageFailed = 6
     /// The side that cancels is shutting down.
     case goingAway = 7
+    /// The content is larger than the receiver accepts, which its offer did not say.
+    case tooLarge = 8
 }
