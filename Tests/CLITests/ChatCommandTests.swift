@@ -443,42 +443,43 @@ private struct Typing {
         view.items.compactMap { if case .message(let message) = $0.content { message.number } else { nil } }
     }
 
-    @Test("entries are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
+    @Test("messages are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
     func order(seed: UInt64) {
         var random = SeededRandom(seed: seed)
-        var view = ConversationView(.publicRoom)
+        var view = ConversationView(.conversation(.publicRoom))
         let order = Array(1...40).shuffled(using: &random)
         for number in order { view.insert(message(number)) }
         #expect(numbers(view) == Array(1...40), "seed \(seed)")
-        #expect(view.oldestNumber == 1 && view.lastEntry?.number == 40, "seed \(seed)")
+        #expect(view.oldestNumber == 1 && view.lastMessage?.number == 40, "seed \(seed)")
         let isNew = order.map { view.insert(message($0)) }
         #expect(!isNew.contains(true), "seed \(seed)")
         #expect(Set(view.items.map(\.serial)).count == 40, "seed \(seed)")
     }
 
     @Test func `news that is out of date changes no status, and a failed message may still be delivered`() {
-        var view = ConversationView(.publicRoom)
+        var view = ConversationView(.conversation(.publicRoom))
         view.insert(message(1))
         let states = [MessageStatus.delivered, .sent, .failed, .read, .failed].map { status in
             view.updateStatus(of: "l1", to: status, reason: status == .failed ? "too old" : nil)
-            return view.lastEntry?.status
+            return view.lastMessage?.status
         }
         #expect(states == [.delivered, .delivered, .delivered, .read, .read])
         view.updateStatus(of: "unknown", to: .failed, reason: "too old")
         #expect(view.reasons.isEmpty)
-        var failed = ConversationView(.publicRoom)
+        var failed = ConversationView(.conversation(.publicRoom))
         failed.insert(message(1, status: .failed))
         failed.updateStatus(of: "l1", to: .delivered, reason: nil)
-        #expect(failed.lastEntry?.status == .delivered)
+        #expect(failed.lastMessage?.status == .delivered)
     }
 
     @Test func `a page of older messages that is loaded while the user reads the oldest ones keeps them visible`() {
-        var view = ConversationView(.publicRoom)
+        var view = ConversationView(.conversation(.publicRoom))
         for number in 1...3_000 { view.insert(message(10_000 + number)) }
         view.position = .row(serial: view.items[0].serial, index: 0)
+        view.endLoading(([], isLast: false))
         var oldest = 10_000
-        while view.hasRoom(for: 50) {
-            for number in (oldest - 49)...oldest { view.insert(message(number)) }
+        while view.beginLoadingOlder(count: 50) != nil {
+            view.endLoading((messages: ((oldest - 49)...oldest).map { message($0) }, isLast: false))
             oldest -= 50
             view.position = .row(serial: view.items[0].serial, index: 0)
         }
@@ -487,7 +488,7 @@ private struct Typing {
     }
 
     @Test func `reading clears the unread count and the states of received lines`() {
-        var view = ConversationView(.publicRoom)
+        var view = ConversationView(.conversation(.publicRoom))
         view.insert(message(1, status: .delivered, isLocal: false))
         view.unreadCount = 1
         #expect(view.hasUnreadMessages)
@@ -496,7 +497,7 @@ private struct Typing {
     }
 
     @Test func `notices and transfers keep their place among messages`() {
-        var view = ConversationView(.publicRoom)
+        var view = ConversationView(.conversation(.publicRoom))
         view.insert(message(1))
         view.addNotice("a notice", at: WallTime(milliseconds: 0))
         view.insert(message(2))
@@ -512,10 +513,10 @@ private struct Typing {
 
     @Test("R1: old items are dropped at the limit, and can be loaded again")
     func limit() {
-        var view = ConversationView(.publicRoom)
-        view.isComplete = true
+        var view = ConversationView(.conversation(.publicRoom))
+        view.endLoading(([], isLast: true))
         for number in 1...3_500 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
-        #expect(view.items.count <= 3_000 && !view.isComplete)
+        #expect(view.items.count <= 3_000 && view.history == .partial)
         guard case .notice("3500")? = view.items.last?.content else {
             Issue.record("the newest item was dropped")
             return
@@ -524,7 +525,7 @@ private struct Typing {
 
     @Test("R1: a flood into a scrolled conversation is bounded, and leaves the rows that the user reads for a while")
     func scrolledLimit() throws {
-        var view = ConversationView(.publicRoom)
+        var view = ConversationView(.conversation(.publicRoom))
         for number in 1...100 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
         view.position = .row(serial: try #require(view.items.first).serial, index: 0)
         for number in 101...5_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
@@ -534,9 +535,11 @@ private struct Typing {
     }
 
     @Test func `another node is asked again`() {
-        var view = ConversationView(.publicRoom)
-        (view.isLoading, view.hasLoadedNewest, view.isComplete) = (true, true, true)
+        var view = ConversationView(.conversation(.publicRoom))
+        let isRequested = [view.beginLoading(), view.beginLoading()]
         view.discardPendingRequests()
-        #expect(!view.isLoading && !view.hasLoadedNewest && !view.isComplete)
+        #expect(isRequested == [true, false] && view.history == .notRequested)
+        let isRequestedAgain = view.beginLoading()
+        #expect(isRequestedAgain)
     }
 }

@@ -64,24 +64,24 @@ import Testing
 
     @Test func `history that could not be loaded is an error, and can be requested again`() {
         var screen = screen()
-        let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
-        #expect(screen.visibleView.isLoading)
+        let tag = ChatScreen.RequestTag.history(.publicRoom)
+        #expect(screen.visibleView.history.isLoading)
         let failure = ControlFailure(.storage, "the disk is full")
         _ = screen.handle(.replied(tag, .failure(failure)), at: Self.start)
-        #expect(!screen.visibleView.isLoading && text(screen).contains("the disk is full"))
+        #expect(!screen.visibleView.history.isLoading && text(screen).contains("the disk is full"))
         let again = screen.handle(.nodeReplaced, at: Self.start)
         #expect(again.contains(.request(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)))
     }
 
     @Test func `history that could not be loaded is requested again when the conversation is shown again`() {
         var screen = screen()
-        let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
+        let tag = ChatScreen.RequestTag.history(.publicRoom)
         _ = screen.handle(.replied(tag, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
         let again = screen.handle(.key(.alt("1")), at: Self.start)
         #expect(again == [.request(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)])
         // A failure to load older messages does not load the newest again.
         _ = screen.handle(.replied(tag, .success(.chatMessages([line(1)]))), at: Self.start)
-        let older = ChatScreen.RequestTag.history(.publicRoom, isOlder: true)
+        let older = ChatScreen.RequestTag.history(.publicRoom)
         _ = screen.handle(.replied(older, .failure(ControlFailure(.storage, "the disk is full"))), at: Self.start)
         let shown = screen.handle(.key(.alt("1")), at: Self.start)
         #expect(shown.isEmpty)
@@ -89,10 +89,10 @@ import Testing
 
     @Test func `fewer messages than a page are the whole history`() {
         var screen = screen()
-        let tag = ChatScreen.RequestTag.history(.publicRoom, isOlder: false)
+        let tag = ChatScreen.RequestTag.history(.publicRoom)
         let messages = (1...3).map { line($0) }
         _ = screen.handle(.replied(tag, .success(.chatMessages(messages))), at: Self.start)
-        #expect(screen.visibleView.isComplete && !screen.visibleView.isLoading)
+        #expect(screen.visibleView.history == .complete)
         let older = screen.loadOlder()
         #expect(older.isEmpty)
     }
@@ -138,7 +138,7 @@ import Testing
             id: "l1", conversation: .peer(Self.anna), status: .failed, reason: "too old")
         let reactions = screen.handle(.event(failed), at: Self.start)
         #expect(reactions.isEmpty && screen.views.last?.reasons["l1"] == "too old")
-        #expect(screen.views.last?.lastEntry?.status == .failed)
+        #expect(screen.views.last?.lastMessage?.status == .failed)
         // Nothing is stored for a conversation that is not open.
         let unknown = ControlEvent.chatMessageChanged(id: "l9", conversation: .peer(Self.ben), status: .sent, reason: nil)
         _ = screen.handle(.event(unknown), at: Self.start)

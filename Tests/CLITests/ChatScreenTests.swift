@@ -96,7 +96,7 @@ private final class ChatHarness {
                 .request(.contacts, .contacts), .request(.conversations, .conversations),
                 .request(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
                 .request(
-                    .history(.peer(ChatHarness.anna), before: nil, limit: 50), .history(.peer(ChatHarness.anna), isOlder: false)
+                    .history(.peer(ChatHarness.anna), before: nil, limit: 50), .history(.peer(ChatHarness.anna))
                 ),
             ])
         #expect(chat.lines[0].contains("[2 anna]"))
@@ -118,7 +118,7 @@ private final class ChatHarness {
     @Test("after another node takes over, everything is requested again, the input line stays, and no line is shown twice")
     func reopened() {
         let chat = ChatHarness()
-        let history = ChatScreen.RequestTag.history(.peer(ChatHarness.anna), isOlder: false)
+        let history = ChatScreen.RequestTag.history(.peer(ChatHarness.anna))
         chat.handle(.replied(history, .success(.chatMessages([ChatHarness.message(1, "one")]))))
         chat.press(.text("half a li"))
         let asked = chat.handle(.nodeReplaced)
@@ -289,7 +289,7 @@ private final class ChatHarness {
     func scrolling() {
         let chat = ChatHarness(rows: 14)
         let newer = (51...100).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(newer))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages(newer))))
         var seen: Set<Int> = []
         func look() {
             for line in chat.lines {
@@ -307,11 +307,11 @@ private final class ChatHarness {
         #expect(
             wished == [
                 .request(
-                    .history(.peer(ChatHarness.anna), before: 51, limit: 50), .history(.peer(ChatHarness.anna), isOlder: true))
+                    .history(.peer(ChatHarness.anna), before: 51, limit: 50), .history(.peer(ChatHarness.anna)))
             ])
         let top = chat.lines
         let older = (41...50).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: true), .success(.chatMessages(older))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages(older))))
         // The visible lines do not move.
         #expect(chat.lines.dropFirst(3).dropLast(2) == top.dropFirst(3).dropLast(2))
         for _ in 0..<5 {
@@ -660,7 +660,7 @@ private final class ChatHarness {
     func unreadBelow() {
         let chat = ChatHarness()
         let messages = (1...60).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages(messages))))
         chat.press(.pageUp)
         chat.handle(.event(.chatMessage(ChatHarness.message(61, "below"))))
         chat.press(.alt("1"))
@@ -826,7 +826,7 @@ private final class ChatHarness {
     private func scrolled() -> ChatHarness {
         let chat = ChatHarness(rows: 14)
         let messages = (51...100).map { ChatHarness.message($0, "text \($0)", status: .read) }
-        chat.handle(.replied(.history(.peer(ChatHarness.anna), isOlder: false), .success(.chatMessages(messages))))
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages(messages))))
         chat.press(.pageUp)
         return chat
     }

@@ -17,8 +17,8 @@ private func encoded(_ value: JSONValue) throws -> String {
 
 @Suite("JSON values") struct JSONValueTests {
     private static let kinds: [(JSONValue, String)] = [
-        (.text("a\"b"), "\"a\\\"b\""), (.number(18_446_744_073_709_551_615), "18446744073709551615"), (.integer(-5), "-5"),
-        (.flag(true), "true"), (.null, "null"), (.rate(1.5), "1.5"), (.list([.number(1), .null]), "[1,null]"),
+        (.string("a\"b"), "\"a\\\"b\""), (.number(18_446_744_073_709_551_615), "18446744073709551615"), (.integer(-5), "-5"),
+        (.bool(true), "true"), (.null, "null"), (.rate(1.5), "1.5"), (.array([.number(1), .null]), "[1,null]"),
         (.object(["b": .number(2), "a": .number(1)]), "{\"a\":1,\"b\":2}"),
     ]
 
@@ -152,7 +152,7 @@ private func encoded(_ value: JSONValue) throws -> String {
         let received = ChatMessageRenderer.jsonMembers(try entry(id, in: .peer(id)))
         #expect(
             try encoded(.object(received))
-                == #"{"conversation":"1a2b3c4d5e6f7081","from":"1a2b3c4d5e6f7081","id":"l7","mark":"sent","name":"anna","number":7,"text":"hi","when":5}"#
+                == #"{"conversation":"1a2b3c4d5e6f7081","from":"1a2b3c4d5e6f7081","id":"l7","name":"anna","number":7,"status":"sent","text":"hi","when":5}"#
         )
         let sent = try encoded(.object(ChatMessageRenderer.jsonMembers(try entry(nil, in: .publicRoom))))
         #expect(sent.contains("\"from\":null") && sent.contains("\"conversation\":\"everybody\""))
@@ -166,15 +166,15 @@ private func encoded(_ value: JSONValue) throws -> String {
         let delivered = ControlEvent.chatMessageChanged(id: "l7", conversation: .peer(id), status: .delivered, reason: nil)
         #expect(
             try json(delivered)
-                == "mark {\"conversation\":\"1a2b3c4d5e6f7081\",\"id\":\"l7\",\"mark\":\"delivered\",\"reason\":null}")
+                == #"chat_message_changed {"conversation":"1a2b3c4d5e6f7081","id":"l7","reason":null,"status":"delivered"}"#)
         #expect(try json(.notice("x")) == "notice {\"text\":\"x\"}")
-        #expect(try json(.contacts([])) == "people {\"people\":[]}")
+        #expect(try json(.contacts([])) == "contacts {\"contacts\":[]}")
         let person = Contact(
             id: id, name: try DisplayName("anna"), trustStatus: .known(.verified, isFriend: true), isNear: true,
             software: .phone, hasKeys: false)
         #expect(
             try json(.contacts([person]))
-                == #"people {"people":[{"friend":true,"id":"1a2b3c4d5e6f7081","name":"anna","near":true,"software":"phone","standing":"friend"}]}"#
+                == #"contacts {"contacts":[{"friend":true,"id":"1a2b3c4d5e6f7081","name":"anna","near":true,"software":"phone","trust":"friend"}]}"#
         )
         let status = TransferStatus(
             id: .transfer(TransferID(rawValue: 1)), isIncoming: true, peer: id, name: "a.jpg", done: 5, total: 10)
@@ -326,7 +326,7 @@ private func encoded(_ value: JSONValue) throws -> String {
                 MeshStatusCommand.describe(try status(neighbours: [NodeStatus.Neighbour(contact: contact, isDirect: true)]))))
         #expect(
             json.contains(
-                #""near":[{"id":"00000000000000bb","linked":true,"name":"ben","secure":true,"software":"phone","standing":"seen"}]"#
+                #""near":[{"id":"00000000000000bb","linked":true,"name":"ben","secure":true,"software":"phone","trust":"seen"}]"#
             )
         )
         #expect(json.contains(#""standing":true"#) && json.contains(#""carried":3"#))

@@ -146,7 +146,7 @@ import Testing
             number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: nil, text: "x",
             when: WallTime(milliseconds: 0), status: .delivered)
         #expect(ChatReport.fields(.chatMessage(message), of: .peer(anna)) == nil)
-        #expect(ChatReport.fields(.chatMessage(message), of: .publicRoom)?.0 == "line")
+        #expect(ChatReport.fields(.chatMessage(message), of: .publicRoom)?.0 == "chat_message")
         #expect(ChatReport.fields(marked("a", .sent), of: .publicRoom) == nil)
     }
 }

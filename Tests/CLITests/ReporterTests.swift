@@ -260,8 +260,9 @@ private final class MovableTime: Sendable {
 
     @Test func `events of a send have the documented members`() throws {
         let name = try DisplayName("an\u{1b}na")
-        #expect(try json(.searching("anna")) == #"looking {"peer":"anna"}"#)
-        #expect(try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"looking {"id":"1a2b3c4d5e6f7081"}"#)
+        #expect(try json(.searching("anna")) == #"searching {"peer":"anna"}"#)
+        #expect(
+            try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"reconnecting {"id":"1a2b3c4d5e6f7081"}"#)
         #expect(
             try json(.found(anna, name, .lan))
                 == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")
@@ -284,12 +285,12 @@ private final class MovableTime: Sendable {
         let address = LinkAddress(host: "10.0.0.1", port: 4000)
         #expect(
             try json(.inviting(invitation(.direct(address))))
-                == #"inviting {"address":"10.0.0.1:4000","peer":"1a2b3c4d5e6f7081","standing":"new","transfer":"0000000000000102","via":"lan"}"#
+                == #"inviting {"address":"10.0.0.1:4000","peer":"1a2b3c4d5e6f7081","transfer":"0000000000000102","trust":"new","via":"lan"}"#
         )
         let mesh = try #require(try json(.inviting(invitation(.mesh(isNeighbour: true, estimate: .seconds(9))))))
         #expect(mesh.contains(#""estimate":9"#) && mesh.contains(#""via":"mesh""#) && !mesh.contains("address"))
         let node = try #require(try json(.inviting(invitation(.node, .known(.seen, isFriend: true)))))
-        #expect(node.contains(#""via":"mesh""#) && node.contains(#""standing":"friend""#) && !node.contains("estimate"))
+        #expect(node.contains(#""via":"mesh""#) && node.contains(#""trust":"friend""#) && !node.contains("estimate"))
     }
 
     @Test func `progress has numbers, and null for what is not known`() throws {
@@ -343,7 +344,7 @@ private final class MovableTime: Sendable {
         #expect(
             try json(.node(.messageChanged(bundle, .failed, detail: "too old")))
                 == #"message_changed {"detail":"too old","id":"01010101010101010101010101010101","state":"failed"}"#)
-        #expect(try json(.node(.chatMessage(line("hi"))))?.hasPrefix("line {") == true)
+        #expect(try json(.node(.chatMessage(line("hi"))))?.hasPrefix("chat_message {") == true)
         #expect(try json(.node(.chatMessage(line("mine", from: nil)))) == nil)
         #expect(try json(.node(.contacts([]))) == nil)
         #expect(try json(.notice("x")) == nil && json(.warning("x")) == nil && json(.result("x")) == nil)

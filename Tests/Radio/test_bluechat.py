@@ -113,12 +113,12 @@ class ConversationStory(RadioStory):
         olive.wait_for("ready")
         events = self.chat("olive", "--wait", "delivered", "--timeout", str(TIMEOUT), said="hello olive\n")
         self.assertEqual(b"hello olive", olive.wait_for("heard"))
-        people = next(event["people"] for event in events if event["event"] == "people")
+        people = next(event["contacts"] for event in events if event["event"] == "contacts")
         [person] = [person for person in people if person["software"] == "blueChat"]
-        self.assertEqual(("olive (BlueChat, unproven)", "new", False), (person["name"], person["standing"], person["friend"]))
-        self.assertIn("delivered", [event["mark"] for event in events if event["event"] == "mark"])
+        self.assertEqual(("olive (BlueChat, unproven)", "new", False), (person["name"], person["trust"], person["friend"]))
+        self.assertIn("delivered", [event["status"] for event in events if event["event"] == "chat_message_changed"])
         olive.say("hello änna \x1b[31m".encode())
-        line = node.wait_for("line", timeout=TIMEOUT)
+        line = node.wait_for("chat_message", timeout=TIMEOUT)
         self.assertEqual(("hello änna \x1b[31m", person["id"], person["name"]), (line["text"], line["from"], line["name"]))
 
 

@@ -143,16 +143,16 @@ class ChatStory(Story):
     def test_pipe(self):
         ben = self.ben.start("chat", "anna", "--json", "--follow", "--adapter", "none")
         anna = self.anna.start("chat", "ben", "--json", "--follow", "--adapter", "none")
-        people = anna.wait_for("people", lambda event: event["people"])
-        self.assertEqual("ben", people["people"][0]["name"])
+        contacts = anna.wait_for("contacts", lambda event: event["contacts"])
+        self.assertEqual("ben", contacts["contacts"][0]["name"])
         said = self.anna.run("chat", "ben", "--wait", "delivered", "--adapter", "none", input=b"one\n\ntwo \x1b[31m\n")
         self.assertCode(0, said)
         self.assertEqual(b"", said.stdout)
         for text in ("one", "two \x1b[31m"):
-            line = ben.wait_for("line", lambda event, text=text: event["text"] == text)
+            line = ben.wait_for("chat_message", lambda event, text=text: event["text"] == text)
             self.assertEqual("anna", line["name"])
         # A line that was written to a stream counts as read.
-        anna.wait_for("mark", lambda event: event["mark"] == "read")
+        anna.wait_for("chat_message_changed", lambda event: event["status"] == "read")
 
     def test_lines_arrive_at_receive(self):
         anna = self.anna.receive("--adapter", "none", accept="none")
@@ -174,8 +174,8 @@ class ChatStory(Story):
         # The first one comes by the exchange of stored messages, which may be later than the others.
         missing = set(texts)
         while missing:
-            missing.discard(anna.wait_for("line")["text"])
-        heard = [event["text"] for event in anna.events if event["event"] == "line"]
+            missing.discard(anna.wait_for("chat_message")["text"])
+        heard = [event["text"] for event in anna.events if event["event"] == "chat_message"]
         self.assertEqual(sorted(texts), sorted(heard))
 
     def test_public_messages_of_a_blocked_peer_are_hidden(self):
@@ -199,7 +199,7 @@ class ChatStory(Story):
         self.assertCode(0, self.ben.run("message", "and this", "--broadcast", "--wait", "sent", "--adapter", "none"))
         anna.wait_for("message", lambda event: event["content"] == {"text": "and this"})
         said = [event["content"]["text"] for event in anna.events if event["event"] == "message"]
-        lines = [event["text"] for event in anna.events if event["event"] == "line"]
+        lines = [event["text"] for event in anna.events if event["event"] == "chat_message"]
         self.assertEqual((["and this"], ["but this"]), (said, lines))
 
     def test_an_unknown_peer(self):

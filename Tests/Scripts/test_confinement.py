@@ -67,7 +67,7 @@ class ConfinedProcess(Story):
         self.assert_confined(node.process.pid)
         self.assertCode(0, self.anna.run("mesh", "status"))
         chat = self.ben.start("chat", "--public", "--json", "--follow", "--adapter", "none", stdin=subprocess.PIPE)
-        chat.wait_for("people")
+        chat.wait_for("contacts")
         self.assert_confined(chat.process.pid)
 
     def test_L1_every_thread_of_commands_that_run_the_node_meanwhile_is_confined(self):

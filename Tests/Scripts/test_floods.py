@@ -55,7 +55,7 @@ class FloodStory(Story):
             ben.wait_for_peer("carol")
         for number in range(LINES):
             carol.send_public_message(f"line {number}")
-            anna.wait_for("line", lambda event, text=f"line {number}": event["text"] == text and event["from"] == carol.id)
+            anna.wait_for("chat_message", lambda event, text=f"line {number}": event["text"] == text and event["from"] == carol.id)
             if is_heard_behind:
                 ben.wait_for("public-message", lambda event, text=f"line {number}": event["text"] == text)
         content = self.random.randbytes(100_000)
@@ -110,11 +110,11 @@ class FloodStory(Story):
         for attempt in range(30):
             carol.send_public_message(f"hello {attempt}")
             with contextlib.suppress(AssertionError):
-                ben.wait_for("line", lambda event: event["text"].startswith("hello"), timeout=1)
+                ben.wait_for("chat_message", lambda event: event["text"].startswith("hello"), timeout=1)
                 break
         for number in range(LINES):
             carol.send_public_message(f"line {number}")
-            line = ben.wait_for("line", lambda event, text=f"line {number}": event["text"] == text)
+            line = ben.wait_for("chat_message", lambda event, text=f"line {number}": event["text"] == text)
             self.assertEqual((carol.id, "carol"), (line["from"], line["name"]))
         self.assertIsNone(process.poll(), "the attack ended early")
 

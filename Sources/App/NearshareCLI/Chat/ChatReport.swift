@@ -20,11 +20,11 @@ struct ChatReport: Sendable {
     }
 
     func accepted(_ id: String, line: UInt64) {
-        if isJSON { JSONEvents.emit("accepted", ["id": .text(id), "line": .number(line)]) }
+        if isJSON { JSONEvents.emit("accepted", ["id": .string(id), "line": .number(line)]) }
     }
 
     func refused(_ failure: ControlFailure, line: UInt64) {
-        if isJSON { JSONEvents.emit("refused", ["line": .number(line), "reason": .text(failure.description)]) }
+        if isJSON { JSONEvents.emit("refused", ["line": .number(line), "reason": .string(failure.description)]) }
     }
 
     /// Text output of a line, escaped also where the output is piped on to a terminal (T7).
@@ -45,36 +45,37 @@ struct ChatReport: Sendable {
         switch event {
         case .chatMessage(let message, _):
             guard message.conversation == conversation else { return nil }
-            return ("line", ChatMessageRenderer.jsonMembers(message))
+            return ("chat_message", ChatMessageRenderer.jsonMembers(message))
         case .chatMessageChanged(let id, conversation, let status, let reason):
             return (
-                "mark",
+                "chat_message_changed",
                 [
-                    "conversation": .text(conversation.text), "id": .text(id), "mark": .text(status.word),
+                    "conversation": .string(conversation.text), "id": .string(id), "status": .string(status.word),
                     "reason": JSONValue(reason),
                 ]
             )
-        case .contacts(let contacts): return ("people", ["people": .list(contacts.map { .object(fields($0)) })])
+        case .contacts(let contacts): return ("contacts", ["contacts": .array(contacts.map { .object(fields($0)) })])
         case .transfer(let transfer):
             guard conversation == transfer.conversation else { return nil }
             return (
                 "transfer",
                 [
-                    "transfer": .text(transfer.id.hex), "incoming": .flag(transfer.isIncoming), "name": .text(transfer.name),
+                    "transfer": .string(transfer.id.hex), "incoming": .bool(transfer.isIncoming),
+                    "name": .string(transfer.name),
                     "done": .number(transfer.done), "total": JSONValue(transfer.total),
                     "outcome": JSONValue(transfer.outcome?.word), "detail": JSONValue(transfer.detail),
                 ]
             )
-        case .notice(let text): return ("notice", ["text": .text(text)])
+        case .notice(let text): return ("notice", ["text": .string(text)])
         case .chatMessageChanged, .messageChanged, .received: return nil
         }
     }
 
     private static func fields(_ contact: Contact) -> [String: JSONValue] {
         [
-            "id": .text(contact.id.hex), "name": .text(contact.name.claimed), "standing": .text(contact.trustStatus.label),
-            "friend": .flag(contact.isFriend), "near": .flag(contact.isNear),
-            "software": .text(contact.software.rawValue),
+            "id": .string(contact.id.hex), "name": .string(contact.name.claimed), "trust": .string(contact.trustStatus.label),
+            "friend": .bool(contact.isFriend), "near": .bool(contact.isNear),
+            "software": .string(contact.software.rawValue),
         ]
     }
 }

@@ -213,7 +213,7 @@ extension ChatScreen {
             let width = TerminalText.width(of: text)
             line = line.truncated(to: max(0, columns - width))
             line.append(text, TextStyle(isBold: true, isReversed: true))
-        } else if room.isLoading {
+        } else if room.history.isLoading {
             line.append("  …", .dim)
         }
         return line

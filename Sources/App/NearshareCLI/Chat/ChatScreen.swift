@@ -28,7 +28,7 @@ struct ChatScreen: Sendable {
     enum RequestTag: Sendable, Hashable {
         case contacts
         case conversations
-        case history(Conversation, isOlder: Bool)
+        case history(Conversation)
         case say(Conversation, String)
         case markRead
         case find(String)
@@ -94,9 +94,9 @@ struct ChatScreen: Sendable {
     private(set) var rows = 24
     var contacts: [PeerID: Contact] = [:]
     /// The public room first, then conversations in the order in which they were opened.
-    var views: [ConversationView] = [ConversationView(.publicRoom)]
+    var views: [ConversationView] = [ConversationView(.conversation(.publicRoom))]
     /// The start page, shown until a conversation is opened.
-    var startView = ConversationView(nil)
+    var startView = ConversationView(.startPage)
     /// Index of the visible view; nil for the start page.
     var visibleIndex: Int?
     /// Whether the last frame that was drawn shows the public room.
@@ -221,10 +221,10 @@ struct ChatScreen: Sendable {
                 addNotice("too many conversations are open", at: now)
                 return []
             }
-            views.append(ConversationView(lookingFor: name))
+            views.append(ConversationView(.lookup(ConversationView.Lookup(name: name))))
             index = views.count - 1
         }
-        views[index].lookup = ConversationView.Lookup(name: name, lines: views[index].lookup?.lines ?? [])
+        views[index].look(for: ConversationView.Lookup(name: name, lines: views[index].lookup?.lines ?? []))
         visibleIndex = index
         return [Self.search(name)]
     }
@@ -240,7 +240,7 @@ struct ChatScreen: Sendable {
             return addNotice("\(name) was not found: /chat NAME looks for a peer", at: now)
         }
         lookup.lines.append(text)
-        visibleView.lookup = lookup
+        visibleView.look(for: lookup)
         hasWarnedOfLines = false
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
@@ -330,7 +330,7 @@ struct ChatScreen: Sendable {
             return index
         }
         guard makeRoom() else { return nil }
-        views.append(ConversationView(conversation))
+        views.append(ConversationView(.conversation(conversation)))
         recordUse(of: views.count - 1)
         return views.count - 1
     }
@@ -368,13 +368,9 @@ struct ChatScreen: Sendable {
 
     /// Loads the newest messages, once.
     private mutating func load(_ index: Int) -> [Reaction] {
-        guard let conversation = views[index].conversation, !views[index].isLoading, !views[index].isComplete,
-            !views[index].hasLoadedNewest
-        else { return [] }
-        views[index].isLoading = true
-        views[index].hasLoadedNewest = true
+        guard let conversation = views[index].conversation, views[index].beginLoading() else { return [] }
         return [
-            .request(.history(conversation, before: nil, limit: Self.historyPageCount), .history(conversation, isOlder: false))
+            .request(.history(conversation, before: nil, limit: Self.historyPageCount), .history(conversation))
         ]
     }
 
@@ -389,14 +385,12 @@ struct ChatScreen: Sendable {
 
     /// Loads messages older than those of the visible view.
     mutating func loadOlder() -> [Reaction] {
-        guard let conversation = visibleView.conversation, !visibleView.isLoading, !visibleView.isComplete,
-            visibleView.hasRoom(for: Self.historyPageCount),
-            let oldest = visibleView.oldestNumber
+        guard let conversation = visibleView.conversation,
+            let oldest = visibleView.beginLoadingOlder(count: Self.historyPageCount)
         else { return [] }
-        visibleView.isLoading = true
         return [
             .request(
-                .history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation, isOlder: true))
+                .history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation))
         ]
     }
 
@@ -458,8 +452,10 @@ struct ChatScreen: Sendable {
         switch (tag, reply) {
         case (.contacts, .contacts(let all)): setContacts(all)
         case (.conversations, .conversations(let all)): return handle(all, at: now)
-        case (.history(let conversation, let isOlder), .chatMessages(let messages)):
-            return insert(messages, of: conversation, isOlder: isOlder)
+        case (.history(let conversation), .chatMessages(let messages)):
+            guard let index = views.firstIndex(where: { $0.conversation == conversation }) else { return [] }
+            views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
+            return []
         case (.find(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             return resolve(name, as: contact, at: now)
@@ -493,12 +489,8 @@ struct ChatScreen: Sendable {
             if let index = views.firstIndex(where: { $0.conversation == conversation }), views[index].editor.isEmpty {
                 views[index].editor.replace(with: text)
             }
-        case .history(let conversation, let isOlder):
-            if let index = views.firstIndex(where: { $0.conversation == conversation }) {
-                views[index].isLoading = false
-                // Requested again when the conversation is shown the next time.
-                if !isOlder { views[index].hasLoadedNewest = false }
-            }
+        case .history(let conversation):
+            if let index = views.firstIndex(where: { $0.conversation == conversation }) { views[index].endLoading(nil) }
             addNotice(reason, in: conversation, at: now)
         case .sendFile(let conversation, let path):
             addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
@@ -507,7 +499,7 @@ struct ChatScreen: Sendable {
                 return
             }
             let lines = views[index].lookup?.lines ?? []
-            views[index].lookup = ConversationView.Lookup(name: name, isRunning: false)
+            views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)
             for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
         case .clear(let conversation), .search(let conversation, _), .setBlocked(let conversation, _),
@@ -534,11 +526,4 @@ struct ChatScreen: Sendable {
         return show(newest.conversation, at: now)
     }
 
-    private mutating func insert(_ messages: [ChatMessage], of conversation: Conversation, isOlder: Bool) -> [Reaction] {
-        guard let index = views.firstIndex(where: { $0.conversation == conversation }) else { return [] }
-        views[index].isLoading = false
-        if messages.count < Self.historyPageCount { views[index].isComplete = true }
-        for message in messages.reversed() { views[index].insert(message) }
-        return []
-    }
 }

@@ -37,10 +37,27 @@ struct ConversationView: Sendable {
         var lines: [String] = []
     }
 
-    /// nil for the start page, shown before any conversation is open, and until the peer is found.
-    private(set) var conversation: Conversation?
-    /// nil for the start page, and once the peer is found.
-    var lookup: Lookup?
+    enum Subject: Sendable, Hashable {
+        /// Shown before any conversation is open.
+        case startPage
+        /// The conversation with a peer that is not found yet, or was not found.
+        case lookup(Lookup)
+        case conversation(Conversation)
+    }
+
+    /// The stored messages that the node has sent.
+    enum History: Sendable, Hashable {
+        case notRequested
+        case loadingNewest
+        /// Older ones may be left.
+        case partial
+        case loadingOlder
+        case complete
+
+        var isLoading: Bool { self == .loadingNewest || self == .loadingOlder }
+    }
+
+    private(set) var subject: Subject
     private(set) var items: [Item] = []
     var position = Position.end {
         didSet { if position == .end { newBelowCount = 0 } }
@@ -51,11 +68,7 @@ struct ConversationView: Sendable {
     var lastUse = 0
     /// Number of new items below the visible rows.
     var newBelowCount = 0
-    /// The node has no older messages.
-    var isComplete = false
-    var isLoading = false
-    /// The newest messages have been requested.
-    var hasLoadedNewest = false
+    private(set) var history = History.notRequested
     /// Whether the user has written in the conversation, as far as its messages were loaded.
     private(set) var hasLocalMessages = false
     /// Reasons of failed messages, by id.
@@ -65,20 +78,17 @@ struct ConversationView: Sendable {
     /// Limit on items; older ones are loaded again when the user scrolls up.
     private static let maximumItemCount = 3000
 
-    init(_ conversation: Conversation?) {
-        self.conversation = conversation
-    }
+    init(_ subject: Subject) { self.subject = subject }
 
-    /// A conversation whose peer is looked for.
-    init(lookingFor name: String) {
-        lookup = Lookup(name: name)
-    }
+    var conversation: Conversation? { if case .conversation(let conversation) = subject { conversation } else { nil } }
+
+    var lookup: Lookup? { if case .lookup(let lookup) = subject { lookup } else { nil } }
+
+    /// Begins the search, or updates it.
+    mutating func look(for lookup: Lookup) { subject = .lookup(lookup) }
 
     /// Makes this the conversation with the peer that was found.
-    mutating func resolve(as conversation: Conversation) {
-        self.conversation = conversation
-        lookup = nil
-    }
+    mutating func resolve(as conversation: Conversation) { subject = .conversation(conversation) }
 
     /// Takes over the input line of a view of the same peer, and its history. A text that was begun here is reached with the Up
     /// key.
@@ -93,7 +103,7 @@ struct ConversationView: Sendable {
         return nil
     }
 
-    var lastEntry: ChatMessage? {
+    var lastMessage: ChatMessage? {
         for item in items.reversed() {
             if case .message(let message) = item.content { return message }
         }
@@ -107,12 +117,37 @@ struct ConversationView: Sendable {
             }
     }
 
-    /// Whether older messages can be loaded: while the user reads the oldest ones, the limit is twice as high.
-    func hasRoom(for count: Int) -> Bool { items.count + count <= 2 * Self.maximumItemCount }
-
     /// Discards requests to a node that has stopped: replies will not arrive, and new messages are unknown.
-    mutating func discardPendingRequests() {
-        (isLoading, hasLoadedNewest, isComplete) = (false, false, false)
+    mutating func discardPendingRequests() { history = .notRequested }
+
+    /// - Returns: whether the newest messages have to be requested now.
+    mutating func beginLoading() -> Bool {
+        guard history == .notRequested else { return false }
+        history = .loadingNewest
+        return true
+    }
+
+    /// - Returns: the number of the message before which more are to be requested; nil when there is nothing to do. While the
+    ///   user reads the oldest ones, the limit on items is twice as high.
+    mutating func beginLoadingOlder(count: Int) -> Int? {
+        guard history == .partial, items.count + count <= 2 * Self.maximumItemCount, let oldestNumber else { return nil }
+        history = .loadingOlder
+        return oldestNumber
+    }
+
+    /// Records the reply to a request for messages: the newest first, and whether no older ones are left.
+    /// - Parameter reply: nil for a failed request, which can be repeated.
+    mutating func endLoading(_ reply: (messages: [ChatMessage], isLast: Bool)?) {
+        guard let reply else {
+            switch history {
+            case .loadingNewest: history = .notRequested
+            case .loadingOlder: history = .partial
+            case .notRequested, .partial, .complete: break
+            }
+            return
+        }
+        history = reply.isLast ? .complete : .partial
+        for message in reply.messages.reversed() { insert(message) }
     }
 
     /// - Returns: false for a known message.
@@ -146,7 +181,7 @@ struct ConversationView: Sendable {
         position = .end
         unreadCount = 0
         reasons = [:]
-        isComplete = true
+        history = .complete
     }
 
     mutating func addQRCode(_ rows: [String], at now: WallTime) {
@@ -211,6 +246,6 @@ struct ConversationView: Sendable {
             if case .message(let message) = item.content { reasons[message.id] = nil }
         }
         items.removeFirst(Self.maximumItemCount / 3)
-        isComplete = false
+        if history == .complete { history = .partial }
     }
 }

@@ -145,8 +145,8 @@ private final class BrowsedPeers: Sendable {
 
     private func describe(_ peer: NearbyPeer) -> [String: JSONValue] {
         [
-            "name": .text(peer.name.claimed), "id": .text(peer.id.hex), "standing": .text(trustStatus(peer)),
-            "addresses": .list(peer.addresses.map { .text($0.description) }),
+            "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer)),
+            "addresses": .array(peer.addresses.map { .string($0.description) }),
         ]
     }
 

@@ -43,18 +43,18 @@ struct ConfigCommand: AsyncParsableCommand {
     }
 
     private static func fields(_ setting: EffectiveSettings.Setting) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = ["name": .text(setting.name), "value": JSONValue(setting.value)]
+        var fields: [String: JSONValue] = ["name": .string(setting.name), "value": JSONValue(setting.value)]
         switch setting.origin {
-        case .default: fields["origin"] = .text("default")
+        case .default: fields["origin"] = .string("default")
         case .file(let path, let line):
-            fields["origin"] = .text("file")
-            fields["path"] = .text(path)
+            fields["origin"] = .string("file")
+            fields["path"] = .string(path)
             fields["line"] = .number(UInt64(clamping: line))
         case .environment(let variable):
-            fields["origin"] = .text("environment")
-            fields["variable"] = .text(variable)
-        case .option: fields["origin"] = .text("option")
-        case .state: fields["origin"] = .text("state")
+            fields["origin"] = .string("environment")
+            fields["variable"] = .string(variable)
+        case .option: fields["origin"] = .string("option")
+        case .state: fields["origin"] = .string("state")
         }
         return fields
     }

@@ -30,9 +30,9 @@ struct FriendsListCommand: AsyncParsableCommand {
                     JSONEvents.emit(
                         "friend",
                         [
-                            "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
-                            "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
-                            "verified": .flag(entry.trust == .verified), "keys": .flag(contacts.entry(of: fingerprint) != nil),
+                            "fingerprint": .string(fingerprint.hex), "id": .string(fingerprint.peerID.hex),
+                            "name": .string(entry.name.claimed), "claimed_name": .string(entry.claimedName.claimed),
+                            "verified": .bool(entry.trust == .verified), "keys": .bool(contacts.entry(of: fingerprint) != nil),
                             "last_seen": .number(entry.lastSeen.unixMilliseconds),
                         ])
                 }

@@ -61,9 +61,9 @@ struct HistoryCommand: AsyncParsableCommand {
     private static func members(_ entry: TransferHistory.Entry) -> [String: JSONValue] {
         let isReceived = entry.direction == .incoming
         return [
-            "when": .number(entry.when.unixMilliseconds), "direction": .text(isReceived ? "received" : "sent"),
-            "peer": .text(entry.id.hex), "peer_name": .text(entry.name.claimed), "size": .number(entry.size),
-            "outcome": .text(entry.outcome), "content": isReceived ? .null : .text(entry.content),
+            "when": .number(entry.when.unixMilliseconds), "direction": .string(isReceived ? "received" : "sent"),
+            "peer": .string(entry.id.hex), "peer_name": .string(entry.name.claimed), "size": .number(entry.size),
+            "outcome": .string(entry.outcome), "content": isReceived ? .null : .string(entry.content),
             "path": JSONValue(entry.path),
         ]
     }

@@ -26,7 +26,7 @@ struct IdentityShowCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             // Showing must not generate a key: a machine that was never used has no identity.
             guard machine.state.hasIdentity else {
-                if json { return JSONEvents.emit("identity", ["exists": .flag(false)]) }
+                if json { return JSONEvents.emit("identity", ["exists": .bool(false)]) }
                 return Console.notice("no identity yet; the first send or receive, or `nearshare keys export`, generates it")
             }
             let identity = try machine.state.identity()
@@ -35,8 +35,8 @@ struct IdentityShowCommand: AsyncParsableCommand {
                 JSONEvents.emit(
                     "identity",
                     [
-                        "exists": .flag(true), "name": .text(name.claimed), "id": .text(identity.peerID.hex),
-                        "fingerprint": .text(identity.fingerprint.hex),
+                        "exists": .bool(true), "name": .string(name.claimed), "id": .string(identity.peerID.hex),
+                        "fingerprint": .string(identity.fingerprint.hex),
                     ])
                 return
             }
@@ -66,7 +66,7 @@ struct IdentityQRCommand: AsyncParsableCommand {
             guard let link = try LocalMachine().verificationLink() else {
                 throw CommandFailure(.failure, "this machine's name does not fit into a verification link")
             }
-            if json { return JSONEvents.emit("link", ["link": .text(link)]) }
+            if json { return JSONEvents.emit("link", ["link": .string(link)]) }
             if TerminalProperties.usesUTF8 {
                 do throws(QRCodeError) {
                     let code = try QRCode(link)

@@ -53,13 +53,13 @@ struct InboxListCommand: AsyncParsableCommand {
                     JSONEvents.emit(
                         "arrived",
                         [
-                            "when": .number(entry.when.unixMilliseconds), "peer": .text(entry.peer.peerID.hex),
-                            "peer_name": .text(entry.peerName.claimed), "name": .text(entry.claimedName),
-                            "path": .text(entry.path), "size": .number(entry.size), "type": JSONValue(entry.type),
-                            "kind": .text(entry.isFolder ? "folder" : "file"),
+                            "when": .number(entry.when.unixMilliseconds), "peer": .string(entry.peer.peerID.hex),
+                            "peer_name": .string(entry.peerName.claimed), "name": .string(entry.claimedName),
+                            "path": .string(entry.path), "size": .number(entry.size), "type": JSONValue(entry.type),
+                            "kind": .string(entry.isFolder ? "folder" : "file"),
                         ])
                 }
-                for path in pending { JSONEvents.emit("waiting", ["path": .text(path)]) }
+                for path in pending { JSONEvents.emit("waiting", ["path": .string(path)]) }
                 return
             }
             if entries.isEmpty, pending.isEmpty { Console.notice("no files received yet") }

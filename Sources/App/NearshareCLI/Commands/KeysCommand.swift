@@ -31,10 +31,10 @@ struct KeysListCommand: AsyncParsableCommand {
                     JSONEvents.emit(
                         "key",
                         [
-                            "fingerprint": .text(contact.fingerprint.hex), "id": .text(contact.fingerprint.peerID.hex),
-                            "name": .text(contact.name.claimed), "origin": .text(contact.entry.origin.rawValue),
+                            "fingerprint": .string(contact.fingerprint.hex), "id": .string(contact.fingerprint.peerID.hex),
+                            "name": .string(contact.name.claimed), "origin": .string(contact.entry.origin.rawValue),
                             "since": .number(contact.entry.since.unixMilliseconds),
-                            "friend": .flag(contact.isFriend),
+                            "friend": .bool(contact.isFriend),
                         ])
                 }
                 return

@@ -135,23 +135,24 @@ struct MeshStatusCommand: AsyncParsableCommand {
         func number(_ value: Int) -> JSONValue { .number(UInt64(max(0, value))) }
         let profile = status.profile
         return [
-            "name": .text(status.name.claimed), "id": .text(status.id.hex), "process": number(Int(status.process)),
-            "uptime": number(status.uptime), "standing": .flag(status.isStanding), "port": number(Int(status.port)),
+            "name": .string(status.name.claimed), "id": .string(status.id.hex), "process": number(Int(status.process)),
+            "uptime": number(status.uptime), "standing": .bool(status.isStanding), "port": number(Int(status.port)),
             "profile": .object([
                 "name": JSONValue(profile.name), "hop_limit": number(profile.hopLimit),
                 "time_to_live": number(profile.timeToLive), "sharing_time": number(profile.sharingTime),
                 "maximum_propagation": number(profile.maximumPropagation), "tracklist_limit": number(profile.tracklistLimit),
             ]),
-            "carried": number(status.carriedCount), "bluetooth": .text(text(status.bluetooth)), "inbox": .text(status.inbox),
+            "carried": number(status.carriedCount), "bluetooth": .string(text(status.bluetooth)),
+            "inbox": .string(status.inbox),
             "session_lifetime": number(status.sessionLifetime),
-            "near": .list(
+            "near": .array(
                 status.neighbours.map { neighbour in
                     .object([
-                        "id": .text(neighbour.contact.id.hex), "name": .text(neighbour.contact.name.claimed),
-                        "standing": .text(neighbour.contact.trustStatus.label),
-                        "software": .text(neighbour.contact.software.rawValue),
-                        "linked": .flag(neighbour.isDirect),
-                        "secure": .flag(status.secureSessions.contains(neighbour.contact.id)),
+                        "id": .string(neighbour.contact.id.hex), "name": .string(neighbour.contact.name.claimed),
+                        "trust": .string(neighbour.contact.trustStatus.label),
+                        "software": .string(neighbour.contact.software.rawValue),
+                        "linked": .bool(neighbour.isDirect),
+                        "secure": .bool(status.secureSessions.contains(neighbour.contact.id)),
                     ])
                 }),
         ]
@@ -190,8 +191,9 @@ struct MeshTraceCommand: AsyncParsableCommand {
                         JSONEvents.emit(
                             "trace",
                             [
-                                "time": .number(entry.time.unixMilliseconds), "id": .text(entry.id), "kind": .text(entry.kind),
-                                "sender": JSONValue(entry.sender?.hex), "decision": .text(entry.decision),
+                                "time": .number(entry.time.unixMilliseconds), "id": .string(entry.id),
+                                "kind": .string(entry.kind),
+                                "sender": JSONValue(entry.sender?.hex), "decision": .string(entry.decision),
                             ])
                     }
                     return

@@ -31,9 +31,9 @@ struct PeersListCommand: AsyncParsableCommand {
                     JSONEvents.emit(
                         "peer",
                         [
-                            "fingerprint": .text(fingerprint.hex), "id": .text(fingerprint.peerID.hex),
-                            "name": .text(entry.name.claimed), "claimed_name": .text(entry.claimedName.claimed),
-                            "trust": .text(entry.trust.rawValue), "friend": .flag(entry.isFriend),
+                            "fingerprint": .string(fingerprint.hex), "id": .string(fingerprint.peerID.hex),
+                            "name": .string(entry.name.claimed), "claimed_name": .string(entry.claimedName.claimed),
+                            "trust": .string(entry.trust.rawValue), "friend": .bool(entry.isFriend),
                             "last_seen": .number(entry.lastSeen.unixMilliseconds),
                         ])
                 }

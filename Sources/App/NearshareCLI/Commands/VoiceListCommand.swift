@@ -21,8 +21,8 @@ struct VoiceListCommand: AsyncParsableCommand {
                     JSONEvents.emit(
                         "note",
                         entry.note.json.merging([
-                            "way": .text(entry.originText), "when": .number(entry.time.unixMilliseconds),
-                            "is_received": .flag(entry.isReceived),
+                            "way": .string(entry.originText), "when": .number(entry.time.unixMilliseconds),
+                            "is_received": .bool(entry.isReceived),
                         ]) { $1 })
                 }
                 return

@@ -14,10 +14,10 @@ extension ChangedNames {
     var json: JSONValue {
         let list = listed.map { change in
             JSONValue.object([
-                "name": .text(String(decoding: change.claimed.bytes, as: UTF8.self)),
-                "stored": .text(String(decoding: change.stored.bytes, as: UTF8.self)),
+                "name": .string(String(decoding: change.claimed.bytes, as: UTF8.self)),
+                "stored": .string(String(decoding: change.stored.bytes, as: UTF8.self)),
             ])
         }
-        return .object(["count": .number(count), "listed": .list(list)])
+        return .object(["count": .number(count), "listed": .array(list)])
     }
 }

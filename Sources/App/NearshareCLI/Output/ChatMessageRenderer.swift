@@ -18,10 +18,10 @@ enum ChatMessageRenderer {
 
     static func jsonMembers(_ message: ChatMessage) -> [String: JSONValue] {
         [
-            "number": .number(UInt64(max(0, message.number))), "id": .text(message.id),
-            "conversation": .text(message.conversation.text), "from": JSONValue(message.author?.hex),
-            "name": JSONValue(message.authorName?.claimed), "text": .text(message.text),
-            "when": .integer(message.when.milliseconds), "mark": .text(message.status.word),
+            "number": .number(UInt64(max(0, message.number))), "id": .string(message.id),
+            "conversation": .string(message.conversation.text), "from": JSONValue(message.author?.hex),
+            "name": JSONValue(message.authorName?.claimed), "text": .string(message.text),
+            "when": .integer(message.when.milliseconds), "status": .string(message.status.word),
         ]
     }
 }

@@ -4,28 +4,28 @@ internal import Nearshare
 
 /// A value of a JSON event.
 enum JSONValue: Encodable, Sendable {
-    case text(String)
+    case string(String)
     case number(UInt64)
     case integer(Int64)
     case rate(Double)
-    case flag(Bool)
-    case list([JSONValue])
+    case bool(Bool)
+    case array([JSONValue])
     case object([String: JSONValue])
     case null
 
-    init(_ text: String?) { self = text.map { .text($0) } ?? .null }
+    init(_ text: String?) { self = text.map { .string($0) } ?? .null }
     init(_ number: UInt64?) { self = number.map { .number($0) } ?? .null }
 
     func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         switch self {
-        case .text(let text): try container.encode(text)
+        case .string(let text): try container.encode(text)
         case .number(let number): try container.encode(number)
         case .integer(let number): try container.encode(number)
         // JSON has no infinities.
         case .rate(let rate): rate.isFinite ? try container.encode(rate) : try container.encodeNil()
-        case .flag(let flag): try container.encode(flag)
-        case .list(let list): try container.encode(list)
+        case .bool(let flag): try container.encode(flag)
+        case .array(let list): try container.encode(list)
         case .object(let object): try container.encode(object)
         case .null: try container.encodeNil()
         }
@@ -35,7 +35,7 @@ enum JSONValue: Encodable, Sendable {
 /// Events for programs: one object per line on standard output, as documented in `nearshare(5)`.
 enum JSONEvents {
     static func emit(_ event: String, _ fields: [String: JSONValue]) {
-        print(fields.merging(["event": .text(event)]) { $1 })
+        print(fields.merging(["event": .string(event)]) { $1 })
     }
 
     static func print(_ object: [String: JSONValue]) {
@@ -63,8 +63,8 @@ enum JSONEvents {
 
     static func describe(_ item: OfferedItem) -> JSONValue {
         .object([
-            "name": .text(String(decoding: item.name.bytes, as: UTF8.self)), "size": JSONValue(item.size),
-            "type": .text(item.mediaType.text), "kind": .text(item.kind.word), "entries": .number(item.entryCount),
+            "name": .string(String(decoding: item.name.bytes, as: UTF8.self)), "size": JSONValue(item.size),
+            "type": .string(item.mediaType.text), "kind": .string(item.kind.word), "entries": .number(item.entryCount),
         ])
     }
 
@@ -81,7 +81,7 @@ enum JSONEvents {
     /// The progress of a transfer of which nothing else is known: all members, as programs may read any of them.
     static func progress(_ id: TransferID, done: UInt64, total: UInt64?) -> [String: JSONValue] {
         [
-            "transfer": .text(id.hex), "done": .number(done), "total": JSONValue(total), "finished_entries": .null,
+            "transfer": .string(id.hex), "done": .number(done), "total": JSONValue(total), "finished_entries": .null,
             "entries": .null, "rate": .null, "left": .null, "fragments_done": .null, "fragments": .null,
         ]
     }

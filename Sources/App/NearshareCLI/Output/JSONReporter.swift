@@ -25,22 +25,23 @@ struct JSONReporter: Reporter {
     /// The name and the members of the JSON event; nil for an event without a JSON form.
     static func fields(of event: OperationEvent) -> (name: String, fields: [String: JSONValue])? {
         switch event {
-        case .searching(let name): ("looking", ["peer": .text(name)])
-        case .reconnecting(let id, _, _): ("looking", ["id": .text(id.hex)])
+        case .searching(let name): ("searching", ["peer": .string(name)])
+        case .reconnecting(let id, _, _): ("reconnecting", ["id": .string(id.hex)])
         case .found(let id, let name, let transport):
-            ("found", ["peer": .text(id.hex), "name": .text(name.claimed), "via": .text(transport.rawValue)])
+            ("found", ["peer": .string(id.hex), "name": .string(name.claimed), "via": .string(transport.rawValue)])
         case .inviting(let invitation): ("inviting", fields(invitation))
-        case .authenticationDigits(let id, _, let digits): ("code", ["peer": .text(id.hex), "code": .text(digits.digits)])
-        case .waitingForAnswer(let id): ("waiting", ["transfer": .text(id.hex)])
-        case .acceptedByReceiver(let id): ("accepted", ["transfer": .text(id.hex)])
-        case .partAccepted(let id, let part, _): ("part", ["transfer": .text(id.hex), "files": PartText.json(part)])
+        case .authenticationDigits(let id, _, let digits):
+            ("short_code", ["peer": .string(id.hex), "code": .string(digits.digits)])
+        case .waitingForAnswer(let id): ("waiting", ["transfer": .string(id.hex)])
+        case .acceptedByReceiver(let id): ("accepted", ["transfer": .string(id.hex)])
+        case .partAccepted(let id, let part, _): ("part", ["transfer": .string(id.hex), "files": PartText.json(part)])
         case .progress(let progress): ("progress", JSONEvents.progress(progress))
         case .nodeProgress(let id, let done, let total):
             ("progress", JSONEvents.progress(id, done: done, total: total))
-        case .resumed(let id, let offset): ("resumed", ["transfer": .text(id.hex), "offset": .number(offset)])
+        case .resumed(let id, let offset): ("resumed", ["transfer": .string(id.hex), "offset": .number(offset)])
         case .sent(let result): ("finished", fields(result))
         case .invited(let invitation, let freeSpace): ("invitation", fields(invitation, freeSpace: freeSpace))
-        case .accepted(let id, let peer): ("accepted", ["transfer": .text(id.hex), "peer": .text(peer.hex)])
+        case .accepted(let id, let peer): ("accepted", ["transfer": .string(id.hex), "peer": .string(peer.hex)])
         case .delivered(let item, let content, _, let id): ("delivered", fields(item, content, id))
         case .receiveEnded(let result): ("finished", fields(result))
         case .node(let event): fields(of: event)
@@ -52,17 +53,18 @@ struct JSONReporter: Reporter {
         switch event {
         case .received(let message): ("message", ReceivedMessageRenderer.jsonMembers(message))
         case .chatMessage(let message, let isBundle):
-            ChatMessageRenderer.isShown(message, isBundle: isBundle) ? ("line", ChatMessageRenderer.jsonMembers(message)) : nil
+            ChatMessageRenderer.isShown(message, isBundle: isBundle)
+                ? ("chat_message", ChatMessageRenderer.jsonMembers(message)) : nil
         case .messageChanged(let id, let state, let detail):
-            ("message_changed", ["id": .text(id.hex), "state": .text(state.rawValue), "detail": JSONValue(detail)])
+            ("message_changed", ["id": .string(id.hex), "state": .string(state.rawValue), "detail": JSONValue(detail)])
         case .notice, .chatMessageChanged, .contacts, .transfer: nil
         }
     }
 
     private static func fields(_ result: SendResult) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
-            "transfer": JSONValue(result.transfer?.hex), "outcome": .text(result.outcome.word),
-            "detail": JSONValue(result.detail), "peer": .text(result.peer.hex),
+            "transfer": JSONValue(result.transfer?.hex), "outcome": .string(result.outcome.word),
+            "detail": JSONValue(result.detail), "peer": .string(result.peer.hex),
         ]
         if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
         if let compared = result.compared { fields["files"] = compared.json }
@@ -71,9 +73,9 @@ struct JSONReporter: Reporter {
 
     private static func fields(_ result: ReceiveResult) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
-            "outcome": .text(result.outcome.word), "peer": .text(result.peer.hex), "detail": JSONValue(result.detail),
+            "outcome": .string(result.outcome.word), "peer": .string(result.peer.hex), "detail": JSONValue(result.detail),
         ]
-        if let id = result.transfer { fields["transfer"] = .text(id.hex) }
+        if let id = result.transfer { fields["transfer"] = .string(id.hex) }
         if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
         if let compared = result.compared { fields["files"] = compared.json }
         return fields
@@ -81,11 +83,11 @@ struct JSONReporter: Reporter {
 
     private static func fields(_ invitation: OutgoingInvitation) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
-            "transfer": .text(invitation.transfer.hex), "peer": .text(invitation.peer.hex),
-            "standing": .text(invitation.trustStatus.label), "via": .text(invitation.transport.rawValue),
+            "transfer": .string(invitation.transfer.hex), "peer": .string(invitation.peer.hex),
+            "trust": .string(invitation.trustStatus.label), "via": .string(invitation.transport.rawValue),
         ]
         switch invitation.path {
-        case .direct(let address): fields["address"] = .text(address.description)
+        case .direct(let address): fields["address"] = .string(address.description)
         case .mesh(_, let estimate): fields["estimate"] = .number(UInt64(max(0, estimate.components.seconds)))
         case .node: break
         }
@@ -95,8 +97,9 @@ struct JSONReporter: Reporter {
     private static func fields(_ invitation: Invitation, freeSpace: UInt64?) -> [String: JSONValue] {
         let peer = invitation.peer
         return [
-            "peer": .text(peer.id.hex), "fingerprint": .text(peer.proven.fingerprint.hex), "name": .text(peer.name.claimed),
-            "standing": .text(peer.trustStatus.label), "items": .list(invitation.offer.items.map(JSONEvents.describe)),
+            "peer": .string(peer.id.hex), "fingerprint": .string(peer.proven.fingerprint.hex),
+            "name": .string(peer.name.claimed),
+            "trust": .string(peer.trustStatus.label), "items": .array(invitation.offer.items.map(JSONEvents.describe)),
             "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),
             "total": JSONValue(invitation.offer.totalSize), "free": JSONValue(freeSpace),
         ]
@@ -104,16 +107,16 @@ struct JSONReporter: Reporter {
 
     private static func fields(_ item: DeliveredItem, _ content: DeliveredContent, _ id: TransferID?) -> [String: JSONValue] {
         var fields: [String: JSONValue] = [
-            "path": .text(item.path), "name": .text(String(decoding: item.claimedName.bytes, as: UTF8.self)),
-            "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .text(item.kind.word),
-            "in_inbox": .flag(item.isInInbox), "warning": JSONValue(item.typeWarning),
+            "path": .string(item.path), "name": .string(String(decoding: item.claimedName.bytes, as: UTF8.self)),
+            "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .string(item.kind.word),
+            "in_inbox": .bool(item.isInInbox), "warning": JSONValue(item.typeWarning),
         ]
-        if let id { fields["transfer"] = .text(id.hex) }
-        if item.isPresent { fields["already_there"] = .flag(true) }
+        if let id { fields["transfer"] = .string(id.hex) }
+        if item.isPresent { fields["already_there"] = .bool(true) }
         if item.replacedCount > 0 { fields["replaced"] = .number(item.replacedCount) }
         if item.newerCount > 0 { fields["not_older"] = .number(item.newerCount) }
         switch content {
-        case .text(let text): fields["text"] = .text(text)
+        case .text(let text): fields["text"] = .string(text)
         case .voiceNote(let note): fields["voice"] = .object(note.json)
         case .notShown: if item.kind == .text { fields["text"] = .null }
         }

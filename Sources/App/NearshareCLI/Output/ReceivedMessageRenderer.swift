@@ -7,17 +7,17 @@ internal import NearshareTerminal
 enum ReceivedMessageRenderer {
     static func jsonMembers(_ message: ReceivedMessage) -> [String: JSONValue] {
         var members: [String: JSONValue] = [
-            "number": .number(UInt64(max(0, message.number))), "id": .text(message.id.hex),
+            "number": .number(UInt64(max(0, message.number))), "id": .string(message.id.hex),
             "from": JSONValue(message.sender?.hex),
-            "name": JSONValue(message.senderName?.claimed), "signer": .text(message.signer.hex),
-            "broadcast": .flag(message.isBroadcast), "created": .integer(message.created.milliseconds),
+            "name": JSONValue(message.senderName?.claimed), "signer": .string(message.signer.hex),
+            "broadcast": .bool(message.isBroadcast), "created": .integer(message.created.milliseconds),
             "received": .integer(message.received.milliseconds), "hops": .number(UInt64(max(0, message.hops))),
         ]
         switch message.content {
         case .structured(let value): members["content"] = StructuredJSON.json(value)
         case .besideFile(let value, let name):
             members["content"] = StructuredJSON.json(value)
-            members["file"] = .text(name)
+            members["file"] = .string(name)
         case .other: members["content"] = .null
         }
         return members

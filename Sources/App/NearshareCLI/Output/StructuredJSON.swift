@@ -32,12 +32,12 @@ enum StructuredJSON {
     static func json(_ value: StructuredValue) -> JSONValue {
         switch value {
         case .null: .null
-        case .bool(let truth): .flag(truth)
+        case .bool(let truth): .bool(truth)
         case .integer(let number): .integer(number)
         case .number(let number): .rate(number)
-        case .string(let text): .text(text)
-        case .binary(let bytes): .object([binaryKey: .text(Data(bytes).base64EncodedString())])
-        case .array(let elements): .list(elements.map(json))
+        case .string(let text): .string(text)
+        case .binary(let bytes): .object([binaryKey: .string(Data(bytes).base64EncodedString())])
+        case .array(let elements): .array(elements.map(json))
         case .object(let members): .object(members.mapValues(json))
         }
     }

@@ -168,8 +168,8 @@ final class RecordingSession: Sendable {
             JSONEvents.emit(
                 "recording",
                 [
-                    "path": .text(file.path), "rate": .number(UInt64(input.format.rate)),
-                    "bitrate": .number(UInt64(settings.bitrate)), "system": .text(system),
+                    "path": .string(file.path), "rate": .number(UInt64(input.format.rate)),
+                    "bitrate": .number(UInt64(settings.bitrate)), "system": .string(system),
                     "limit": JSONValue(settings.limit?.byteCount),
                 ])
         }
@@ -231,7 +231,7 @@ final class RecordingSession: Sendable {
         if isJSON {
             JSONEvents.emit(
                 "recorded",
-                note.json.merging(["ending": .text(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
+                note.json.merging(["ending": .string(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
         }
         if result.lostFrames > 0 {
             Console.warn("\(result.lostFrames) samples were lost by the device, and replaced by silence")

@@ -14,12 +14,12 @@ extension VoiceNote {
 
     var json: [String: JSONValue] {
         [
-            "id": .text(id), "path": .text(path), "seconds": .rate(milliseconds(duration)),
+            "id": .string(id), "path": .string(path), "seconds": .rate(milliseconds(duration)),
             "size": .number(summary.byteCount), "bitrate": .number(UInt64(summary.bitrate)),
             "channels": .number(UInt64(summary.head.channels)), "speaker": JSONValue(summary.tags.speaker),
             "recorded": summary.tags.recorded.map { .number($0.unixMilliseconds) } ?? .null,
-            "waveform": waveform.map { .list($0.peaks.map { .number(UInt64($0)) }) } ?? .null,
-            "is_cut": .flag(summary.isCut),
+            "waveform": waveform.map { .array($0.peaks.map { .number(UInt64($0)) }) } ?? .null,
+            "is_cut": .bool(summary.isCut),
         ]
     }
 
