@@ -1056,7 +1056,7 @@ _nearshare_inbox_open() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -f
+        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion inbox open -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac

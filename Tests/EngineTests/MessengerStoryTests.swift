@@ -88,25 +88,25 @@ struct MessengerStoryTests {
         let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
-        try await bea.run(on: segment, stage) { _, there in
-            let received = there.events()
-            try await ada.run(on: segment, stage) { _, here in
-                let own = here.events()
-                _ = try await here.find("Bea", timeout: .seconds(60))
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            let received = beaMessenger.events()
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                let own = adaMessenger.events()
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
                 let long = String(repeating: "👩‍👩‍👧 Grüße\n", count: 400)
                 for said in ["hello", String(repeating: "\u{10000}", count: 140), long] {
-                    let message = try await here.say(said, in: .peer(bea.id))
+                    let message = try await adaMessenger.say(said, in: .peer(bea.id))
                     #expect(await first(own) { isStatusChange($0, .delivered, of: message.id) } != nil)
                     #expect(await firstLine(received)?.text == said)
                 }
-                try await there.markRead(.peer(ada.id))
-                let lines = try await here.history(of: .peer(bea.id))
+                try await beaMessenger.markRead(.peer(ada.id))
+                let lines = try await adaMessenger.history(of: .peer(bea.id))
                 #expect(await first(own) { isStatusChange($0, .read, of: lines[2].id) } != nil)
                 // Any 140 characters fit into one message; no message is lost or duplicated.
-                let found1 = try await there.history(of: .peer(ada.id)).map(\.text)
-                #expect(found1 == lines.map(\.text))
-                let found2 = try await there.arrivals().count
-                #expect(found2 > 3)
+                let receivedTexts = try await beaMessenger.history(of: .peer(ada.id)).map(\.text)
+                #expect(receivedTexts == lines.map(\.text))
+                let arrivalCount = try await beaMessenger.arrivals().count
+                #expect(arrivalCount > 3)
             }
         }
     }
@@ -119,25 +119,25 @@ struct MessengerStoryTests {
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Keys unknown: nothing can be encrypted yet.
-        let id = try await ada.run(on: segment, stage) { _, here in
-            try await here.say("are you there?", in: .peer(bea.id)).id
+        let id = try await ada.run(on: segment, stage) { _, adaMessenger in
+            try await adaMessenger.say("are you there?", in: .peer(bea.id)).id
         }
         for round in 0..<2 {
-            try await ada.run(on: segment, stage) { _, here in
-                let own = here.events()
-                let status = try await here.history(of: .peer(bea.id)).last?.status
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                let own = adaMessenger.events()
+                let status = try await adaMessenger.history(of: .peer(bea.id)).last?.status
                 if round == 0 { #expect(status == .waiting) }
-                try await bea.run(on: segment, stage) { _, there in
+                try await bea.run(on: segment, stage) { _, beaMessenger in
                     if status == .waiting { #expect(await first(own) { isStatusChange($0, .delivered, of: id) } != nil) }
-                    _ = try await there.find("Ada", timeout: .seconds(60))
-                    _ = try await there.say("yes", in: .peer(ada.id))
+                    _ = try await beaMessenger.find("Ada", timeout: .seconds(60))
+                    _ = try await beaMessenger.say("yes", in: .peer(ada.id))
                     #expect(await firstLine(own)?.text == "yes")
                 }
             }
         }
-        try await bea.run(on: segment, stage) { _, there in
-            let found3 = try await there.history(of: .peer(ada.id)).filter { !$0.isLocal }.map(\.text)
-            #expect(found3 == ["are you there?"])
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            let texts = try await beaMessenger.history(of: .peer(ada.id)).filter { !$0.isLocal }.map(\.text)
+            #expect(texts == ["are you there?"])
         }
     }
 
@@ -153,8 +153,8 @@ struct MessengerStoryTests {
                     for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(60)) }
                     _ = try await cleo.find("Ada", timeout: .seconds(60))
                     _ = try await bea.find("Ada", timeout: .seconds(60))
-                    let found4 = try await ada.say("hello all", in: .publicRoom).status
-                    #expect(found4 == .waiting)
+                    let status = try await ada.say("hello all", in: .publicRoom).status
+                    #expect(status == .waiting)
                     for events in [heard, echo] {
                         let message = try #require(await firstLine(events))
                         #expect(
@@ -163,10 +163,10 @@ struct MessengerStoryTests {
                     }
                     _ = try await cleo.say("and to you", in: .publicRoom)
                     #expect(await firstLine(echo)?.text == "and to you")
-                    let found5 = try await bea.history(of: .publicRoom).count
-                    #expect(found5 == 2)
-                    let found6 = try await ada.history(of: .publicRoom).first?.status
-                    #expect(found6 == .sent)
+                    let count = try await bea.history(of: .publicRoom).count
+                    #expect(count == 2)
+                    let lastStatus = try await ada.history(of: .publicRoom).first?.status
+                    #expect(lastStatus == .sent)
                 }
             }
         }
@@ -181,17 +181,19 @@ struct MessengerStoryTests {
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Sent at once, while earlier messages are being read.
-        let first = try await ada.run(on: segment, stage) { _, here in try await here.say("hello?", in: .publicRoom) }
+        let first = try await ada.run(on: segment, stage) { _, adaMessenger in
+            try await adaMessenger.say("hello?", in: .publicRoom)
+        }
         #expect(first.status == .waiting)
-        try await ada.run(on: segment, stage) { _, here in
-            let own = here.events()
-            let second = try await here.say("again?", in: .publicRoom)
-            #expect(try await here.history(of: .publicRoom).map(\.status) == [.waiting, .waiting])
-            try await bea.run(on: segment, stage) { _, there in
-                let received = there.events()
+        try await ada.run(on: segment, stage) { _, adaMessenger in
+            let own = adaMessenger.events()
+            let second = try await adaMessenger.say("again?", in: .publicRoom)
+            #expect(try await adaMessenger.history(of: .publicRoom).map(\.status) == [.waiting, .waiting])
+            try await bea.run(on: segment, stage) { _, beaMessenger in
+                let received = beaMessenger.events()
                 #expect(await self.first(own) { isStatusChange($0, .sent, of: second.id) } != nil)
                 for text in ["hello?", "again?"] { #expect(await firstLine(received)?.text == text) }
-                _ = try await here.say("good", in: .publicRoom)
+                _ = try await adaMessenger.say("good", in: .publicRoom)
                 #expect(await firstLine(received)?.text == "good")
             }
         }
@@ -202,21 +204,21 @@ struct MessengerStoryTests {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
-        try await bea.run(on: segment, stage) { _, there in
-            let received = there.events()
-            try await ada.run(on: segment, stage) { _, here in
-                _ = try await here.find("Bea", timeout: .seconds(60))
-                let line = try await here.say("hello", in: .peer(bea.id))
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            let received = beaMessenger.events()
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                let line = try await adaMessenger.say("hello", in: .peer(bea.id))
                 #expect(await firstArrival(received) != nil)
-                _ = try here.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
-                _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
+                _ = try adaMessenger.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
+                _ = try adaMessenger.send(.object(["text": .string("the end")]), using: .full(bea.id))
                 #expect(
                     await first(received) { if case .chatMessage(let line, _) = $0 { line.text == "the end" } else { false } }
                         != nil)
                 // A line is announced before its message.
                 #expect(await firstArrival(received) != nil)
-                #expect(try await there.arrivals().count == 1 + 1)
-                #expect(try await there.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
+                #expect(try await beaMessenger.arrivals().count == 1 + 1)
+                #expect(try await beaMessenger.history(of: .peer(ada.id)).map(\.text) == ["hello", "the end"])
             }
         }
     }
@@ -228,21 +230,21 @@ struct MessengerStoryTests {
         let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea, mallory) = (Person(1, "Ada"), Person(2, "Bea"), Person(9, "Ada"))
-        try await bea.run(on: segment, stage) { _, there in
-            let received = there.events()
-            let said = try await there.say("only for Ada", in: .peer(ada.id))
-            try await mallory.run(on: segment, stage) { _, here in
-                _ = try await here.find("Bea", timeout: .seconds(60))
-                _ = try here.send(.object(["text": .string("I am Ada")]), using: .broadcast)
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            let received = beaMessenger.events()
+            let said = try await beaMessenger.say("only for Ada", in: .peer(ada.id))
+            try await mallory.run(on: segment, stage) { _, adaMessenger in
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                _ = try adaMessenger.send(.object(["text": .string("I am Ada")]), using: .broadcast)
                 let arrival = try #require(await firstArrival(received))
                 #expect(arrival.sender == nil)
-                _ = try here.send(.object(["read": .array([.string(said.id)])]), using: .full(bea.id))
-                _ = try here.send(.object(["text": .string("the end")]), using: .full(bea.id))
+                _ = try adaMessenger.send(.object(["read": .array([.string(said.id)])]), using: .full(bea.id))
+                _ = try adaMessenger.send(.object(["text": .string("the end")]), using: .full(bea.id))
                 #expect(await firstArrival(received) { $0.sender != nil }?.sender == mallory.id)
-                let found7 = try await there.conversations().map(\.conversation)
-                #expect(found7 == [.peer(mallory.id), .peer(ada.id)])
-                let found8 = try await there.history(of: .peer(ada.id)).map(\.status)
-                #expect(found8 == [.waiting])
+                let conversations = try await beaMessenger.conversations().map(\.conversation)
+                #expect(conversations == [.peer(mallory.id), .peer(ada.id)])
+                let statuses = try await beaMessenger.history(of: .peer(ada.id)).map(\.status)
+                #expect(statuses == [.waiting])
             }
         }
     }
@@ -254,12 +256,12 @@ struct MessengerStoryTests {
         let (ada, cleo) = (Person(1, "Ada"), Person(3, "Cleo"))
         var bea = Person(2, "Bea")
         bea.blocked = [ada.id]
-        try await bea.run(on: segment, stage) { [bea] _, there in
-            let received = there.events()
-            try await ada.run(on: segment, stage) { _, here in
-                let own = here.events()
-                _ = try await here.find("Bea", timeout: .seconds(60))
-                let line = try await here.say("sealed", in: .peer(bea.id))
+        try await bea.run(on: segment, stage) { [bea] _, beaMessenger in
+            let received = beaMessenger.events()
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                let own = adaMessenger.events()
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                let line = try await adaMessenger.say("sealed", in: .peer(bea.id))
                 // A blocked peer is not told that it is blocked either.
                 #expect(await first(own) { isStatusChange($0, .delivered, of: line.id) } != nil)
             }
@@ -273,15 +275,15 @@ struct MessengerStoryTests {
                 text.offer.items[0].kind = .text
                 #expect(await (try mesh.send(InMemorySource(text), to: bea)).result.outcome == .completed)
             }
-            try await cleo.run(on: segment, stage) { _, here in
-                _ = try await here.find("Bea", timeout: .seconds(60))
-                _ = try await here.say("hello", in: .peer(bea.id))
+            try await cleo.run(on: segment, stage) { _, adaMessenger in
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                _ = try await adaMessenger.say("hello", in: .peer(bea.id))
                 let line = await firstLine(received)
                 #expect(line?.text == "hello" && line?.author == cleo.id)
             }
-            let conversations = try await there.conversations().map(\.conversation)
+            let conversations = try await beaMessenger.conversations().map(\.conversation)
             #expect(conversations == [.peer(cleo.id)])
-            #expect(try await there.arrivals().allSatisfy { $0.sender == cleo.id })
+            #expect(try await beaMessenger.arrivals().allSatisfy { $0.sender == cleo.id })
         }
     }
 
@@ -292,25 +294,25 @@ struct MessengerStoryTests {
         let ada = Person(1, "Ada")
         var bea = Person(2, "Bea")
         bea.sendsReadReceipts = false
-        try await bea.run(on: segment, stage) { [bea] _, there in
-            let received = there.events()
-            try await ada.run(on: segment, stage) { _, here in
-                let own = here.events()
-                _ = try await here.find("Bea", timeout: .seconds(60))
-                let said = try await here.say("hello", in: .peer(bea.id))
+        try await bea.run(on: segment, stage) { [bea] _, beaMessenger in
+            let received = beaMessenger.events()
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                let own = adaMessenger.events()
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                let said = try await adaMessenger.say("hello", in: .peer(bea.id))
                 #expect(await first(own) { isStatusChange($0, .delivered, of: said.id) } != nil)
                 #expect(await firstLine(received)?.text == "hello")
-                try await there.markRead(.peer(ada.id))
+                try await beaMessenger.markRead(.peer(ada.id))
                 // A receipt, if any, would arrive before this message.
-                _ = try await there.find("Ada", timeout: .seconds(60))
-                _ = try await there.say("what I meant to say", in: .peer(ada.id))
+                _ = try await beaMessenger.find("Ada", timeout: .seconds(60))
+                _ = try await beaMessenger.say("what I meant to say", in: .peer(ada.id))
                 var last: MessageStatus?
                 for await event in own {
                     if case .chatMessageChanged(let line, _) = event, line.id == said.id { last = line.status }
                     if case .chatMessage(let line, _) = event, !line.isLocal { break }
                 }
                 #expect(last == nil)
-                let statuses = try await here.history(of: .peer(bea.id)).filter(\.isLocal).map(\.status)
+                let statuses = try await adaMessenger.history(of: .peer(bea.id)).filter(\.isLocal).map(\.status)
                 #expect(statuses == [.delivered])
             }
         }
@@ -324,17 +326,18 @@ struct MessengerStoryTests {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
-        try await bea.run(on: segment, stage, answer) { _, there in
-            let received = there.events()
-            try await ada.run(on: segment, stage) { _, here in
+        try await bea.run(on: segment, stage, answer) { _, beaMessenger in
+            let received = beaMessenger.events()
+            try await ada.run(on: segment, stage) { _, adaMessenger in
                 let refusal = #expect(throws: MessengerError.self) {
-                    try here.send(.null, with: InMemorySource(Self.photo), to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
+                    try adaMessenger.send(
+                        .null, with: InMemorySource(Self.photo), to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
                 }
                 #expect(refusal?.description == MessageRule.receiverNotInRange.description)
-                _ = try await here.find("Bea", timeout: .seconds(60))
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
                 while true {
                     do {
-                        let sent = try here.send(Self.caption, with: InMemorySource(Self.photo), to: bea.id)
+                        let sent = try adaMessenger.send(Self.caption, with: InMemorySource(Self.photo), to: bea.id)
                         try await body(sent.transfer, received)
                         break
                     } catch MessengerError.rule(.receiverNotInRange) {

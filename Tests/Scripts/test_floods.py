@@ -54,10 +54,11 @@ class FloodStory(Story):
         if is_heard_behind:
             ben.wait_for_peer("carol")
         for number in range(LINES):
-            carol.send_public_message(f"line {number}")
-            anna.wait_for("chat_message", lambda event, text=f"line {number}": event["text"] == text and event["from"] == carol.id)
+            text = f"line {number}"
+            carol.send_public_message(text)
+            anna.wait_for("chat_message", lambda event, text=text: (event["text"], event["from"]) == (text, carol.id))
             if is_heard_behind:
-                ben.wait_for("public-message", lambda event, text=f"line {number}": event["text"] == text)
+                ben.wait_for("public-message", lambda event, text=text: event["text"] == text)
         content = self.random.randbytes(100_000)
         carol.send_private_file(there, "img.jpg", "image/jpeg", content)
         anna.wait_for("delivered", lambda event: event["path"].endswith("/img.jpg"))

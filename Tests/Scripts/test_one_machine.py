@@ -357,8 +357,10 @@ class OneMachineStory(Story):
         anna = self.anna.receive("--max-size", "1KB")
         self.assertCode(7, self.ben.run("send", self.file("photo.jpg", 4000), "--to", anna.address))
         result = self.ben.run("send", "-", "--to", anna.address, input=b"x" * 5000)
-        self.assertCode(1, result)
-        self.assertIn("the content did not match the offer", result.stderr.decode())
+        self.assertCode(7, result)
+        self.assertIn("accepts; see --max-size", result.stderr.decode())
+        finished = anna.wait_for("finished", lambda event: event["outcome"] == "failed")
+        self.assertIn("more than the limit of 1.0 KB", finished["detail"])
         self.assertEqual({}, self.anna.received())
 
     def test_R8_the_quota_of_a_peer_limits_transfers_accepted_without_asking(self):

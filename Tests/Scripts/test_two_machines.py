@@ -282,6 +282,13 @@ class TwoMachinesStory(Story):
         self.network.mend()
         self.goes_on(anna)
 
+    def test_a_send_continues_after_the_receivers_terminal_was_closed(self):
+        anna, ben = self.transfer_under_way()
+        anna.signal(signal.SIGHUP)
+        self.assertEqual(130, anna.end())
+        self.assertEqual("interrupted", ben.wait_for("finished")["outcome"])
+        self.completes(ben, self.anna.receive())
+
     def test_P13_the_receiver_is_killed(self):
         anna, ben = self.transfer_under_way()
         anna.process.kill()

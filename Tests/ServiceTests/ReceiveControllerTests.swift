@@ -354,7 +354,7 @@ struct ReceiveControllerTests {
             listener, controller, node in
             let outcome = try await offer(ada, bea, listener) { _ in
                 for await _ in prompts { break }
-                controller.interrupt(node)
+                controller.interrupt(node, .cancelled)
             }
             #expect(outcome == .declined(.declined) || outcome == .interrupted)
         }

@@ -247,7 +247,8 @@ public final class LocalMachine: Sendable {
         return values
     }
 
-    private static var home: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_dir) } ?? "/" }
+    /// The home folder of the user.
+    package static var home: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_dir) } ?? "/" }
 
     package static var hostName: DisplayName {
         var buffer = [CChar](repeating: 0, count: 256)

@@ -50,8 +50,8 @@ extension DoctorCommand {
             return JSONEvents.emit(
                 "finding",
                 [
-                    "severity": .text(finding.severity.rawValue), "subject": .text(finding.subject),
-                    "text": .text(finding.text),
+                    "severity": .string(finding.severity.rawValue), "subject": .string(finding.subject),
+                    "text": .string(finding.text),
                     "advice": JSONValue(finding.advice),
                 ])
         }

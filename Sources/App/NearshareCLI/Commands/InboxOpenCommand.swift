@@ -32,7 +32,7 @@ struct ReceivedItemArgument: ParsableArguments {
         return entry
     }
 
-    @Sendable private static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+    @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
         guard let state = try? LocalMachine().state, let entries = try? ReceiveHistory(in: state).entries() else { return [] }
         // A shell would give a meaning to characters of other names (T8).
         return Set(entries.filter(\.isThere).map(\.fileName)).filter(PeerArgument.isPlainWord).sorted()
@@ -63,7 +63,8 @@ struct InboxOpenCommand: AsyncParsableCommand {
         discussion: "The program is the one that [open] in the configuration names, or xdg-open.")
 
     @Argument(
-        help: ArgumentHelp("A path or a name; by default the item received last.", valueName: "item"), completion: .file())
+        help: ArgumentHelp("A path or a name; by default the item received last.", valueName: "item"),
+        completion: .custom(ReceivedItemArgument.completions))
     var item: String?
 
     @OptionGroup var global: GlobalOptions

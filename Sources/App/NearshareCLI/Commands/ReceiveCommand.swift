@@ -100,8 +100,8 @@ struct ReceiveCommand: ConfinedCommand {
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
                 chosenPort: options.port ?? machine.configuration.port, isJSON: json)
-            try await SignalHandling.run(onSignal: {
-                controller.interrupt(node)
+            try await SignalHandling.run(onSignal: { number in
+                controller.interrupt(node, Interruption(signal: number))
                 command?.interrupt()
             }) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
@@ -123,7 +123,7 @@ struct ReceiveCommand: ConfinedCommand {
                             } catch {
                                 guard !Task.isCancelled else { return }
                                 failure.withLock { $0 = error }
-                                controller.interrupt(node)
+                                controller.interrupt(node, .terminated)
                             }
                         }
                     } else {
@@ -133,7 +133,7 @@ struct ReceiveCommand: ConfinedCommand {
                             } catch {
                                 guard !Task.isCancelled else { return }
                                 failure.withLock { $0 = error }
-                                controller.interrupt(node)
+                                controller.interrupt(node, .terminated)
                             }
                         }
                     }
@@ -170,10 +170,10 @@ struct ReceiveCommand: ConfinedCommand {
     private static func reportBluetooth(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
         switch await listener.radio {
         case .on(let channel)?:
-            if isJSON { JSONEvents.emit("bluetooth", ["state": .text("on"), "channel": .number(UInt64(channel))]) }
+            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("on"), "channel": .number(UInt64(channel))]) }
             if !isJSON { Console.notice("peers in range find it over Bluetooth, too") }
         case .unavailable(let reason)?:
-            if isJSON { JSONEvents.emit("bluetooth", ["state": .text("unavailable"), "reason": .text(reason)]) }
+            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("unavailable"), "reason": .string(reason)]) }
             if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }
         case nil: break
         }
@@ -204,7 +204,7 @@ private struct Greeting: Sendable {
         var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
         if case .node(_, let process) = state { members["node"] = .number(UInt64(max(0, process))) }
         guard isFirst else { return JSONEvents.emit("port", members) }
-        (members["name"], members["id"]) = (.text(node.name.claimed), .text(node.id.hex))
+        (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
         members["discovery"] = JSONValue(engine)
         JSONEvents.emit("ready", members)
     }

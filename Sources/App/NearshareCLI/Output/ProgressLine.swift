@@ -42,23 +42,33 @@ enum ProgressLine {
     }
 }
 
-/// Draws all running transfers until its task is cancelled.
+/// Shows all running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
 func drawProgress(of transfers: RunningTransfers) async {
-    guard TerminalProperties.isTerminal(STDERR_FILENO), TerminalProperties.canMoveCursor else { return }
+    guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
+    guard TerminalProperties.canMoveCursor else {
+        while (try? await Task.sleep(for: .seconds(10))) != nil {
+            for line in progressLines(of: transfers) { Console.notice(line) }
+        }
+        return
+    }
     while !Task.isCancelled {
-        let columns = TerminalProperties.size(of: STDERR_FILENO).columns
-        var lines = transfers.current.compactMap { label, transfer -> String? in
-            let progress = transfer.snapshot
-            if case .ended = progress.phase { return nil }
-            return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
-        }
-        let now = SystemClock.monotonic()
-        lines += transfers.reconnecting.map { peer in
-            TextLayout.truncated(
-                "no answer from \(peer.label) for \((now - peer.since).asLargestUnit), trying again", to: columns - 1)
-        }
-        StatusDisplay.shared.show(Array(lines.prefix(8)))
+        StatusDisplay.shared.show(progressLines(of: transfers))
         try? await Task.sleep(for: .milliseconds(100))
     }
     StatusDisplay.shared.show([])
+}
+
+private func progressLines(of transfers: RunningTransfers) -> [String] {
+    let columns = TerminalProperties.size(of: STDERR_FILENO).columns
+    var lines = transfers.current.compactMap { label, transfer -> String? in
+        let progress = transfer.snapshot
+        if case .ended = progress.phase { return nil }
+        return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
+    }
+    let now = SystemClock.monotonic()
+    lines += transfers.reconnecting.map { peer in
+        TextLayout.truncated(
+            "no answer from \(peer.label) for \((now - peer.since).asLargestUnit), trying again", to: columns - 1)
+    }
+    return Array(lines.prefix(8))
 }

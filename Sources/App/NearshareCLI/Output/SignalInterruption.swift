@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
@@ -5,14 +6,18 @@ internal import NearshareTerminal
 /// Interrupts operations by signals.
 struct SignalInterruption: InterruptionHandler {
     func run<Result: Sendable>(
-        onInterrupt: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () async throws -> Result
+        onInterrupt: @escaping @Sendable (Interruption) -> Void, _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await SignalHandling.run(onSignal: onInterrupt, body)
+            return try await SignalHandling.run(onSignal: { onInterrupt(Interruption(signal: $0)) }, body)
         } catch is SignalHandling.Interrupted {
             throw CommandFailure.silent(.interrupted)
         }
     }
+}
+
+extension Interruption {
+    init(signal number: Int32) { self = number == SIGINT ? .cancelled : .terminated }
 }
 
 extension PromptDisplay where Self == TerminalPromptDisplay {
@@ -45,7 +50,11 @@ struct TerminalPromptDisplay: PromptDisplay {
         }
     }
 
-    func show(_ text: String) { terminal.write(text) }
+    func show(_ text: String) {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        terminal.write(
+            lines.flatMap { TextLayout.wrapWords(String($0), columns: terminal.size.columns) }.joined(separator: "\n"))
+    }
 
     func setPrompt(_ prompt: String?, typed: String) {
         terminal.setReadsAnswer(prompt != nil)

@@ -156,7 +156,9 @@ struct TextReporter: Reporter {
         case .expired: notice("\(subject): expired: not answered in time")
         case .declined(let reason):
             notice("\(subject): declined (\(reason.words))\(result.detail.map { ": \($0)" } ?? "")")
-        default: warn("\(subject): \(result.detail ?? result.outcome.sentence(result.name))")
+        default:
+            let sentence = result.outcome.receiverSentence(result.name, isKept: result.offer.totalSize != nil)
+            warn("\(subject): \(result.detail ?? sentence)")
         }
     }
 

@@ -250,6 +250,8 @@ package struct TransferStatus: Sendable, Hashable, Codable {
     /// Bytes.
     package var done: UInt64
     package var total: UInt64?
+    /// Whether the receiver is being asked; nil from a node of an earlier version.
+    package var isWaitingForAnswer: Bool?
     /// nil while it runs.
     package var outcome: TransferOutcome?
     /// A message for the user: about a running transfer, or about its outcome.

@@ -61,23 +61,36 @@ package struct MachineDiagnosis: Sendable {
         report emit: @escaping @Sendable (Finding) -> Void
     ) {
         self.emit = emit
-        guard let user else {
-            let result = Result { () throws(StorageError) in try LocalMachine(environment: environment) }
-            machine = try? result.get()
-            if case .failure(let failure) = result { report(Self.finding(failure)) }
-            return
+        let (machine, findings) = Self.machine(environment: environment, through: user)
+        self.machine = machine
+        for finding in findings { report(finding) }
+    }
+
+    private static func machine(
+        environment: [String: String]?, through user: SudoUser?
+    ) -> (LocalMachine?, [Finding]) {
+        var findings: [Finding] = []
+        if let user {
+            let name = TerminalText.escaped(user.name)
+            findings.append(Finding(.notice, "user", "run by root for \(name): settings and inbox are those of that user"))
         }
-        let name = TerminalText.escaped(user.name)
-        let isUsed = access(Directories(environment: user.environment, home: user.home).state, F_OK) == 0
-        let result = isUsed ? Result { () throws(StorageError) in try LocalMachine(environment: user.environment) } : nil
-        machine = try? result?.get()
-        report(Finding(.notice, "user", "run by root for \(name): settings and inbox are those of that user"))
-        if case .failure(let failure)? = result { report(Self.finding(failure)) }
-        guard !isUsed else { return }
-        report(
-            Finding(
-                .notice, "user", "\(name) has not used nearshare yet; inbox and peers are not checked",
-                advice: "run `nearshare doctor` without sudo as well"))
+        // Root often runs the doctor only to have the firewall's rules read.
+        let isRoot = user != nil || environment == nil && geteuid() == 0
+        let variables = user?.environment ?? environment ?? LocalMachine.environment
+        let state = Directories(environment: variables, home: user?.home ?? LocalMachine.home).state
+        guard !isRoot || access(state, F_OK) == 0 else {
+            let name = user.map { TerminalText.escaped($0.name) } ?? "root"
+            findings.append(
+                Finding(
+                    .notice, "user", "\(name) has not used nearshare yet; inbox and peers are not checked",
+                    advice: "run `nearshare doctor` without sudo as well, as the user who sends and receives"))
+            return (nil, findings)
+        }
+        do throws(StorageError) {
+            return (try LocalMachine(environment: variables), findings)
+        } catch {
+            return (nil, findings + [finding(error)])
+        }
     }
 
     private static func finding(_ failure: StorageError) -> Finding {

@@ -43,6 +43,7 @@ final class FileTransferFollower: Sendable {
         var status = initial
         for await progress in transfer.progress {
             (status.done, status.total) = (progress.done, progress.total)
+            status.isWaitingForAnswer = progress.phase == .waiting
             publish(status)
         }
         let result = await transfer.result

@@ -22,7 +22,7 @@ package func withNodeClient(
 ) async throws {
     let isInterrupted = Monitor(false)
     // Around all of it: a signal may arrive between the end of one node and the start of the next.
-    let stop: @Sendable () -> Void = { isInterrupted.update { $0 = true } }
+    let stop: @Sendable (Interruption) -> Void = { _ in isInterrupted.update { $0 = true } }
     try await environment.interruption.run(onInterrupt: stop) {
         while !isInterrupted.withLock({ $0 }) {
             if try await withOneNodeClient(machine, options, environment, continues, body) { return }
@@ -37,7 +37,7 @@ private func withOneNodeClient(
 ) async throws -> Bool {
     do {
         let hasNode = try await withRunningNode(of: machine) { client in
-            try await environment.interruption.run(onInterrupt: { client.close() }) { try await body(client) }
+            try await environment.interruption.run(onInterrupt: { _ in client.close() }) { try await body(client) }
         }
         if hasNode { return true }
     } catch let failure as ControlFailure where failure.kind == .gone && continues {
@@ -112,7 +112,7 @@ package func runNode(
             group.addTask { try await role.run(service, on: node, listener) }
             group.addTask { try await controller.serve(listener, on: node) }
             defer { group.cancelAll() }
-            try await environment.interruption.run(onInterrupt: { controller.interrupt(node) }) { try await body(service) }
+            try await environment.interruption.run(onInterrupt: { controller.interrupt(node, $0) }) { try await body(service) }
             node.beginShutdown()
         }
     }

@@ -27,7 +27,7 @@ package enum ExitStatus: Int32, Sendable {
             case .expired: .timedOut
             case .cancelled(by: .local): .interrupted
             case .cancelled(by: .remote): .declined
-            case .failed(.noSpace, _): .noSpace
+            case .failed(.noSpace, _), .failed(.tooLarge, _): .noSpace
             case .failed(.sourceChanged, _): .damaged
             case .failed: .failure
             case .interrupted: .peerGone

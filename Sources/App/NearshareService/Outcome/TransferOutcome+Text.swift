@@ -13,7 +13,7 @@ extension TransferOutcome {
         }
     }
 
-    /// A message about the other end.
+    /// A message for the sender about the other end.
     /// - Parameters:
     ///   - name: the peer's name, escaped.
     ///   - canResume: whether another try goes on where this one has ended.
@@ -39,9 +39,26 @@ extension TransferOutcome {
         // Content that contradicts the offer has a detail that says so.
         case .failed(.refused, at: .local): "\(name) violated the protocol, and was disconnected"
         case .failed(.refused, at: .remote): "the content did not match the offer, and was refused"
+        case .failed(.tooLarge, at: .local): "it is larger than the limit; see --max-size"
+        case .failed(.tooLarge, at: .remote): "it is larger than \(name) accepts; see --max-size and --max-per-peer there"
         case .failed(.storageFailed, _): "the receiver could not store it"
         case .failed: "the transfer could not continue"
         case .interrupted: "the connection to \(name) was lost; \(again)"
+        }
+    }
+
+    /// A message for the receiver.
+    /// - Parameters:
+    ///   - name: the sender's name, escaped.
+    ///   - isKept: whether what has arrived is kept for another try.
+    package func receiverSentence(_ name: String, isKept: Bool) -> String {
+        switch self {
+        case .cancelled(by: .local): isKept ? "cancelled; what has arrived is kept for another try" : "cancelled"
+        case .interrupted:
+            isKept
+                ? "the connection to \(name) was lost; it continues where it stopped when \(name) is back"
+                : "the connection to \(name) was lost; it has to be sent again"
+        default: sentence(name, canResume: isKept)
         }
     }
 }

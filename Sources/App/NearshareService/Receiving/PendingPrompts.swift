@@ -103,7 +103,7 @@ struct PendingPrompts<Reply> {
     /// peers choose when they ask (R4).
     /// - Parameter target: that question; nil when there was none.
     func parse(_ line: String, answering target: Int?) -> Result {
-        let words = line.split(separator: " ")
+        let words = Self.words(of: line)
         guard let first = words.first else { return .none(hint: nil) }
         let word: Word
         switch first.lowercased() {
@@ -124,6 +124,15 @@ struct PendingPrompts<Reply> {
             return .none(hint: "there is no such question")
         }
         return Self.answer(prompt, word)
+    }
+
+    /// The words of a line. A number may follow its letter at once: `y7` is `y 7`.
+    static func words(of line: String) -> [Substring] {
+        var words = line.split(separator: " ")
+        if let first = words.first, first.count > 1, first.dropFirst().allSatisfy({ $0.isASCII && $0.isNumber }) {
+            words.replaceSubrange(..<1, with: [first.prefix(1), first.dropFirst()])
+        }
+        return words
     }
 
     /// Parses the words after `p`. They begin with the number of the question wherever it has one, because the other words can

@@ -153,7 +153,7 @@ package final class PromptQueue: Sendable {
     }
 
     private func receive(_ line: String) {
-        let words = line.split(separator: " ")
+        let words = PendingPrompts<Reply>.words(of: line)
         if let first = words.first?.lowercased(), first == "c" || first == "cancel" { return cancel(words.dropFirst()) }
         let result = state.withLock { state -> PendingPrompts<Reply>.Result in
             state.typed = ""

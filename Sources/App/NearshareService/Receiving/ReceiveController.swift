@@ -95,8 +95,15 @@ package final class ReceiveController: Sendable {
         if status != .ok, endsAfterFirst { throw CommandFailure.silent(status) }
     }
 
-    /// Declines open invitations, cancels running transfers at both ends, and shuts the node down.
-    package func interrupt(_ node: Node) {
+    /// Declines open invitations, and shuts the node down. Transfers that the user has not cancelled are interrupted: their
+    /// senders look for the receiver again for a while.
+    package func interrupt(_ node: Node, _ cause: Interruption) {
+        guard cause == .cancelled else {
+            node.beginShutdown()
+            // Their links are closed already: nobody is told that the user has declined.
+            prompts?.close()
+            return
+        }
         running.cancelAll()
         prompts?.close()
         node.beginShutdown()

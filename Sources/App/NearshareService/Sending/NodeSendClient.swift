@@ -76,6 +76,7 @@ struct NodeSendClient: Sendable {
                 reporter.report(.notice("\(NameText.shown(status.name)): \(detail)"))
             }
             hasReportedDetail = status.detail != nil
+            if status.isWaitingForAnswer == true { transfer.enter(.waiting) }
             transfer.moved(to: status.done, of: status.total)
             reporter.report(.nodeProgress(transfer.id, done: status.done, total: status.total))
         }

@@ -38,23 +38,30 @@ package enum SignalHandling {
         exit(exitStatus)
     }
 
+    /// Runs `body` to its end, or until signals end it, whichever signals they are.
+    package static func run<Result: Sendable>(
+        onSignal stop: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () async throws -> Result
+    ) async throws -> Result {
+        try await run(onSignal: { _ in stop() }, body)
+    }
+
     /// Runs `body` to its end, or until signals end it.
     /// - Parameters:
-    ///   - stop: called at the first signal; makes `body` end soon. At the second signal, or when `body` takes too long after
-    ///     the first, the process exits.
+    ///   - stop: called with the number of the first signal; makes `body` end soon. At the second signal, or when `body` takes
+    ///     too long after the first, the process exits.
     ///   - body: the work.
     /// - Throws: what `body` throws; ``Interrupted`` when a signal came, since the failure then follows from the request to
     /// stop.
     package static func run<Result: Sendable>(
-        onSignal stop: @escaping @Sendable () -> Void, _ body: @escaping @Sendable () async throws -> Result
+        onSignal stop: @escaping @Sendable (Int32) -> Void, _ body: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             let isInterrupted = OnceFlag()
             group.addTask {
-                for await _ in terminations() {
+                for await number in terminations() {
                     guard isInterrupted.raise() else { return exitNow() }
-                    stop()
+                    stop(number)
                     DispatchQueue.global().asyncAfter(deadline: .now() + timeout) { exitNow() }
                 }
             }

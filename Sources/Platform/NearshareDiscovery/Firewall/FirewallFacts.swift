@@ -136,8 +136,11 @@ extension FirewallVerdict {
             let places = group.members.map { "\($0.interface) (\($0.isIPv6 ? "IPv6" : "IPv4"))" }.joined(separator: ", ")
             let commands = group.key.commands(isUFWEnabled: isUFWEnabled).map { "`\($0)`" }.joined(separator: ", ")
             if case .dropped(let rule, _) = group.key.verdict {
+                // Where it is open on no interface, nobody finds or reaches this machine.
+                let isDroppedEverywhere = group.members.count == verdicts.count { $0.service == group.key.service }
                 return NetworkDiagnosis.Finding(
-                    .warning, .firewall, "the firewall drops \(what) on \(places): \(TerminalText.escaped(rule, columns: 200))",
+                    isDroppedEverywhere ? .error : .warning, .firewall,
+                    "the firewall drops \(what) on \(places): \(TerminalText.escaped(rule, columns: 200))",
                     advice: "allow it: \(commands)")
             }
             return NetworkDiagnosis.Finding(

@@ -86,13 +86,13 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
     /// - Parameter needsRadio: the receiver, or every neighbour, is behind a Bluetooth hop.
     /// - Returns: the encoded content.
     package static func check(_ request: MessageRequest, needsRadio: Bool) throws(MessageRule) -> [UInt8] {
-        switch (request.mode, request.hasReceiver) {
-        case (.broadcast, true): throw .broadcastHasNoReceiver
-        case (.direct, false), (.mesh, false), (.full, false): throw .receiverIsMissing(request.mode)
-        default: break
+        if request.mode == .broadcast {
+            guard !request.hasReceiver else { throw .broadcastHasNoReceiver }
+            guard !request.isEncrypted else { throw .broadcastCannotBeEncrypted }
+        } else {
+            guard request.hasReceiver else { throw .receiverIsMissing(request.mode) }
+            guard request.isEncrypted || !request.isPrivate else { throw .privacyNeedsEncryption }
         }
-        if request.mode == .broadcast, request.isEncrypted { throw .broadcastCannotBeEncrypted }
-        if request.isPrivate, request.mode != .broadcast, !request.isEncrypted { throw .privacyNeedsEncryption }
         if let count = request.fileByteCount {
             guard request.mode == .direct else { throw .fileNeedsDirectMode(request.mode) }
             guard count <= fileLimit else { throw .fileTooLarge(count, limit: fileLimit) }
