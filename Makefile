@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 BINDIR = $(DESTDIR)$(PREFIX)/bin
 MANDIR = $(DESTDIR)$(PREFIX)/share/man
+ZSHDIR = $(PREFIX)/share/zsh/site-functions
+VERSION = $(shell sed -n 's/.*current = "\(.*\)"/\1/p' Sources/Core/NearshareBase/NearshareVersion.swift)
 # For each decoder and each state machine.
 FUZZ_SECONDS ?= 60
 HOURS ?= 1
@@ -22,7 +24,7 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
 .PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak sbom bench simulate bench-sessions bench-bluetooth
-.PHONY: sanitize install uninstall packages packages-test completions
+.PHONY: sanitize install uninstall packages packages-test completions deb tarball test-package
 
 build: packages
 	swift build $(RELEASE) --product nearshare
@@ -154,6 +156,19 @@ simulate: packages
 	swift build -c release --product bundle-simulation
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/bundle-simulation $(SCENARIOS)
 
+# A package for Debian 12 and its derivatives, in .build/packages.
+deb: build
+	@.ci/install-packages package
+	packaging/make-package deb .build/packages
+
+# The same for other distributions.
+tarball: build
+	packaging/make-package tarball .build/packages
+
+# Installs, uses, upgrades and removes the package in a clean Debian 12.
+test-package: deb tarball
+	Tests/Package/run
+
 # Builds nothing: what root has built stands in the way of the next build.
 install:
 	@test -x $(BINARY) || { echo 'nothing is built yet; run make first, without sudo' >&2; exit 1; }
@@ -161,18 +176,23 @@ install:
 	for page in man/*.1; do install -D -m 644 $$page $(MANDIR)/man1/$$(basename $$page); done
 	for page in man/*.5; do install -D -m 644 $$page $(MANDIR)/man5/$$(basename $$page); done
 	install -D -m 644 completions/nearshare.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
-	install -D -m 644 completions/_nearshare $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
+	install -D -m 644 completions/_nearshare $(DESTDIR)$(ZSHDIR)/_nearshare
 	install -D -m 644 completions/nearshare.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/user
 	sed 's|@PREFIX@|$(PREFIX)|' docs/nearshare.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
 # Read from these folders only, whatever the prefix is.
+	mkdir -p $(DESTDIR)$(PREFIX)/share/metainfo
+	sed 's|@VERSION@|$(VERSION)|; s|@DATE@|$(shell date --utc --date=@$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} +%F)|' \
+		packaging/metainfo/org.nearshare.nearshare.metainfo.xml \
+		> $(DESTDIR)$(PREFIX)/share/metainfo/org.nearshare.nearshare.metainfo.xml
 	install -D -m 644 packaging/ufw/nearshare $(DESTDIR)/etc/ufw/applications.d/nearshare
 	install -D -m 644 packaging/firewalld/nearshare.xml $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml
 
 uninstall:
 	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
-	rm -f $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_nearshare
+	rm -f $(DESTDIR)$(ZSHDIR)/_nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
+	rm -f $(DESTDIR)$(PREFIX)/share/metainfo/org.nearshare.nearshare.metainfo.xml
 	rm -f $(DESTDIR)/etc/ufw/applications.d/nearshare $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml

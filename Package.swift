@@ -47,6 +47,8 @@ let cLibraries: [Target] = [
     system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
     system("CSystemd", apt: "libsystemd-dev"),
     .target(name: "CNearshareShims", path: "Sources/C/CNearshareShims"),
+    // Linked into the executable in place of Foundation's locale data.
+    .target(name: "CNearshareICU", path: "Sources/C/CNearshareICU"),
     // Function tables of libraries that are loaded at run time: built with their headers, not linked.
     .target(name: "CNearshareAudio", path: "Sources/C/CNearshareAudio"),
     .target(name: "CNearshareTOML", path: "Sources/C/CNearshareTOML"),
@@ -119,7 +121,7 @@ let app: [Target] = [
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(
-        name: "nearshare", dependencies: ["NearshareCLI"], path: "Sources/App/nearshare", swiftSettings: strict),
+        name: "nearshare", dependencies: ["NearshareCLI", "CNearshareICU"], path: "Sources/App/nearshare", swiftSettings: strict),
 ]
 
 let quickSupport: [Target] = [

@@ -1,4 +1,4 @@
-"""The files for firewalls: well-formed, and with the port of the tool."""
+"""The files for firewalls and the package: well-formed, and with the port and the libraries of the tool."""
 
 import configparser
 import pathlib
@@ -27,6 +27,18 @@ class Packaging(unittest.TestCase):
         self.assertEqual("service", service.tag)
         self.assertEqual([("tcp", self.port)], [(one.get("protocol"), one.get("port")) for one in service.findall("port")])
         self.assertEqual(["mdns"], [one.get("service") for one in service.findall("include")])
+
+    def test_the_package_names_the_libraries_that_are_loaded_at_run_time(self):
+        control = (PACKAGING / "debian/control").read_text()
+        loaded = {
+            name
+            for path in (ROOT / "Sources").rglob("*")
+            if path.suffix in {".swift", ".c", ".h"}
+            for name in re.findall(r'"lib([\w-]+)\.so\.\d+"', path.read_text())
+        }
+        self.assertIn("pulse", loaded)
+        for name in loaded:
+            self.assertRegex(control, rf"(?m)^(Depends|Recommends): .*\blib{name}\d*\b")
 
     def test_both_are_installed_and_removed(self):
         makefile = (ROOT / "Makefile").read_text()

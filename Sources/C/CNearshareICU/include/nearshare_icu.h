@@ -1,0 +1,1 @@
+// Nothing is called: the target is linked for the data that it defines.
