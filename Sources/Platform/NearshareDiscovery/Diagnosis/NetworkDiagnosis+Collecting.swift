@@ -22,6 +22,18 @@ extension NetworkDiagnosis {
                 port: port))
     }
 
+    /// A tool that keeps rules of its own.
+    package enum FirewallTool: Sendable {
+        case ufw, firewalld
+    }
+
+    /// Returns the tool that is in force on this machine; nil where neither is.
+    package static func firewallTool() -> FirewallTool? {
+        if isUFWEnabled { return .ufw }
+        let hasFirewalld = try? (try? SystemBus())?.hasOwner("org.fedoraproject.FirewallD1", timeout: .milliseconds(500))
+        return hasFirewalld == true ? .firewalld : nil
+    }
+
     private static func bridges(among interfaces: [NetworkInterface]) -> Set<String> {
         Set(interfaces.map(\.name).filter { access("/sys/class/net/\($0)/bridge", F_OK) == 0 })
     }

@@ -32,7 +32,7 @@ package struct Configuration: Sendable, Hashable {
     /// The commands that open received items, by media types such as "image/png" or "image/*".
     package var openers: [String: [String]] = [:]
     /// The lines of the file on which settings stand, by their full names.
-    package private(set) var lines: [String: Int] = [:]
+    package internal(set) var lines: [String: Int] = [:]
 
     /// The settings of a profile; nil for the standard profile's value.
     package struct Profile: Sendable, Hashable {

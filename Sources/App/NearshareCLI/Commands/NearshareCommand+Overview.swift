@@ -1,0 +1,33 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+extension NearshareCommand {
+    /// Shows who is near, and what to type, for a user who has typed only the name.
+    package func run() async throws {
+        guard TerminalProperties.isTerminal(STDOUT_FILENO) else { throw CleanExit.helpRequest(self) }
+        try await runCommand {
+            let machine = try LocalMachine()
+            let list = BrowsedPeers(book: try machine.trust.read(), isJSON: false)
+            Console.notice("looking who is near…")
+            let settings = try machine.nodeSettings(discovery: machine.discovery())
+            try await withNode(settings) { node in try await list.follow(node, [.network], for: .milliseconds(1500)) }
+            let names = list.peers.prefix(5).map { list.row($0)[0] }
+            let example = list.peers.first.map { PeerArgument.completion($0.name, $0.id) } ?? "anna"
+            let more = list.peers.count - names.count
+            let near = names.isEmpty ? "nobody; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
+            Console.writeTable([
+                ["near", near + (more > 0 ? " and \(more) more (`nearshare browse`)" : "")],
+                ["send", "nearshare send photo.jpg --to \(example)"],
+                ["receive", "nearshare receive"],
+                ["talk", "nearshare chat \(example)"],
+                ["voice note", "nearshare voice --to \(example)"],
+                ["set up", "nearshare setup"],
+                ["in trouble", "nearshare doctor"],
+                ["all of it", "nearshare --help, man nearshare"],
+            ])
+        }
+    }
+}

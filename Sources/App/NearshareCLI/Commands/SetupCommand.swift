@@ -1,0 +1,106 @@
+internal import ArgumentParser
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+struct SetupCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "setup", abstract: "Ask for a name, an inbox and who may send, and prepare this machine.",
+        discussion: "Nothing of it is needed: nearshare works without a configuration.")
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            guard let terminal = TerminalDevice() else {
+                throw CommandFailure(
+                    .usage, "there is no terminal to ask on; `nearshare config` shows the settings and their file")
+            }
+            let machine = try LocalMachine()
+            var dialogue = SetupDialogue(machine: machine, terminal: terminal)
+            try await dialogue.run()
+            Console.notice("")
+            try await DoctorCommand.parse([]).run()
+        }
+    }
+}
+
+/// The questions of `nearshare setup`. An empty answer keeps what is in force.
+private struct SetupDialogue {
+    let machine: LocalMachine
+    let terminal: TerminalDevice
+    /// One reader for all questions: what is typed ahead answers the next one.
+    private var lines: AsyncStream<String>.Iterator
+
+    init(machine: LocalMachine, terminal: TerminalDevice) {
+        self.machine = machine
+        self.terminal = terminal
+        lines = terminal.lines().makeAsyncIterator()
+    }
+
+    mutating func run() async throws {
+        let name = try await ask("name of this machine, as people nearby see it", now: machine.name().claimed) { text in
+            NameArgument(argument: text)?.name.claimed
+        }
+        let inbox = try await ask("folder for received files", now: machine.inbox().path) { text in
+            text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") ? text : nil
+        }
+        let accept = try await ask(
+            "who may send: ask (me, each time), friends (without asking), all (without asking) or none",
+            now: (machine.configuration.accept ?? .ask).rawValue
+        ) { text in Configuration.Accept(rawValue: text)?.rawValue }
+        try machine.configure(name: NameArgument(argument: name)?.name, inbox: inbox, accept: accept)
+        Console.notice("written to \(TerminalText.escaped(machine.directories.configurationFile, columns: 400))")
+        try await offerService()
+        try await offerFirewall()
+    }
+
+    /// - Parameter parse: the value of an answer; nil for one that is not valid.
+    private mutating func ask(_ question: String, now: String, parse: (String) -> String?) async throws -> String {
+        let prompt = "\(question) [\(TerminalText.escaped(now, columns: 400))]: "
+        terminal.write(prompt)
+        while let line = await lines.next(isolation: nil) {
+            let text = line.trimmingSpaces
+            if text.isEmpty { return now }
+            if let value = parse(text) { return value }
+            terminal.write("that is not possible. \(prompt)")
+        }
+        throw CommandFailure(.interrupted, "nothing was changed")
+    }
+
+    private mutating func confirm(_ question: String) async -> Bool {
+        terminal.write(question)
+        while let line = await lines.next(isolation: nil) {
+            if let answer = YesNoPrompt.parse(line) { return answer }
+            terminal.write(line.isEmpty ? question : "please answer y or n: ")
+        }
+        return false
+    }
+
+    private mutating func offerService() async throws {
+        guard ForegroundProcess.run(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
+        let question =
+            "run a node whenever you are logged in, which receives from friends and keeps messages for people who are away? "
+            + "[y]es, [n]o: "
+        guard await confirm(question) else { return }
+        let command = ["systemctl", "--user", "enable", "--now", "nearshare.service"]
+        if !ForegroundProcess.run(command) { Console.warn("that failed; `\(command.joined(separator: " "))` says why") }
+    }
+
+    private mutating func offerFirewall() async throws {
+        let commands = machine.firewallCommands
+        guard !commands.isEmpty else { return }
+        let shown = commands.map { "`\($0.joined(separator: " "))`" }.joined(separator: ", ")
+        guard await confirm("open the firewall with \(shown)? [y]es, [n]o: ") else { return }
+        for command in commands where !ForegroundProcess.run(command) {
+            return Console.warn("`\(command.joined(separator: " "))` failed; run it by hand")
+        }
+    }
+}
+
+extension String {
+    fileprivate var trimmingSpaces: String {
+        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+    }
+}

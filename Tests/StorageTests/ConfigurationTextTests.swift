@@ -1,0 +1,46 @@
+import FoundationEssentials
+import NearshareInterfaces
+import NearshareStorage
+import Testing
+
+@Suite("changing single settings of config.toml") struct ConfigurationTextTests {
+    private func change(_ text: String, _ settings: (String, String)...) -> String {
+        var changed = ConfigurationText(text)
+        for (key, value) in settings { changed.set(key, to: value) }
+        return changed.text
+    }
+
+    @Test func `a setting is replaced where it stands, or added before the first table`() {
+        #expect(change("", ("inbox", "~/In")) == "inbox = \"~/In\"\n")
+        #expect(change("# mine\ninbox = '/a' # here\nport = 5\n", ("inbox", "/b")) == "# mine\ninbox = \"/b\"\nport = 5\n")
+        #expect(
+            change("port = 5\n\n# types\n[open]\ninbox = 'x'\n", ("inbox", "/b"))
+                == "port = 5\ninbox = \"/b\"\n\n# types\n[open]\ninbox = 'x'\n")
+        #expect(
+            change("[open]\n\"image/*\" = \"feh\"", ("accept", "friends"))
+                == "accept = \"friends\"\n[open]\n\"image/*\" = \"feh\"\n")
+        #expect(change("\"inbox\" = \"/a\"\n", ("inbox", "/b")) == "inbox = \"/b\"\n")
+    }
+
+    @Test("every text comes back as it was", arguments: ["a \"b\" \\c", "tab\there", "Grüße 👋", "~/In box", "\u{7f}\u{1}"])
+    func strings(_ value: String) throws {
+        let path = value.hasPrefix("~/") ? value : "/\(value)"
+        let configuration = try Configuration(toml: change("", ("inbox", path)))
+        #expect(configuration.inbox == path)
+    }
+
+    @Test func `a file is created, changed, and left alone where it is not understood`() throws {
+        let folder = ScratchFolder()
+        let path = "\(folder.path)/new/config.toml"
+        try Configuration.change(path: path, settings: [("inbox", "/a"), ("accept", "friends")])
+        try Configuration.change(path: path, settings: [("accept", "ask")])
+        let changed = try Configuration.read(path: path)
+        #expect(changed.inbox == "/a" && changed.accept == .ask)
+        // A text of several lines, in which a line looks like a setting.
+        try "profile = \"\"\"\ninbox = '/b'\n\"\"\"\n".write(toFile: folder("odd.toml"), atomically: true, encoding: .utf8)
+        #expect(throws: StorageError.self) {
+            try Configuration.change(path: "\(folder.path)/odd.toml", settings: [("inbox", "/c")])
+        }
+        #expect(try Configuration.read(path: "\(folder.path)/odd.toml").inbox == nil)
+    }
+}
