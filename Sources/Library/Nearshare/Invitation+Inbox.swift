@@ -8,7 +8,7 @@ extension Invitation {
     /// - Throws: ``StorageError`` when the inbox has no room or cannot be used; the invitation is then still unanswered.
     public func accept(into inbox: Inbox) throws(StorageError) -> Transfer {
         let sink = try inbox.makeSink(
-            for: offer, from: peer.proven.fingerprint, resumeKey: resumeKey, clock: { SystemClock.monotonic() })
+            for: offer, from: peer.fingerprint, resumeKey: resumeKey, clock: { SystemClock.monotonic() })
         return accept(into: sink)
     }
 }

@@ -129,7 +129,7 @@ enum Probe {
         for await invitation in session.resources {
             do {
                 let sink = try inbox.makeSink(
-                    for: invitation.offer, from: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey,
+                    for: invitation.offer, from: invitation.peer.fingerprint, resumeKey: invitation.resumeKey,
                     clock: { SystemClock.monotonic() })
                 let result = await invitation.accept(into: sink).result
                 say("received", ["outcome": "\(result.outcome)", "path": result.delivered.first?.path ?? ""])

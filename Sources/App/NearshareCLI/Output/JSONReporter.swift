@@ -97,7 +97,7 @@ struct JSONReporter: Reporter {
     private static func fields(_ invitation: Invitation, freeSpace: UInt64?) -> [String: JSONValue] {
         let peer = invitation.peer
         return [
-            "peer": .string(peer.id.hex), "fingerprint": .string(peer.proven.fingerprint.hex),
+            "peer": .string(peer.id.hex), "fingerprint": .string(peer.fingerprint.hex),
             "name": .string(peer.name.claimed),
             "trust": .string(peer.trustStatus.label), "items": .array(invitation.offer.items.map(JSONEvents.describe)),
             "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),

@@ -135,14 +135,16 @@ package final class ReceiveController: Sendable {
         let peer = invitation.peer
         var clash: String?
         if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
-        let downgrade = trust.downgradeWarning(of: peer.proven, to: peer.version, name: machine.shown(peer).name.shown)
-        let rules = policy(for: peer.proven.fingerprint)
+        let downgrade = peer.proven.flatMap { proven in
+            trust.downgradeWarning(of: proven, to: peer.version, name: machine.shown(peer).name.shown)
+        }
+        let rules = policy(for: peer.fingerprint)
         let verdict = rules.verdict(
-            on: invitation.offer, from: peer.proven.fingerprint,
+            on: invitation.offer, from: peer.fingerprint,
             trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation),
             isPartlyPresent: {
-                let paths = pathsReceived(from: peer.proven.fingerprint)
+                let paths = pathsReceived(from: peer.fingerprint)
                 return invitation.features.contains(.listsFiles)
                     && destination.inbox?.comparesFiles(of: invitation.offer, mayCompare: paths.contains) ?? false
             },
@@ -166,7 +168,7 @@ package final class ReceiveController: Sendable {
 
     /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
     private func keptByteCount(beside invitation: Invitation) -> UInt64 {
-        let sender = invitation.peer.proven.fingerprint
+        let sender = invitation.peer.fingerprint
         let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.resumeKey) }
         return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
     }
@@ -200,12 +202,12 @@ package final class ReceiveController: Sendable {
         let parts = PartChooser(invitation.offer, listed: invitation.contents)
         let answer = await prompts.ask(
             text, question: "accept?", about: shown.name.quoted(of: shown.id), pages: parts.pages,
-            parts: Self.sendsParts(invitation) ? parts : nil, allowsAlways: warning == nil,
+            parts: Self.sendsParts(invitation) ? parts : nil, allowsAlways: warning == nil && peer.foreign == nil,
             until: { await invitation.ended })
         switch answer {
         case .yes, .always:
             if case .always = answer {
-                let fingerprint = peer.proven.fingerprint
+                let fingerprint = peer.fingerprint
                 if trust.befriend(peer, shownAs: shown.name.shown(of: shown.id)) {
                     alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
                 }
@@ -235,7 +237,8 @@ package final class ReceiveController: Sendable {
 
     /// The trust in a peer: a link that is older than the user's "always" does not know of that.
     private func trustStatus(of peer: Peer) -> TrustStatus {
-        (try? machine.trust.read().trustStatus(of: peer.proven, claiming: peer.name)) ?? peer.trustStatus
+        guard let proven = peer.proven else { return peer.trustStatus }
+        return (try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
     /// - Parameters:
@@ -246,7 +249,7 @@ package final class ReceiveController: Sendable {
     ) async -> Bool {
         let peer = invitation.peer
         let reserved = Mutex(reserved)
-        @Sendable func release() { rules.release(reserved.withLock { $0 }, from: peer.proven.fingerprint) }
+        @Sendable func release() { rules.release(reserved.withLock { $0 }, from: peer.fingerprint) }
         let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
@@ -266,7 +269,7 @@ package final class ReceiveController: Sendable {
             sink = try destination.makeSink(
                 for: invitation, part: part,
                 mayCompare: { path in
-                    let paths = earlierPaths ?? pathsReceived(from: peer.proven.fingerprint)
+                    let paths = earlierPaths ?? pathsReceived(from: peer.fingerprint)
                     earlierPaths = paths
                     return paths.contains(path)
                 },
@@ -274,7 +277,7 @@ package final class ReceiveController: Sendable {
                     // Files that are present do not count.
                     release()
                     reserved.withLock { $0 = nil }
-                    let verdict = rules.reserve(byteCount, for: peer.proven.fingerprint) { keptByteCount(beside: invitation) }
+                    let verdict = rules.reserve(byteCount, for: peer.fingerprint) { keptByteCount(beside: invitation) }
                     guard case .decline(_, let detail) = verdict else { return reserved.withLock { $0 = byteCount } }
                     throw StorageError(.noSpace, detail ?? "the limit of this peer is reached")
                 },
@@ -341,7 +344,7 @@ package final class ReceiveController: Sendable {
     }
 
     private static func identity(_ invitation: Invitation) -> AcceptedOffers.Identity {
-        AcceptedOffers.Identity(sender: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey)
+        AcceptedOffers.Identity(sender: invitation.peer.fingerprint, resumeKey: invitation.resumeKey)
     }
 
     private func followProgress(of transfer: Transfer) async {
@@ -358,7 +361,7 @@ package final class ReceiveController: Sendable {
         // An item that was there already is not the peer's, whatever the peer has offered under its name (X5).
         guard destination.inbox != nil, !item.isPresent else { return }
         let entry = ReceiveHistory.Entry(
-            when: SystemClock.wall(), peer: peer.proven.fingerprint, peerName: peer.name,
+            when: SystemClock.wall(), peer: peer.fingerprint, peerName: peer.name,
             claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
             type: item.detectedType, isFolder: item.kind == .folder, isMerged: item.isMerged)
         do {

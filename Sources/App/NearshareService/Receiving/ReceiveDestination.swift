@@ -30,7 +30,7 @@ package enum ReceiveDestination: Sendable {
         case .inbox(let inbox):
             return try inbox.makeSink(
                 for: part?.offer ?? invitation.offer, listed: invitation.contents, selection: part?.selection,
-                from: invitation.peer.proven.fingerprint, resumeKey: invitation.resumeKey, mayCompare: mayCompare,
+                from: invitation.peer.fingerprint, resumeKey: invitation.resumeKey, mayCompare: mayCompare,
                 admit: admit, clock: { SystemClock.monotonic() })
         case .standardOutput(let limit):
             return OutputSink(descriptor: STDOUT_FILENO, limit: limit, onOutput: onOutput)

@@ -6,23 +6,26 @@ struct TrustRecorder: Sendable {
     let machine: LocalMachine
     let reporter: any Reporter
 
-    /// Pins the peer's key. A peer that claims another one's name is not recorded.
+    /// Pins the peer's key. A peer that claims another one's name is not recorded, nor is one without a key.
     func recordMeeting(with peer: Peer) {
         if case .nameClash = peer.trustStatus { return }
+        guard let proven = peer.proven else { return }
         update {
-            $0.recordContact(with: peer.proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+            $0.recordContact(with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
         }
     }
 
     /// Records that both users have confirmed the short code.
     /// - Returns: whether the store was written.
     func recordVerification(of peer: Peer) -> Bool {
-        update { $0.recordVerification(of: peer.proven, named: peer.name, at: SystemClock.wall()) }
+        guard let proven = peer.proven else { return false }
+        return update { $0.recordVerification(of: proven, named: peer.name, at: SystemClock.wall()) }
     }
 
     /// Records that the short codes differed.
     func recordMismatch(with peer: Peer) {
-        update { $0.recordMismatch(with: peer.proven) }
+        guard let proven = peer.proven else { return }
+        update { $0.recordMismatch(with: proven) }
     }
 
     /// The warning about a peer that has spoken a newer version of the protocol before; nil for any other (K12).
@@ -38,9 +41,10 @@ struct TrustRecorder: Sendable {
     /// Makes the peer a friend, and reports how to undo it.
     /// - Returns: whether it is a friend now.
     func befriend(_ peer: Peer, shownAs name: String) -> Bool {
+        guard let proven = peer.proven else { return false }
         let isKept = try? machine.trust.update { trust in
-            trust.recordContact(with: peer.proven, named: peer.name, version: peer.version, at: SystemClock.wall())
-            return trust.setFriend(peer.proven.fingerprint, true)
+            trust.recordContact(with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+            return trust.setFriend(proven.fingerprint, true)
         }
         guard isKept == true else {
             reporter.report(
@@ -58,9 +62,12 @@ struct TrustRecorder: Sendable {
 
     /// Blocks the peer, and reports how to undo it.
     func block(_ peer: Peer) {
+        guard let proven = peer.proven else {
+            return reporter.report(.notice("\(peer.name.shown) has no key that could be blocked; its offer is declined"))
+        }
         update { trust in
-            trust.recordContact(with: peer.proven, named: peer.name, at: SystemClock.wall())
-            trust.setBlocked(peer.proven.fingerprint, true)
+            trust.recordContact(with: proven, named: peer.name, at: SystemClock.wall())
+            trust.setBlocked(proven.fingerprint, true)
         }
         reporter.report(.notice("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` unblocks it"))
     }

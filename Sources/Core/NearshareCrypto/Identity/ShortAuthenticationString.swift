@@ -75,8 +75,7 @@ package struct ShortAuthenticationString: Sendable {
         let number = HKDF.derive(
             from: nonces, salt: handshakeHash, info: Array("nearshare short code".utf8), byteCount: 8
         ).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        let digits = String(number % 100_000_000)
-        return ShortAuthenticationDigits(digits: String(repeating: "0", count: 8 - digits.count) + digits)
+        return ShortAuthenticationDigits(number: number)
     }
 
     private static func commitment(by role: HandshakeRole, handshakeHash: [UInt8], nonce: [UInt8]) -> [UInt8] {

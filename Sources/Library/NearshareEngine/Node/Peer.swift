@@ -2,10 +2,36 @@ public import NearshareBase
 public import NearshareCrypto
 public import NearshareInterfaces
 
-/// The peer at the other end of a link: its key is proven, its name is claimed.
+/// A peer of another protocol, which has no key of ours. No store of keys knows it, so it is never a friend by its name (K14).
+package struct ForeignPeer: Sendable, Hashable {
+    /// The protocol that the peer speaks.
+    package enum Kind: String, Sendable {
+        /// A browser that has opened the page of this node.
+        case web
+    }
+
+    package let kind: Kind
+    /// Identifies the peer as far as its protocol can: a browser for as long as its page is open.
+    package let fingerprint: Fingerprint
+
+    /// - Parameter identity: bytes by which the protocol tells its peers apart.
+    init(_ kind: Kind, identity: [UInt8]) {
+        self.kind = kind
+        fingerprint = Fingerprint(foreign: kind.rawValue, identity: identity)
+    }
+}
+
+/// The peer at the other end of a link: its key is proven, or it has none; its name is claimed.
 public struct Peer: Sendable, Hashable {
-    /// Its key, which the link has proven.
-    package let proven: AuthenticatedPeer
+    /// The way in which a peer is known.
+    package enum Identity: Sendable, Hashable {
+        /// The link has proven its key.
+        case proven(AuthenticatedPeer)
+        case foreign(ForeignPeer)
+    }
+
+    /// Its key, or the protocol by which it came.
+    package let identity: Identity
     /// The claimed name.
     public let name: DisplayName
     /// Trust in the key, and in its claim to the name.
@@ -15,10 +41,33 @@ public struct Peer: Sendable, Hashable {
     /// The version of the direct protocol on the link; nil for a peer in the mesh.
     package let version: UInt8?
 
+    /// The key that the link has proven; nil for a peer of another protocol.
+    package var proven: AuthenticatedPeer? { if case .proven(let peer) = identity { peer } else { nil } }
+    /// The protocol of a peer without a key of ours; nil for a nearshare peer.
+    package var foreign: ForeignPeer? { if case .foreign(let peer) = identity { peer } else { nil } }
     /// The first 8 bytes of the fingerprint.
-    public var id: PeerID { proven.id }
-    /// SHA-256 of the peer's key: what a program stores to recognise the peer later.
-    public var fingerprint: Fingerprint { proven.fingerprint }
+    public var id: PeerID { fingerprint.peerID }
+    /// SHA-256 of the peer's key: what a program stores to recognise the peer later. A peer of another protocol has one that no
+    /// key has.
+    public var fingerprint: Fingerprint {
+        switch identity {
+        case .proven(let peer): peer.fingerprint
+        case .foreign(let peer): peer.fingerprint
+        }
+    }
+
+    init(
+        proven: AuthenticatedPeer, name: DisplayName, trustStatus: TrustStatus, address: LinkAddress?, version: UInt8?
+    ) {
+        identity = .proven(proven)
+        (self.name, self.trustStatus, self.address, self.version) = (name, trustStatus, address, version)
+    }
+
+    init(foreign: ForeignPeer, name: DisplayName, address: LinkAddress?) {
+        identity = .foreign(foreign)
+        (self.name, self.address, version) = (name, address, nil)
+        trustStatus = .new
+    }
 }
 
 /// Addresses of a peer, and the identity expected there.

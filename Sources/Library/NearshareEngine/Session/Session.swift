@@ -217,7 +217,7 @@ public final class Session: Sendable {
 
     /// Decides whether a peer's key is trusted, by the policy or the user.
     func judge(_ check: IdentityCheck) async -> Bool {
-        let proven = check.peer.proven
+        guard let proven = check.peer.proven else { return false }
         if state.withLock({ $0.members.isTrusted(proven) }) { return true }
         switch await settings.trust.judge(check) {
         case .trusted: return true
