@@ -14,8 +14,12 @@ func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
 }
 
 /// A module of the floor `floor`: a folder below `Sources`, as `docs/ARCHITECTURE.md` draws them.
-func module(_ name: String, _ floor: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Sources/\(floor)/\(name)", swiftSettings: strict)
+func module(
+    _ name: String, _ floor: String, _ dependencies: [Target.Dependency] = [], resources: [Resource]? = nil
+) -> Target {
+    .target(
+        name: name, dependencies: dependencies, path: "Sources/\(floor)/\(name)", resources: resources,
+        swiftSettings: strict)
 }
 
 /// Tests in `Tests/<name>Tests`.
@@ -66,6 +70,8 @@ let protocols: [Target] = [
     module("NearshareDirect", "Protocols", ["NearshareBase", "NearshareCrypto"]),
     module("NearshareBundles", "Protocols", ["NearshareBase", "NearshareCrypto"]),
     module("NearshareMesh", "Protocols", ["NearshareBase", "NearshareCrypto", "CZlib"]),
+    // The page becomes a constant: the tool is one file.
+    module("NearshareWeb", "Protocols", ["NearshareBase", "NearshareCrypto"], resources: [.embedInCode("page.html")]),
 ]
 
 // The interfaces that the protocols need from the machine, and the adapters that provide them on Linux.
@@ -93,8 +99,8 @@ let libraryFloor: [Target] = [
     module(
         "NearshareEngine", "Library",
         [
-            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareInterfaces",
-            logging,
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareWeb",
+            "NearshareInterfaces", logging,
         ]),
     module(
         "Nearshare", "Library",
@@ -164,6 +170,7 @@ let quickTests: [Target] = [
     tests(
         "Bundle",
         ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
+    tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareWeb"]),
     tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
     tests(
         "Simulation",

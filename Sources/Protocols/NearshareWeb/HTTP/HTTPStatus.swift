@@ -1,0 +1,38 @@
+/// The status of an HTTP response (RFC 9110, section 15), as far as a page uses them.
+package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
+    case ok = 200
+    case badRequest = 400
+    case forbidden = 403
+    case notFound = 404
+    case methodNotAllowed = 405
+    /// The request does not fit the state of the transfer.
+    case conflict = 409
+    /// The session or the page has ended.
+    case gone = 410
+    case contentTooLarge = 413
+    /// The request names another host: DNS rebinding.
+    case misdirected = 421
+    case tooManyRequests = 429
+    case headTooLarge = 431
+    case notImplemented = 501
+    case unavailable = 503
+
+    /// The reason phrase, which no program reads.
+    var reason: String {
+        switch self {
+        case .ok: "OK"
+        case .badRequest: "Bad Request"
+        case .forbidden: "Forbidden"
+        case .notFound: "Not Found"
+        case .methodNotAllowed: "Method Not Allowed"
+        case .conflict: "Conflict"
+        case .gone: "Gone"
+        case .contentTooLarge: "Content Too Large"
+        case .misdirected: "Misdirected Request"
+        case .tooManyRequests: "Too Many Requests"
+        case .headTooLarge: "Request Header Fields Too Large"
+        case .notImplemented: "Not Implemented"
+        case .unavailable: "Service Unavailable"
+        }
+    }
+}

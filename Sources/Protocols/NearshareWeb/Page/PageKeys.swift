@@ -1,0 +1,56 @@
+internal import NearshareCrypto
+
+/// The keys of one browser's session, derived from the page's key and the browser's nonce (`docs/PROTOCOL.md`, section 15.2).
+struct PageKeys: Sendable {
+    static let nonceByteCount = 16
+
+    /// The kinds of records. A kind and two numbers make the nonce, so that no key seals two records under one.
+    enum RecordKind: UInt32, Sendable {
+        case hello = 1
+        case message = 2
+        case chunk = 3
+        case state = 4
+    }
+
+    /// The name of the session in paths: 16 hexadecimal digits.
+    let id: PageSessionID
+    /// The code that both screens show.
+    let shortCode: ShortAuthenticationDigits
+    private let browserKey: SecretBytes
+    private let serverKey: SecretBytes
+
+    init(_ secret: PageSecret, nonce: [UInt8]) {
+        let bytes = HKDF.derive(from: secret.key, salt: nonce, info: Array("nearshare page 1".utf8), byteCount: 80)
+        browserKey = SecretBytes(bytes[..<32])
+        serverKey = SecretBytes(bytes[32..<64])
+        id = PageSessionID(bytes: Array(bytes[64..<72]))
+        shortCode = ShortAuthenticationDigits(number: bytes[72...].reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    /// Opens a record of the browser.
+    func open(
+        _ sealed: ArraySlice<UInt8>, _ kind: RecordKind, _ first: UInt32, _ second: UInt32
+    ) throws(CryptoError) -> [UInt8] {
+        try ChaCha20Poly1305.open(sealed, key: browserKey, nonce: Self.nonce(kind, first, second), authenticating: [])
+    }
+
+    /// Seals a state for the browser.
+    /// - Parameter number: different for each.
+    func seal(state: [UInt8], number: UInt64) -> [UInt8] {
+        let nonce = Self.nonce(.state, UInt32(truncatingIfNeeded: number >> 32), UInt32(truncatingIfNeeded: number))
+        return ChaCha20Poly1305.seal(state, key: serverKey, nonce: nonce, authenticating: [])
+    }
+
+    private static func nonce(_ kind: RecordKind, _ first: UInt32, _ second: UInt32) -> [UInt8] {
+        [kind.rawValue, first, second].flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * $0)) } }
+    }
+}
+
+/// The public name of a browser's session.
+package struct PageSessionID: Sendable, Hashable {
+    package let bytes: [UInt8]
+
+    init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+}

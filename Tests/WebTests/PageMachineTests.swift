@@ -1,0 +1,216 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareWeb
+import Testing
+
+@Suite("The page and its sessions") struct PageMachineTests {
+    private static let chunkByteCount = 1 << 18
+
+    /// A page with a browser whose offer was accepted.
+    private func accepted(_ size: Int) throws -> (TestPage, TestBrowser, PageMachine.OfferID) {
+        var page = TestPage()
+        var browser = TestBrowser(1)
+        #expect(page.send("\(TestBrowser.path)/hello", browser.hello).status == .ok)
+        let reply = browser.send(TestBrowser.offer([("a.txt", UInt64(size))]), to: &page)
+        guard case .offered(let id, let offer, let code) = reply.reaction else { throw MalformedInput("no offer") }
+        #expect(code.description == browser.code)
+        #expect(offer.offer.totalSize == UInt64(size))
+        #expect(page.machine.accept(id) == (size == 0))
+        return (page, browser, id)
+    }
+
+    @Test func `the address is in capitals, and holds path and key`() {
+        let url = TestPage.secret.url(host: "192.168.1.5", port: 29743)
+        #expect(url == "HTTP://192.168.1.5:29743/AAAQEAYE#AUDAOCAJBIFQYDIOB4IBCEQTCQ")
+        #expect(TestPage.secret.url(host: "fd00::1", port: 80).hasPrefix("HTTP://[FD00::1]/"))
+    }
+
+    @Test func `a file arrives whole, in order, once`() throws {
+        var (page, browser, id) = try accepted(Self.chunkByteCount + 3)
+        let first = [UInt8](repeating: 7, count: Self.chunkByteCount)
+        #expect(browser.sendChunk([1, 2, 3], of: 1, at: 1, to: &page).reaction == nil)
+        guard
+            case .content(id, [first, [1, 2, 3]], isComplete: true) = browser.sendChunk(first, of: 1, at: 0, to: &page).reaction
+        else {
+            Issue.record("no content")
+            return
+        }
+        // A repetition, whose reply was lost.
+        let again = browser.sendChunk(first, of: 1, at: 0, to: &page)
+        #expect(again.status == .ok && again.reaction == nil)
+        page.machine.end(id, .stored)
+        let state = try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body)
+        #expect(state.phase == 4 && state.next == 2 && state.offer == 1 && state.name == "anna")
+    }
+
+    @Test func `an empty file is complete once it is accepted`() throws {
+        var (page, browser, _) = try accepted(0)
+        #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == 3)
+    }
+
+    @Test("A1: content before consent, after a cancel or of another offer is refused")
+    func contentWithoutConsent() throws {
+        var page = TestPage()
+        var browser = TestBrowser(1)
+        _ = page.send("\(TestBrowser.path)/hello", browser.hello)
+        #expect(browser.sendChunk([1], of: 0, at: 0, to: &page).status == .conflict)
+        let reply = browser.send(TestBrowser.offer([("a", 1)]), to: &page)
+        #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
+        guard case .offered(let id, _, _) = reply.reaction else { throw MalformedInput("no offer") }
+        #expect(page.machine.accept(id) == false)
+        #expect(browser.sendChunk([1], of: 2, at: 0, to: &page).status == .conflict)
+        #expect(browser.send([2], to: &page).reaction == .cancelled(id))
+        #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
+        #expect(page.machine.accept(id) == nil)
+    }
+
+    @Test("R12: a chunk of another size, beyond the offer or far ahead is refused")
+    func sizes() throws {
+        var (page, browser, _) = try accepted(Self.chunkByteCount * 9 + 1)
+        #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
+        #expect(browser.sendChunk([1, 2], of: 1, at: 9, to: &page).status == .conflict)
+        #expect(browser.sendChunk([1], of: 1, at: 10, to: &page).status == .conflict)
+        #expect(browser.sendChunk([1], of: 1, at: .max, to: &page).status == .conflict)
+        let chunk = [UInt8](repeating: 1, count: Self.chunkByteCount)
+        #expect(browser.sendChunk(chunk, of: 1, at: 4, to: &page).status == .conflict)
+        #expect(browser.sendChunk(chunk, of: 1, at: 3, to: &page).status == .ok)
+        #expect(browser.sendChunk(chunk, of: 1, at: 0, to: &page).status == .ok)
+        #expect(browser.sendChunk(chunk + [1], of: 1, at: 1, to: &page).status == .contentTooLarge)
+    }
+
+    @Test("K13: a record of another key, kind, number or browser is refused, and changes nothing")
+    func forgedRecords() throws {
+        var (page, browser, _) = try accepted(4)
+        let stranger = TestBrowser(1, key: [UInt8](repeating: 0, count: 16))
+        let path = "\(TestBrowser.path)/\(browser.id)"
+        #expect(page.send("\(TestBrowser.path)/hello", stranger.hello).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", stranger.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], 3, 1, 1)).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], 2, 1, 0)).status == .forbidden)
+        #expect(page.send("\(path)/m", UInt32(2).bigEndianBytes + stranger.seal([2], 2, 0, 2)).status == .forbidden)
+        // A number beyond the next one.
+        #expect(page.send("\(path)/m", UInt32(3).bigEndianBytes + browser.seal([2], 2, 0, 3)).status == .conflict)
+        let other = TestBrowser(2)
+        #expect(page.send("\(TestBrowser.path)/hello", other.hello).status == .ok)
+        #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
+        #expect(browser.sendChunk([1, 2, 3, 4], of: 1, at: 0, to: &page).reaction != nil)
+    }
+
+    @Test("K11: a repeated message and a repeated hello have no second effect")
+    func replays() throws {
+        var (page, browser, id) = try accepted(4)
+        page.machine.end(id, .declined)
+        let path = "\(TestBrowser.path)/\(browser.id)"
+        let offer = UInt32(1).bigEndianBytes + browser.seal(TestBrowser.offer([("a.txt", 4)]), 2, 0, 1)
+        let reply = page.send("\(path)/m", offer)
+        #expect(reply.status == .ok && reply.reaction == nil)
+        let state = try browser.state(page.send("\(TestBrowser.path)/hello", browser.hello).body)
+        #expect(state.phase == 5 && state.lastMessage == 1)
+    }
+
+    @Test("K11: a session that was forgotten never begins again")
+    func forgottenSessions() {
+        var page = TestPage()
+        for seed in UInt8(0)..<40 {
+            page.now = page.now + .seconds(1)
+            #expect(page.send("\(TestBrowser.path)/hello", TestBrowser(seed).hello).status == .ok)
+        }
+        #expect(page.send("\(TestBrowser.path)/hello", TestBrowser(0).hello).status == .gone)
+        #expect(page.send("\(TestBrowser.path)/\(TestBrowser(0).id)/s/0").status == .gone)
+        #expect(page.send("\(TestBrowser.path)/\(TestBrowser(39).id)/s/0").status == .ok)
+    }
+
+    @Test func `two browsers have sessions of their own`() throws {
+        var (page, first, _) = try accepted(4)
+        var second = TestBrowser(2)
+        #expect(page.send("\(TestBrowser.path)/hello", second.hello).status == .ok)
+        let reply = second.send(TestBrowser.offer([("b", 1)]), to: &page)
+        guard case .offered(let id, _, let code) = reply.reaction else { throw MalformedInput("no offer") }
+        #expect(code.description == second.code && second.code != first.code)
+        page.machine.end(id, .declined)
+        #expect(try first.state(page.send("\(TestBrowser.path)/\(first.id)/s/0").body).phase == 2)
+    }
+
+    @Test func `an offer while another one is open is refused, and its number is used up`() throws {
+        var (page, browser, _) = try accepted(4)
+        #expect(browser.send(TestBrowser.offer([("b", 1)]), to: &page).status == .conflict)
+        #expect(browser.send([2], to: &page).status == .ok)
+        #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == 6)
+    }
+
+    @Test(
+        "R1: an offer with impossible numbers is refused",
+        arguments: [
+            [], [0], [9], [1], [1, 0, 0], [1, 0, 1], [1, 255, 255], [2, 0],
+            [1, 0, 1, 1, 1, 97, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+            [1, 0, 1, 0, 1, 97, 0, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0],
+            [1, 0, 1, 0, 1, 97, 101] + [UInt8](repeating: 97, count: 101) + [UInt8](repeating: 0, count: 16),
+            TestBrowser.offer([("a", 1)]) + [0], TestBrowser.offer([("a", 1 << 48), ("b", 1 << 63)]),
+        ] as [[UInt8]])
+    func impossibleOffers(message: [UInt8]) {
+        var page = TestPage()
+        var browser = TestBrowser(1)
+        _ = page.send("\(TestBrowser.path)/hello", browser.hello)
+        let reply = browser.send(message, to: &page)
+        #expect(reply.status == .badRequest && reply.reaction == nil)
+        #expect(browser.send(TestBrowser.offer([("a", 1)]), to: &page).reaction != nil)
+    }
+
+    @Test("N9: a request that names another host is refused")
+    func rebinding() {
+        var page = TestPage()
+        for host in ["evil.example", "evil.example:29743", "192.168.1.5", "192.168.1.5:80", "192.168.1.50:29743"] {
+            #expect(page.send(TestBrowser.path, host: host).status == .misdirected)
+        }
+        #expect(page.send(TestBrowser.path).status == .ok)
+    }
+
+    @Test("N10: a request of another origin is refused")
+    func otherOrigins() {
+        var page = TestPage()
+        let hello = TestBrowser(1).hello
+        for field in [
+            "Origin: http://evil.example\r\n", "Origin: null\r\n", "Origin: https://\(TestPage.authority)\r\n",
+            "Sec-Fetch-Site: cross-site\r\n", "Sec-Fetch-Site: same-site\r\n",
+        ] {
+            #expect(page.send("\(TestBrowser.path)/hello", hello, fields: field).status == .forbidden)
+        }
+        let own = "Origin: http://\(TestPage.authority)\r\nSec-Fetch-Site: same-origin\r\n"
+        #expect(page.send("\(TestBrowser.path)/hello", hello, fields: own).status == .ok)
+    }
+
+    @Test("N11: wrong paths are limited for each address")
+    func guesses() {
+        var page = TestPage()
+        for _ in 0..<3 { #expect(page.send("/AAAAAAAA").status == .notFound) }
+        for path in ["/", "/AAAQEAYF", "/AAAQEAYE/x", "/aaaqeaye/hello/", "/AAAQEAYE/00/m"] {
+            #expect(page.send(path).status == .tooManyRequests)
+        }
+        // The icon that browsers ask for is no guess, and the right path stays open, in either case.
+        #expect(page.send("/favicon.ico").status == .notFound)
+        #expect(page.send("/aaaqeaye").status == .ok)
+        #expect(page.send("/AAAAAAAA", from: "192.168.1.21").status == .notFound)
+        page.now = page.now + .seconds(61)
+        #expect(page.send("/AAAAAAAA").status == .notFound)
+        for host in 0..<300 { _ = page.send("/AAAAAAAA", from: "10.0.0.\(host)") }
+        #expect(page.send("/AAAAAAAA", from: "10.1.0.1").status == .tooManyRequests)
+    }
+
+    @Test func `the page permits its own script and style alone, and is not kept`() throws {
+        var page = TestPage()
+        let body = page.send(TestBrowser.path).body
+        #expect(body.count < 60_000)
+        var reader = HTTPRequestReader()
+        Array("GET \(TestBrowser.path) HTTP/1.1\r\nHost: \(TestPage.authority)\r\n\r\n".utf8).withUnsafeBytes {
+            reader.append($0)
+        }
+        let request = try #require(try reader.next { _ in 0 }).request
+        guard case .response(let response) = page.machine.respond(to: request, body: [], from: "", now: page.now).answer else {
+            Issue.record("no page")
+            return
+        }
+        let head = String(decoding: response.encoded(closes: true).prefix { $0 != UInt8(ascii: "<") }, as: UTF8.self)
+        #expect(head.contains("Cache-Control: no-store\r\n") && head.contains("Connection: close\r\n"))
+        #expect(head.contains("script-src 'sha256-") && !head.contains("unsafe") && head.contains("default-src 'none'"))
+    }
+}
