@@ -15,6 +15,9 @@ struct ReceiveCommand: ConfinedCommand {
     @Flag(help: "End after the first completed transfer.")
     var once = false
 
+    @Flag(help: "Show a QR code for phones: it opens a page that sends files and texts to this machine, without an app.")
+    var qr = false
+
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
@@ -81,7 +84,7 @@ struct ReceiveCommand: ConfinedCommand {
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
         let failure = Monitor<(any Error)?>(nil)
-        try await withNode(settings) { [options = receiving, json, engine = settings.discovery?.engine] node in
+        try await withNode(settings) { [options = receiving, json, qr, engine = settings.discovery?.engine] node in
             let listener =
                 role != nil || options.port != nil
                 ? try node.listen(
@@ -97,9 +100,11 @@ struct ReceiveCommand: ConfinedCommand {
                 on: node, facts,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
+            let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
-                chosenPort: options.port ?? machine.configuration.port, isJSON: json)
+                chosenPort: options.port ?? machine.configuration.port, page: page, pageInterface: options.interface,
+                isJSON: json)
             try await SignalHandling.run(onSignal: { number in
                 controller.interrupt(node, Interruption(signal: number))
                 command?.interrupt()
@@ -187,6 +192,10 @@ private struct Greeting: Sendable {
     let engine: String?
     /// The port that the user has chosen.
     let chosenPort: UInt16?
+    /// The page for browsers; nil for none.
+    let page: PageServer?
+    /// The interface at whose addresses the page is shown; nil for all.
+    let pageInterface: String?
     let isJSON: Bool
     private let isShown = Monitor(false)
 
@@ -196,6 +205,9 @@ private struct Greeting: Sendable {
             return !isShown
         }
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+        if isFirst, let page {
+            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: "send files to this machine")
+        }
         guard case .own(let port) = state, let notice = Node.fallbackNotice(port: port, chosen: chosenPort) else { return }
         Console.warn(notice)
     }

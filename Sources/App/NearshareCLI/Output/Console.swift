@@ -28,6 +28,12 @@ enum Console {
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(wrapped + "\n", to: STDERR_FILENO) }
     }
 
+    /// Writes the lines of a picture for the user, which are not wrapped.
+    static func drawing(_ lines: [String]) {
+        let text = lines.joined(separator: "\n") + "\n"
+        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(text, to: STDERR_FILENO) }
+    }
+
     /// - Returns: nil for what is not a terminal.
     private static func columns(of descriptor: Int32) -> Int? {
         TerminalProperties.isTerminal(descriptor) ? TerminalProperties.size(of: descriptor).columns : nil

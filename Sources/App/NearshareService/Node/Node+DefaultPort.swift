@@ -5,6 +5,9 @@ extension Node {
     /// assigned, below the ports that Linux gives to outgoing connections (docs/decisions/default-port.md).
     package static let defaultPort: UInt16 = 29742
 
+    /// The preferred TCP port of a page for browsers.
+    package static let defaultPagePort: UInt16 = 29743
+
     /// Listens on the chosen port; without one on ``defaultPort``, or on a free one when another process has it.
     package func listen(
         onPort chosen: UInt16?, usesRadio: Bool = true, joinsMesh: Bool = true

@@ -1,0 +1,37 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareTerminal
+
+/// The QR code and the address of a page.
+enum PageNotice {
+    /// - Parameters:
+    ///   - hosts: the addresses of this machine, the most likely one first.
+    ///   - action: what the page is for, as the end of "scan it with a phone to …".
+    static func show(_ page: PageServer, at hosts: [String], isJSON: Bool, toDo action: String) {
+        if hosts.isEmpty {
+            Console.warn("this machine has no address that a phone could reach; connect it to a network, and start again")
+        }
+        let urls = (hosts.isEmpty ? ["127.0.0.1"] : hosts).map { page.url(host: $0) }
+        if isJSON {
+            return JSONEvents.emit("page", ["url": JSONValue(urls.first), "urls": .array(urls.map { .string($0) })])
+        }
+        guard let url = urls.first else { return }
+        if TerminalProperties.usesUTF8 {
+            do throws(QRCodeError) {
+                let code = try QRCode(url)
+                let lines = code.text(hasColor: TerminalProperties.hasColor(STDERR_FILENO))
+                let size = TerminalProperties.size(of: STDERR_FILENO)
+                if TerminalProperties.isTerminal(STDERR_FILENO), code.columns > size.columns || lines.count + 2 > size.rows {
+                    Console.warn(
+                        "the terminal has no room for the QR code, which takes \(code.columns) columns and \(lines.count) rows")
+                } else {
+                    Console.drawing(lines)
+                }
+            } catch {
+                Console.warn(error.description)
+            }
+        }
+        Console.notice("scan this with a phone on the same network to \(action), or open \(url)")
+        for url in urls.dropFirst().prefix(3) { Console.notice("also at \(url)") }
+    }
+}

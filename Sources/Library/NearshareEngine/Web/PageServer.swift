@@ -1,0 +1,324 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import NearshareWeb
+
+/// Serves a page to browsers, and turns what they offer into invitations (`docs/PROTOCOL.md`, section 15).
+package final class PageServer: Sendable {
+    private struct WeakInvitation {
+        weak var invitation: Invitation?
+    }
+
+    private struct State {
+        var machine: PageMachine
+        var invitations: [PageMachine.OfferID: WeakInvitation] = [:]
+        var uploads: [PageMachine.OfferID: PageUpload] = [:]
+        /// Browsers get one more response each.
+        var isStopping = false
+    }
+
+    /// The TCP port of the page.
+    package let port: UInt16
+    private let secret: PageSecret
+    private let node: Node
+    private let invitations: AsyncStream<Invitation>.Continuation
+    private let state: Monitor<State>
+
+    /// Timeout of one request with its response (R5).
+    private static let requestTimeout = Duration.seconds(60)
+    /// The time for which a browser that waits for a change gets no response.
+    private static let changeTimeout = Duration.seconds(20)
+    /// The time in which the user answers an offer: as that of a peer that waits beside this machine.
+    private static let invitationTimeout = Duration.seconds(300)
+    /// The time in which browsers learn how their offers have ended, before the node stops.
+    private static let farewellTimeout = Duration.seconds(1)
+
+    init(_ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation) {
+        (self.node, self.secret, self.port, self.invitations) = (node, secret, port, invitations)
+        state = Monitor(State(machine: PageMachine(secret: secret, name: node.name)))
+    }
+
+    /// The address of the page for a QR code.
+    /// - Parameter host: a numeric address of this machine.
+    package func url(host: String) -> String { secret.url(host: host, port: port) }
+
+    // MARK: Connections
+
+    /// Accepts connections until the listener is closed.
+    func acceptLoop(_ listener: any StreamListener) {
+        while let link = try? listener.accept() {
+            guard let ticket = node.admit(LinkSource(link.remote), link) else {
+                node.settings.log.info("a browser's connection from \(link.remote) was refused: too many")
+                link.close()
+                continue
+            }
+            node.start { [self] in
+                await serve(link, ticket)
+                node.release(ticket)
+            }
+        }
+    }
+
+    /// Serves one connection until it ends, or a request takes too long.
+    private func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
+        let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
+        node.state.withLock { state in
+            state.links.attach(
+                ticket, disuse: { _ in activity.withLock { $0.isIdle ? $0.since : nil } }, end: { link.close() })
+        }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.closeAtTimeout(link, activity) }
+            group.addTask {
+                try? await BlockingThread.run { self.serveRequests(on: link, activity) }
+            }
+            // The connection's thread; the watch ends only after closing the connection.
+            await group.next()
+            link.close()
+            group.cancelAll()
+        }
+    }
+
+    /// Closes the connection when a request has taken too long, and a while after the node has begun to stop.
+    private func closeAtTimeout(_ link: any StreamLink, _ activity: Monitor<ConnectionActivity>) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [node] in
+                _ = await node.stopping.value
+                try? await Task.sleep(for: Self.farewellTimeout)
+            }
+            group.addTask { [node] in
+                while !Task.isCancelled {
+                    let deadline = activity.withLock { $0.since } + Self.requestTimeout
+                    let remaining = deadline - node.settings.clock()
+                    guard remaining > .zero else { return }
+                    try? await Task.sleep(for: remaining)
+                }
+            }
+            await group.next()
+            group.cancelAll()
+        }
+        link.close()
+    }
+
+    private func serveRequests(on link: any StreamLink, _ activity: Monitor<ConnectionActivity>) {
+        let host = link.remote.host
+        let authority = PageSecret.authority(host: link.localHost ?? "", port: port)
+        var reader = HTTPRequestReader()
+        while true {
+            let request: HTTPRequest
+            let body: [UInt8]
+            do throws(HTTPStatus) {
+                guard let next = try next(of: &reader, on: link, activity, from: host, at: authority) else { return }
+                (request, body) = next
+            } catch {
+                // Guesses get no response: only a connection that closes.
+                guard error != .tooManyRequests else { return link.close() }
+                try? LinkDemultiplexer.write(HTTPResponse(error).encoded(closes: true), to: link)
+                return link.finishWriting()
+            }
+            let response = respond(to: request, body, from: host)
+            let closes = request.closesConnection || state.withLock { $0.isStopping }
+            guard (try? LinkDemultiplexer.write(response.encoded(closes: closes), to: link)) != nil, !closes else {
+                return link.finishWriting()
+            }
+            activity.withLock { $0 = ConnectionActivity(since: node.settings.clock()) }
+        }
+    }
+
+    /// Reads the next request.
+    /// - Returns: nil at the end of the connection.
+    private func next(
+        of reader: inout HTTPRequestReader, on link: any StreamLink, _ activity: Monitor<ConnectionActivity>, from host: String,
+        at authority: String
+    ) throws(HTTPStatus) -> (HTTPRequest, [UInt8])? {
+        while true {
+            let request = try reader.next { (head) throws(HTTPStatus) in
+                let now = node.settings.clock()
+                return try state.withLock { (state) throws(HTTPStatus) in
+                    try state.machine.admit(head, from: host, at: authority, now: now)
+                }
+            }
+            if let request { return request }
+            let count = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+                let count = (try? link.read(into: buffer)) ?? 0
+                reader.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                return count
+            }
+            guard count > 0 else { return nil }
+            activity.withLock { activity in
+                if activity.isIdle { activity = ConnectionActivity(since: node.settings.clock(), isIdle: false) }
+            }
+        }
+    }
+
+    // MARK: Requests
+
+    private func respond(to request: HTTPRequest, _ body: [UInt8], from host: String) -> HTTPResponse {
+        let now = node.settings.clock()
+        let (answer, reaction, upload) = state.update { state -> (PageMachine.Answer, PageMachine.Reaction?, PageUpload?) in
+            let (answer, reaction) = state.machine.respond(to: request, body: body, from: host, now: now)
+            guard case .content(let id, let chunks, let isComplete)? = reaction else { return (answer, reaction, nil) }
+            // With the lock held: chunks arrive on several threads, and have to stay in their order.
+            let upload = state.uploads[id]
+            upload?.append(chunks, isComplete: isComplete)
+            return (answer, nil, upload)
+        }
+        upload?.waitForRoom()
+        if let reaction { perform(reaction, from: host) }
+        switch answer {
+        case .response(let response): return response
+        case .change(let session, let version):
+            let deadline = now + Self.changeTimeout
+            let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
+                state.machine.change(of: session, knownVersion: version, isTimeOver: state.isStopping)
+            }
+            if let change { return change }
+            return state.update { $0.machine.change(of: session, knownVersion: version, isTimeOver: true) }
+                ?? HTTPResponse(.gone)
+        }
+    }
+
+    private func perform(_ reaction: PageMachine.Reaction, from host: String) {
+        switch reaction {
+        case .offered(let id, let offer, let code): invite(id, offer, code, from: host)
+        case .cancelled(let id):
+            let (invitation, upload) = state.update { state in
+                (state.invitations.removeValue(forKey: id)?.invitation, state.uploads[id])
+            }
+            invitation?.end(.cancelled(by: .remote))
+            upload?.end(.cancelled(by: .remote))
+        case .content: break
+        }
+    }
+
+    private func invite(
+        _ id: PageMachine.OfferID, _ content: PageOffer, _ code: ShortAuthenticationDigits, from host: String
+    ) {
+        let settings = node.settings
+        guard let name = DisplayName(truncating: "a browser at \(host)") else { return }
+        let peer = Peer(
+            foreign: ForeignPeer(.web, identity: id.session.bytes), name: name,
+            address: LinkAddress(host: host, port: port))
+        guard let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port))) else {
+            return end(id, .declined)
+        }
+        let offer = content.offer
+        var progress = TransferProgress(
+            id: settings.freshTransferID(), direction: .incoming, total: offer.totalSize, totalEntries: offer.entryCount)
+        progress.phase = .waiting
+        let invitation = Invitation(
+            peer: peer, offer: offer, context: [], resumeKey: settings.random(32),
+            expiry: settings.clock() + Self.invitationTimeout,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
+            answering: Invitation.Answering(
+                accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, transfer, sink) },
+                decline: { [weak self] _ in self?.end(id, .declined) }, prompt: prompt))
+        invitation.shortCodeIsReady(code)
+        state.withLock { state in
+            state.invitations = state.invitations.filter { $0.value.invitation != nil }
+            state.invitations[id] = WeakInvitation(invitation: invitation)
+        }
+        invitations.yield(invitation)
+        node.start { [weak self, node] in
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = await node.stopping.value }
+                group.addTask { try? await Task.sleep(for: Self.invitationTimeout) }
+                await group.next()
+                group.cancelAll()
+            }
+            self?.expire(id)
+        }
+    }
+
+    /// Ends an invitation that the user has not answered.
+    private func expire(_ id: PageMachine.OfferID) {
+        guard let invitation = state.update({ $0.invitations.removeValue(forKey: id) })?.invitation else { return }
+        end(id, .expired)
+        invitation.end(.expired)
+    }
+
+    private func accept(_ id: PageMachine.OfferID, _ offer: PageOffer, _ transfer: Transfer, _ sink: any ResourceSink) {
+        let upload = PageUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
+        let isComplete: Bool? = state.update { state in
+            state.invitations[id] = nil
+            let isComplete = state.machine.accept(id)
+            if isComplete != nil { state.uploads[id] = upload }
+            return isComplete
+        }
+        if isComplete == nil { upload.end(.cancelled(by: .remote)) }
+        if isComplete == true { upload.append([], isComplete: true) }
+        transfer.onCancel { [weak self] in
+            self?.end(id, .cancelled)
+            upload.end(.cancelled(by: .local))
+        }
+        node.start { [self] in
+            let result =
+                (try? await BlockingThread.run { upload.run() }) ?? TransferResult(outcome: .failed(.storageFailed, at: .local))
+            // Before the transfer ends: the program may stop the node as soon as it ends.
+            end(id, result.outcome == .completed ? .stored : .failed)
+            transfer.end(result)
+        }
+    }
+
+    /// Ends an offer for its browser. No effect on one that has ended.
+    private func end(_ id: PageMachine.OfferID, _ end: PageMachine.End) {
+        state.update { state in
+            state.machine.end(id, end)
+            state.uploads[id] = nil
+        }
+    }
+
+    /// Ends what is running: each browser gets one more response.
+    func stop() {
+        let uploads = state.update { state in
+            state.isStopping = true
+            return Array(state.uploads.values)
+        }
+        for upload in uploads { upload.end(.interrupted) }
+    }
+}
+
+/// The use of a connection.
+private struct ConnectionActivity {
+    /// The time at which the present request began, or the last one ended.
+    var since: MonotonicInstant
+    /// Whether no request has begun since.
+    var isIdle = true
+}
+
+extension Node {
+    /// Serves a page for browsers on a port of its own, until the node shuts down.
+    /// - Parameters:
+    ///   - listener: receives the offers of browsers as invitations.
+    ///   - port: the preferred port; if another socket has it, a free one is used.
+    package func servePage(for listener: Listener, port: UInt16) throws(NodeError) -> PageServer {
+        let socket: any StreamListener
+        do throws(LinkError) {
+            do throws(LinkError) {
+                socket = try settings.transport.listen(port: port, interface: settings.interface)
+            } catch {
+                guard error.code == .portInUse else { throw error }
+                socket = try settings.transport.listen(port: 0, interface: settings.interface)
+            }
+        } catch {
+            throw NodeError(error)
+        }
+        let server = PageServer(
+            self, PageSecret(random: settings.random(PageSecret.byteCount)), port: socket.port,
+            invitations: listener.continuations.invitations)
+        guard keep(socket, nil) else { throw .unavailable("the node is shutting down") }
+        do throws(ThreadError) {
+            let thread = try BlockingThread.start { server.acceptLoop(socket) }
+            start { await thread.join() }
+        } catch {
+            remove(socket)
+            throw NodeError(error)
+        }
+        start { [stopping] in
+            _ = await stopping.value
+            server.stop()
+        }
+        return server
+    }
+}

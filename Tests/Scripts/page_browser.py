@@ -1,0 +1,107 @@
+"""A browser that has opened a page of nearshare, written from docs/PROTOCOL.md, section 15."""
+
+import base64
+import http.client
+import os
+import re
+import struct
+
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+CHUNK = 256 * 1024
+HELLO, MESSAGE, CONTENT, STATE = 1, 2, 3, 4
+IDLE, WAITING, RECEIVING, STORING, STORED, DECLINED, CANCELLED, FAILED, EXPIRED = range(9)
+
+
+def nonce(kind, first, second):
+    return struct.pack(">III", kind, first, second)
+
+
+class PageBrowser:
+    def __init__(self, url, seed=None):
+        scheme, host, port, path, key = re.fullmatch(r"(HTTP)://([^/]+):(\d+)/([A-Z2-7]{8})#([A-Z2-7]{26})", url).groups()
+        self.host, self.port, self.path = host, int(port), f"/{path}"
+        self.key = base64.b32decode(key + "======")
+        self.nonce = seed or os.urandom(16)
+        keys = HKDF(SHA256(), 80, self.nonce, b"nearshare page 1").derive(self.key)
+        self.browser, self.server = ChaCha20Poly1305(keys[:32]), ChaCha20Poly1305(keys[32:64])
+        self.id = keys[64:72].hex()
+        digits = f"{int.from_bytes(keys[72:], 'big') % 10**8:08}"
+        self.code = f"{digits[:4]} {digits[4:]}"
+        self.last_message = 0
+        self.connection = None
+
+    def request(self, method, path, body=None, fields=None):
+        """Returns the status and the body."""
+        if self.connection is None:
+            self.connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        fields = {"Host": f"{self.host}:{self.port}", "Accept": "*/*"} | (fields or {})
+        try:
+            self.connection.request(method, path, body, fields)
+            answer = self.connection.getresponse()
+            return answer.status, answer.read()
+        except Exception:
+            self.close()
+            raise
+
+    def close(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+    def send(self, kind, path, first, second, content=b"", prefix=b""):
+        status, body = self.request("POST", path, prefix + self.browser.encrypt(nonce(kind, first, second), content, None))
+        if status == 200:
+            self.read(body)
+        return status
+
+    def read(self, record):
+        state = self.server.decrypt(struct.pack(">I", STATE) + record[:8], record[8:], None)
+        self.version, self.phase, self.offered, self.next, self.confirmed = struct.unpack(">IBIII", state[:17])
+        self.name = state[18 : 18 + state[17]].decode()
+
+    def hello(self):
+        return self.send(HELLO, f"{self.path}/hello", 0, 0, prefix=self.nonce)
+
+    def message(self, content):
+        self.last_message += 1
+        prefix = struct.pack(">I", self.last_message)
+        return self.send(MESSAGE, f"{self.path}/{self.id}/m", 0, self.last_message, content, prefix)
+
+    def offer(self, items):
+        """Offers items: name, content, and whether it is a text."""
+        encoded = b"".join(
+            struct.pack(">BB", 2 if is_text else 0, len(name)) + name + b"\x00" + struct.pack(">QQ", len(content), 0)
+            for name, content, is_text in items
+        )
+        return self.message(struct.pack(">BH", 1, len(items)) + encoded)
+
+    def cancel(self):
+        return self.message(b"\x02")
+
+    def chunk(self, offer, index, content):
+        return self.send(CONTENT, f"{self.path}/{self.id}/u/{offer}/{index}", offer, index, content)
+
+    def wait(self, *phases):
+        """Waits until the offer is in one of the phases."""
+        while self.phase not in phases:
+            status, body = self.request("GET", f"{self.path}/{self.id}/s/{self.version}")
+            if status != 200:
+                raise AssertionError(f"status {status}")
+            self.read(body)
+        return self.phase
+
+    def upload(self, items):
+        """Offers items and sends their content. Returns the phase in which that ends."""
+        if self.offer(items) != 200:
+            raise AssertionError("the offer is refused")
+        offer = self.last_message
+        if self.wait(RECEIVING, STORING, STORED, DECLINED, FAILED) == RECEIVING:
+            content = b"".join(content for _, content, _ in items)
+            for index in range(0, -(-len(content) // CHUNK)):
+                status = self.chunk(offer, index, content[index * CHUNK : (index + 1) * CHUNK])
+                if status != 200:
+                    raise AssertionError(f"status {status}")
+        return self.wait(STORED, DECLINED, CANCELLED, FAILED)

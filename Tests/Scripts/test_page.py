@@ -1,0 +1,159 @@
+"""The page for browsers, as a browser of another implementation uses it."""
+
+import os
+import re
+import socket
+import struct
+
+from harness import TIMEOUT, Story
+from page_browser import CHUNK, DECLINED, RECEIVING, STORED, PageBrowser
+from pseudo_terminal import PseudoTerminal
+
+
+class PageStory(Story):
+    def page(self, *arguments, accept="all"):
+        running = self.anna.receive("--qr", *arguments, accept=accept)
+        return running, running.wait_for("page")["url"]
+
+    def browser(self, url):
+        browser = PageBrowser(url)
+        self.addCleanup(browser.close)
+        self.assertEqual(200, browser.hello())
+        return browser
+
+    def test_files_arrive_with_their_names_and_several_times(self):
+        anna, url = self.page()
+        browser = self.browser(url)
+        self.assertEqual("anna", browser.name)
+        photo, note = self.random.randbytes(3 * CHUNK + 17), b"hello"
+        items = [(b"photo.jpg", photo, False), (b"empty.txt", b"", False), ("grüße.txt".encode(), note, False)]
+        self.assertEqual(STORED, browser.upload(items))
+        self.assertEqual({"photo.jpg": photo, "empty.txt": b"", "grüße.txt": note}, self.anna.received())
+        invitation = anna.wait_for("invitation")
+        self.assertEqual("a browser at 127.0.0.1", invitation["name"])
+        self.assertEqual("new", invitation["trust"])
+        for _ in range(3):
+            self.assertEqual("file", anna.wait_for("delivered")["kind"])
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual(STORED, browser.upload([(b"second.txt", b"2", False)]))
+
+    def test_a_text_is_shown(self):
+        anna, url = self.page()
+        self.assertEqual(STORED, self.browser(url).upload([(b"message.txt", "hello ✓".encode(), True)]))
+        self.assertEqual("hello ✓", anna.wait_for("delivered")["text"])
+
+    def test_once_ends_after_the_browser_knows(self):
+        anna, url = self.page("--once")
+        self.assertEqual(STORED, self.browser(url).upload([(b"a.txt", b"a", False)]))
+        self.assertEqual(0, anna.end())
+
+    def test_the_user_sees_the_code_of_the_browser_and_declines(self):
+        command = self.anna.command("receive", "--qr", "--name", "anna", "--inbox", self.anna.inbox)
+        terminal = PseudoTerminal(command, self.anna.environment() | {"LC_ALL": "C.UTF-8"}, 80, 24)
+
+        def read_until(pattern):
+            while not (found := re.search(pattern, terminal.drawn.decode(errors="replace"))):
+                self.assertTrue(terminal.read(TIMEOUT), terminal.drawn.decode(errors="replace"))
+            return found[0]
+
+        url = read_until(r"HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26}")
+        self.assertIn("█", terminal.drawn.decode())
+        browser = self.browser(url)
+        self.assertEqual(200, browser.offer([(b"a.txt", b"a", False)]))
+        read_until(r"accept\?")
+        self.assertIn(browser.code, terminal.drawn.decode())
+        self.assertIn("a browser at 127.0.0.1", terminal.drawn.decode())
+        terminal.press("n\r")
+        self.assertEqual(DECLINED, browser.wait(DECLINED))
+        terminal.press("\x03")
+        while terminal.read(TIMEOUT):
+            pass
+
+    def test_A5_friends_and_none_take_nothing_from_a_browser(self):
+        for accept in ("friends", "none"):
+            anna, url = self.page(accept=accept)
+            self.assertEqual(DECLINED, self.browser(url).upload([(b"a.txt", b"a", False)]))
+            self.assertEqual("declined", anna.wait_for("finished")["outcome"])
+            anna.process.kill()
+        self.assertEqual({}, self.anna.received())
+
+    def test_A8_a_cancel_of_the_browser_ends_the_transfer_and_leaves_nothing(self):
+        anna, url = self.page()
+        browser = self.browser(url)
+        content = self.random.randbytes(2 * CHUNK)
+        self.assertEqual(200, browser.offer([(b"a.bin", content, False)]))
+        browser.wait(RECEIVING)
+        self.assertEqual(200, browser.chunk(1, 0, content[:CHUNK]))
+        self.assertEqual(200, browser.cancel())
+        self.assertEqual("cancelled", anna.wait_for("finished")["outcome"])
+        self.assertEqual({}, self.anna.received())
+        self.assertEqual(409, browser.chunk(1, 1, content[CHUNK:]))
+        self.assertEqual(STORED, browser.upload([(b"b.txt", b"b", False)]))
+
+    def test_a_transfer_goes_on_after_the_connection_was_lost(self):
+        _, url = self.page()
+        browser = self.browser(url)
+        content = self.random.randbytes(3 * CHUNK)
+        self.assertEqual(200, browser.offer([(b"a.bin", content, False)]))
+        browser.wait(RECEIVING)
+        self.assertEqual(200, browser.chunk(1, 0, content[:CHUNK]))
+        # Half of a chunk, and the end of the connection.
+        half = browser.browser.encrypt(struct.pack(">III", 3, 1, 1), content[CHUNK : 2 * CHUNK], None)[:1000]
+        with socket.create_connection((browser.host, browser.port)) as link:
+            head = f"POST {browser.path}/{browser.id}/u/1/1 HTTP/1.1\r\nHost: {browser.host}:{browser.port}\r\n"
+            link.sendall(f"{head}Content-Length: {CHUNK + 16}\r\n\r\n".encode() + half)
+        browser.close()
+        self.assertEqual(200, browser.chunk(1, 2, content[2 * CHUNK :]))
+        self.assertEqual(1, browser.next)
+        self.assertEqual(200, browser.chunk(1, 1, content[CHUNK : 2 * CHUNK]))
+        self.assertEqual(STORED, browser.wait(STORED))
+        self.assertEqual({"a.bin": content}, self.anna.received())
+
+    def test_P1_names_of_a_browser_stay_in_the_inbox(self):
+        _, url = self.page()
+        browser = self.browser(url)
+        names = [b"../x", b"/etc/x", b"..", b".bashrc", b"a\x00b", b"\xff\xfe", b"CON", b"-rf", b"", b"a/../../x", b"\x1b[2J"]
+        self.assertEqual(STORED, browser.upload([(name, name + b" ", False) for name in names]))
+        received = self.anna.received()
+        self.assertEqual(len(names), len(received), received.keys())
+        for name in received:
+            self.assertNotIn("/", name)
+            self.assertFalse(name.startswith((".", "-")), name)
+            self.assertNotIn("\x1b", name)
+        self.assertFalse((self.place / "anna/x").exists())
+
+    def test_N9_N10_other_hosts_and_origins_get_nothing(self):
+        _, url = self.page()
+        browser = self.browser(url)
+        self.assertEqual(200, browser.request("GET", browser.path)[0])
+        status, body = browser.request("GET", browser.path, fields={"Host": f"evil.example:{browser.port}"})
+        self.assertEqual((421, b""), (status, body))
+        browser.close()
+        self.assertEqual(403, browser.request("GET", browser.path, fields={"Origin": "http://evil.example"})[0])
+
+    def test_N11_guesses_of_the_path_get_silence(self):
+        _, url = self.page()
+        browser = self.browser(url)
+        for _ in range(3):
+            self.assertEqual(404, browser.request("GET", "/AAAAAAAA")[0])
+            browser.close()
+        with socket.create_connection((browser.host, browser.port)) as link:
+            link.sendall(f"GET /AAAAAAAA HTTP/1.1\r\nHost: {browser.host}:{browser.port}\r\n\r\n".encode())
+            self.assertEqual(b"", link.recv(100))
+        self.assertEqual(200, browser.request("GET", browser.path)[0])
+
+    def test_R3_many_silent_connections_leave_the_page_open(self):
+        _, url = self.page()
+        browser = self.browser(url)
+        links = [socket.create_connection((browser.host, browser.port)) for _ in range(200)]
+        for link in links:
+            self.addCleanup(link.close)
+            try:
+                link.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 100)
+            except OSError:
+                continue
+        for link in links:
+            link.close()
+        browser.close()
+        content = os.urandom(CHUNK + 1)
+        self.assertEqual(STORED, browser.upload([(b"a.bin", content, False)]))

@@ -1,0 +1,177 @@
+"""The page as a browser runs it: its cryptography against another implementation, and Chromium on another machine, for which
+the page is no secure context."""
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from harness import ROOT, TIMEOUT, MachinesInARow, Peer, Story, has_namespaces
+
+PAGE = ROOT / "Sources/Protocols/NearshareWeb/page.html"
+CHROMIUM = shutil.which("chromium")
+SIZES = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 1000, 262144]
+
+
+def script():
+    return PAGE.read_text().split("<script>")[1].split("</script>")[0]
+
+
+@unittest.skipUnless(shutil.which("node"), "needs node")
+class PageScriptStory(unittest.TestCase):
+    def test_the_cryptography_agrees_with_another_implementation(self):
+        cases = []
+        # Texts of ones make the limbs of Poly1305 as large as they get.
+        for size in SIZES:
+            for text in (os.urandom(size), b"\xff" * size):
+                key, nonce = os.urandom(32), os.urandom(12)
+                sealed = ChaCha20Poly1305(key).encrypt(nonce, text, None)
+                cases.append({"key": key.hex(), "nonce": nonce.hex(), "text": text.hex(), "sealed": sealed.hex()})
+        key, salt = os.urandom(16), os.urandom(16)
+        keys = HKDF(SHA256(), 80, salt, b"nearshare page 1").derive(key)
+        digits = f"{int.from_bytes(keys[72:], 'big') % 10**8:08}"
+        program = (
+            script()
+            + """
+            const { cases, key, salt } = JSON.parse(require("fs").readFileSync(0));
+            const bytes = hex => Uint8Array.from(Buffer.from(hex, "hex")), hex = bytes => Buffer.from(bytes).toString("hex");
+            const wrong = cases.filter(c => {
+              const sealed = bytes(c.sealed), text = crypt.open(bytes(c.key), bytes(c.nonce), sealed);
+              const isSealed = hex(crypt.seal(bytes(c.key), bytes(c.nonce), bytes(c.text))) === c.sealed;
+              sealed[sealed.length - 1] ^= 1;
+              return !isSealed || !text || hex(text) !== c.text || crypt.open(bytes(c.key), bytes(c.nonce), sealed);
+            });
+            const session = deriveSession(bytes(key), bytes(salt));
+            console.log(JSON.stringify({
+              wrong: wrong.length, code: session.code, id: session.id, server: hex(session.serverKey),
+              decoded: hex(decodeKey("AUDAOCAJBIFQYDIOB4IBCEQTCQ")), short: shortName("ä".repeat(200) + ".jpeg"),
+            }));"""
+        )
+        data = json.dumps({"cases": cases, "key": key.hex(), "salt": salt.hex()})
+        done = subprocess.run(["node", "-e", program], input=data, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(
+            {
+                "wrong": 0,
+                "code": f"{digits[:4]} {digits[4:]}",
+                "id": keys[64:72].hex(),
+                "server": keys[32:64].hex(),
+                "decoded": bytes(range(5, 21)).hex(),
+                "short": "ä" * 125 + ".jpeg",
+            },
+            json.loads(done.stdout),
+        )
+
+
+@contextlib.contextmanager
+def inside(namespace):
+    """Moves this thread, and the processes that it starts, into a network namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/net", "rb") as before, open(f"/run/netns/{namespace}", "rb") as after:
+        if libc.setns(after.fileno(), 0) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        try:
+            yield
+        finally:
+            libc.setns(before.fileno(), 0)
+
+
+@unittest.skipUnless(has_namespaces() and CHROMIUM, "needs network namespaces and Chromium")
+class ChromiumStory(Story):
+    def setUp(self):
+        from playwright.sync_api import sync_playwright
+
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        self.machines = stack.enter_context(MachinesInARow())
+        super().setUp()
+        stack.enter_context(inside(self.machines.names[1]))
+        playwright = stack.enter_context(sync_playwright())
+        self.chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        stack.callback(self.chromium.close)
+
+    def people(self):
+        self.anna = Peer(self.place / "anna", self.machines.names[0])
+        self.ben = Peer(self.place / "ben", self.machines.names[1])
+
+    def open(self, url, **options):
+        page = self.chromium.new_context(**options).new_page()
+        page.set_default_timeout(TIMEOUT * 1000)
+        page.goto(url)
+        page.wait_for_selector("#choose:not([hidden])")
+        return page
+
+    def assertStatus(self, page, kind, words):
+        page.wait_for_selector(f"#status.{kind}")
+        self.assertIn(words, page.inner_text("#status"))
+
+    def page(self, accept="all"):
+        anna = self.anna.receive("--qr", accept=accept)
+        return anna, anna.wait_for("page")["url"]
+
+    def test_files_and_texts_arrive(self):
+        anna, url = self.page()
+        page = self.open(url, locale="en", viewport={"width": 360, "height": 740})
+        self.assertFalse(page.evaluate("isSecureContext"))
+        self.assertEqual("Send to anna", page.inner_text("h1"))
+        files = [self.file("photo 1.jpg", 3_000_000), self.file("empty.txt", 0), self.file("b.bin", 262_144)]
+        page.set_input_files("#files", files)
+        self.assertStatus(page, "good", "Done. 3 items are stored on anna.")
+        self.assertEqual({path.name: path.read_bytes() for path in files}, self.anna.received())
+        page.fill("#text", "grüße")
+        page.click("#sendtext")
+        self.assertEqual("grüße", anna.wait_for("delivered", lambda event: event["kind"] == "text")["text"])
+        # Nothing is wider than the screen.
+        self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+
+    def test_a_german_browser_reads_german_and_is_declined(self):
+        _, url = self.page(accept="none")
+        page = self.open(url, locale="de-DE", color_scheme="dark")
+        page.fill("#text", "hallo")
+        page.click("#sendtext")
+        self.assertStatus(page, "bad", "anna hat abgelehnt.")
+
+    def test_a_transfer_survives_a_cut_of_the_network(self):
+        _, url = self.page()
+        page = self.open(url, locale="en")
+        self.machines.slow("20mbit")
+        file = self.file("long.bin", 12_000_000)
+        page.set_input_files("#files", file)
+        page.wait_for_selector("#bar:not([hidden])")
+        page.context.set_offline(True)
+        self.assertStatus(page, "bad", "Connection lost.")
+        self.machines.cut()
+        page.context.set_offline(False)
+        self.machines.mend()
+        self.assertStatus(page, "good", "Done.")
+        self.assertEqual({"long.bin": file.read_bytes()}, self.anna.received())
+
+    def test_a_cancel_on_the_page_ends_the_transfer(self):
+        anna, url = self.page()
+        page = self.open(url, locale="en")
+        self.machines.slow("10mbit")
+        page.set_input_files("#files", self.file("long.bin", 12_000_000))
+        page.wait_for_selector("#bar:not([hidden])")
+        page.click("#cancel")
+        self.assertStatus(page, "bad", "Cancelled.")
+        self.assertEqual("cancelled", anna.wait_for("finished")["outcome"])
+        self.assertEqual({}, self.anna.received())
+
+    def test_the_page_says_that_it_has_ended(self):
+        anna, url = self.page()
+        page = self.open(url, locale="en")
+        anna.process.kill()
+        anna.end()
+        page.fill("#text", "x")
+        page.click("#sendtext")
+        self.assertStatus(page, "bad", "Connection lost.")
+        # Another run has another key and path.
+        self.page()
+        page.get_by_text("This page has ended.").wait_for()
