@@ -137,7 +137,7 @@ let quickSupport: [Target] = [
         "DecoderProperties",
         [
             "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery",
-            "NearshareInterfaces", "NearshareMesh", "NearshareStorage", "NearshareTesting",
+            "NearshareInterfaces", "NearshareMesh", "NearshareStorage", "NearshareTesting", "NearshareWeb",
         ]),
     support(
         "BundleSimulation", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
@@ -198,7 +198,7 @@ let slowTests: [Target] = [
         "Engine",
         [
             "Nearshare", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect", "NearshareEngine",
-            "NearshareTesting",
+            "NearshareTesting", "NearshareWeb",
         ]),
     tests(
         "Service",

@@ -1,7 +1,7 @@
 import NearshareWeb
 import Testing
 
-@Suite("Requests of browsers") struct HTTPRequestTests {
+@Suite("requests of browsers") struct HTTPRequestTests {
     private func read(_ text: String, limit: Int = 1000) throws(HTTPStatus) -> (request: HTTPRequest, body: [UInt8])? {
         var reader = HTTPRequestReader()
         Array(text.utf8).withUnsafeBytes { reader.append($0) }

@@ -3,7 +3,7 @@ import NearshareCrypto
 import NearshareWeb
 import Testing
 
-@Suite("The page and its sessions") struct PageMachineTests {
+@Suite("the page and its sessions") struct PageMachineTests {
     private static let chunkByteCount = 1 << 18
 
     /// A page with a browser whose offer was accepted.

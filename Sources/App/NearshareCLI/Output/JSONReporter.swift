@@ -96,13 +96,15 @@ struct JSONReporter: Reporter {
 
     private static func fields(_ invitation: Invitation, freeSpace: UInt64?) -> [String: JSONValue] {
         let peer = invitation.peer
-        return [
+        var fields: [String: JSONValue] = [
             "peer": .string(peer.id.hex), "fingerprint": .string(peer.fingerprint.hex),
             "name": .string(peer.name.claimed),
             "trust": .string(peer.trustStatus.label), "items": .array(invitation.offer.items.map(JSONEvents.describe)),
             "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),
             "total": JSONValue(invitation.offer.totalSize), "free": JSONValue(freeSpace),
         ]
+        if let foreign = peer.foreign { fields["protocol"] = .string(foreign.kind.rawValue) }
+        return fields
     }
 
     private static func fields(_ item: DeliveredItem, _ content: DeliveredContent, _ id: TransferID?) -> [String: JSONValue] {

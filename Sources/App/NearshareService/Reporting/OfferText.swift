@@ -14,7 +14,8 @@ package enum OfferText {
         var text = ""
         if let warning { text += "\(warning)\n" }
         // Our own words first: no name can imitate them.
-        text += "\(describe(peer.trustStatus)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
+        let path = peer.foreign?.kind == .web ? ", through the page for browsers" : ""
+        text += "\(describe(peer.trustStatus))\(path), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
         for item in offer.items.prefix(maximumListedItems) {
             text += "  \(line(item))\n"
         }

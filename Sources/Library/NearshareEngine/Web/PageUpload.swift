@@ -66,6 +66,13 @@ final class PageUpload: Sendable {
     /// Stores the content.
     /// - Returns: the result, with which the transfer has still to be ended.
     func run() -> TransferResult {
+        // No thread waits for room any more.
+        defer {
+            state.update { state in
+                if state.ending == nil { state.ending = .interrupted }
+                state.chunks = []
+            }
+        }
         do throws(StorageError) {
             return try store()
         } catch {

@@ -44,6 +44,13 @@ package struct PageOffer: Sendable, Hashable {
     /// The size of the content.
     package let totalSize: UInt64
 
+    /// Decodes an offer without the type of its message.
+    package init(decoding bytes: [UInt8]) throws(MalformedInput) {
+        var reader = ByteReader(bytes, of: "page offer")
+        self = try PageOffer(from: &reader)
+        try reader.finish()
+    }
+
     init(from reader: inout ByteReader) throws(MalformedInput) {
         let count = Int(try reader.readInteger(UInt16.self))
         guard (1...Self.maximumItemCount).contains(count) else { throw MalformedInput("page offer: the number of items") }
