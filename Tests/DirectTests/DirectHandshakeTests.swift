@@ -141,6 +141,16 @@ import Testing
         #expect(responder.failure == nil)
     }
 
+    @Test("R7: a first message with a payload is not answered") func payload() throws {
+        var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
+        var bytes = try initiator.handshake.start()
+        let length = Preamble.supported.encoded.count + 1
+        #expect(bytes[length] == 32)
+        bytes[length] = 33
+        #expect(responder.take(bytes + [0]).isEmpty)
+        #expect(responder.failure == .notAPeer("the first message has a payload"))
+    }
+
     @Test(
         "K12: the newest version of both is spoken",
         arguments: [(1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 2)] as [(UInt8, UInt8, UInt8)])

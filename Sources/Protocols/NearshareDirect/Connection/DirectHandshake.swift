@@ -176,7 +176,7 @@ extension DirectHandshake {
                 }
                 // No key before the initiator has sent one (R9).
                 var noise = parameters.makeNoise(initiatorPreamble: preamble)
-                _ = try noise.read(message)
+                guard try noise.read(message).isEmpty else { throw .notAPeer("the first message has a payload") }
                 let chosen = Preamble(newest: version, oldest: version)
                 let key = try parameters.makeDecapsulationKey(version: version)
                 let answer = ResponderParameters(
