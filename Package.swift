@@ -127,7 +127,8 @@ let app: [Target] = [
             .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
         ]),
     .executableTarget(
-        name: "nearshare", dependencies: ["NearshareCLI", "CNearshareICU"], path: "Sources/App/nearshare", swiftSettings: strict),
+        name: "nearshare", dependencies: ["NearshareCLI", "CNearshareICU"], path: "Sources/App/nearshare", swiftSettings: strict
+    ),
 ]
 
 let quickSupport: [Target] = [
@@ -203,8 +204,8 @@ let slowTests: [Target] = [
     tests(
         "Service",
         [
-            "Nearshare", "NearshareBundles", "NearshareEngine", "NearshareInterfaces", "NearshareService", "NearshareTesting",
-            logging,
+            "Nearshare", "NearshareBundles", "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces", "NearshareService",
+            "NearshareTesting", logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
     tests(

@@ -31,7 +31,7 @@ class PageStory(Story):
         self.assertEqual({"photo.jpg": photo, "empty.txt": b"", "grüße.txt": note}, self.anna.received())
         invitation = anna.wait_for("invitation")
         self.assertEqual("a browser at 127.0.0.1", invitation["name"])
-        self.assertEqual("new", invitation["trust"])
+        self.assertEqual(("new", "web"), (invitation["trust"], invitation["protocol"]))
         for _ in range(3):
             self.assertEqual("file", anna.wait_for("delivered")["kind"])
         self.assertEqual("completed", anna.wait_for("finished")["outcome"])

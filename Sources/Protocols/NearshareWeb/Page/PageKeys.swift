@@ -49,8 +49,4 @@ struct PageKeys: Sendable {
 /// The public name of a browser's session.
 package struct PageSessionID: Sendable, Hashable {
     package let bytes: [UInt8]
-
-    init(bytes: [UInt8]) {
-        self.bytes = bytes
-    }
 }
