@@ -69,8 +69,16 @@ struct SimulatedSession: Simulation {
     /// Messages that arrived while sender and receiver had no direct link.
     private(set) var relayedCount = 0
     private(set) var violations: [String] = []
+    /// The bytes of all session frames that were sent.
+    private(set) var sessionByteCount = 0
+    /// The number of times that a member was declared gone.
+    private(set) var departureCount = 0
+    /// The links that were opened.
+    var linkCount: Int { lastLink }
+    private let limits: SessionRoster.Limits
 
-    init(seed: UInt64, count: Int) {
+    init(seed: UInt64, count: Int, limits: SessionRoster.Limits = SessionRoster.Limits()) {
+        self.limits = limits
         timeline = Timeline(seed: seed)
         members = Array(repeating: Member(), count: count)
     }
@@ -103,7 +111,7 @@ struct SimulatedSession: Simulation {
         // The links of an earlier instance, over which its last frames were still sent.
         for number in numbers({ $0.members.contains(member) }) { cut(number) }
         members[member].instance += 1
-        members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member))
+        members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member), limits: limits)
     }
 
     /// An accepted invitation.
@@ -140,6 +148,15 @@ struct SimulatedSession: Simulation {
         for number in numbers({ $0.relay == nil && Set($0.members) == [one, other] }) { cut(number) }
     }
 
+    func identifier(_ member: Int) -> PeerID { Self.identity(member).id }
+
+    /// News of the member's network arrives, as from the kernel.
+    mutating func changeNetwork(of member: Int) {
+        let time = now
+        members[member].roster?.recordNetworkChange(now: time)
+        pump(member)
+    }
+
     mutating func heal(_ one: Int, _ other: Int) { apart.remove([one, other]) }
     mutating func letAllMeet() { apart = [] }
 
@@ -154,6 +171,7 @@ struct SimulatedSession: Simulation {
         guard members[member].channels[other]!.hasRoom else { return }
         lastSent += 1
         let bytes = withUnsafeBytes(of: UInt64(lastSent).bigEndian) { Array($0) }
+        members[member].roster!.demandLink(to: Self.identity(other).id)
         members[member].channels[other]!.append(
             SessionMessage(bytes: bytes + [UInt8](repeating: 1, count: Int.random(in: 0...3000, using: &random))))
         sent[instance(member), default: [:]][instance(other), default: []].append(lastSent)
@@ -270,7 +288,9 @@ struct SimulatedSession: Simulation {
         let (member, other) = (links[number]!.members[side], links[number]!.members[1 - side])
         noteLinks(member, other)
         members[member].roster!.setAddresses([.init(host: "10.0.0.\(member)", port: 2)])
-        send(members[member].roster!.frame, on: number, from: member)
+        let roster = members[member].roster!
+        // A relayed link beside a direct one is closed at once.
+        if let link = links[number] { send(link.relay == nil ? roster.frame : roster.ownFrame, on: number, from: member) }
         pump(member)
     }
 
@@ -289,6 +309,7 @@ struct SimulatedSession: Simulation {
             members[member].roster!.recordConnection(to: id, via: Self.identity(relay).id)
         } else {
             members[member].roster!.recordDisconnection(of: id, now: now)
+            if members[member].channels[other]?.isEmpty == false { members[member].roster!.demandLink(to: id) }
         }
     }
 
@@ -337,6 +358,7 @@ struct SimulatedSession: Simulation {
 
     private mutating func send(_ frame: SessionFrame, on number: LinkNumber, from member: Int) {
         guard let link = links[number] else { return }
+        sessionByteCount += frame.encoded.count
         put(frame.encoded, on: number, to: 1 - link.side(of: member))
     }
 
@@ -351,12 +373,19 @@ struct SimulatedSession: Simulation {
         guard members[member].roster != nil else { return }
         for case .left(let id) in members[member].roster!.drainChanges() {
             let other = number(id)
+            departureCount += 1
             members[member].channels[other] = nil
             for number in numbers({ Set($0.members) == [member, other] }) { cut(number) }
         }
         guard members[member].roster != nil else { return }
-        if let news = members[member].roster!.drainUpdate() {
-            for number in numbers({ $0.members.contains(member) }) { send(news, on: number, from: member) }
+        if members[member].roster!.areUpdatesDue(now: now) {
+            var direct: [PeerID: LinkNumber] = [:]
+            for number in numbers({ $0.relay == nil && $0.members.contains(member) }) {
+                direct[Self.identity(links[number]!.other(than: member)).id] = number
+            }
+            for (id, frame) in members[member].roster!.drainUpdates(for: direct.keys.sorted(), now: now) {
+                send(frame, on: direct[id]!, from: member)
+            }
         }
         for approach in members[member].roster!.dueAttempts(now: now) {
             let target =

@@ -126,6 +126,96 @@ import Testing
         expectMessages(session, staying: [0, 1, 2], seed)
     }
 
+    /// One member invites all others, as a room full of people would join.
+    private func invited(_ seed: UInt64, count: Int, topology: SessionTopology = .automatic) -> SimulatedSession {
+        var limits = SessionRoster.Limits()
+        limits.members = 64
+        limits.topology = topology
+        var session = SimulatedSession(seed: seed, count: count, limits: limits)
+        session.begin(0)
+        for guest in 1..<count {
+            session.after(.milliseconds(2000 * guest / count)) { $0.invite(guest, by: 0) }
+        }
+        return session
+    }
+
+    private func isFormed(_ session: SimulatedSession, count: Int) -> Bool {
+        session.inside.allSatisfy { member in
+            let roster = session.roster(member)
+            return roster?.others.count == count - 1
+                && roster?.memberIDs.allSatisfy { roster?.state(of: $0).isConnected == true } == true
+        }
+    }
+
+    @Test(
+        "sessions of any size form soon, with few bytes and links",
+        arguments: [(4, 10_000, 6), (8, 110_000, 28), (16, 600_000, 60), (32, 2_000_000, 140), (64, 7_400_000, 300)])
+    func forms(count: Int, byteCount: Int, linkCount: Int) {
+        for seed in seeds(0..<(count > 16 ? 1 : 2)) {
+            var session = invited(seed, count: count)
+            let hasFormed = session.run(for: .seconds(5)) { isFormed($0, count: count) && $0.inside.count == count }
+            #expect(hasFormed, "seed \(seed)")
+            session.run(for: .seconds(10))
+            #expect(isFormed(session, count: count), "seed \(seed)")
+            #expect(session.sessionByteCount < byteCount, "seed \(seed)")
+            // Two members may connect to each other at the same time.
+            #expect(session.linkCount <= linkCount * 5 / 4, "seed \(seed)")
+            #expect(session.violations == [], "seed \(seed)")
+            let quiet = session.sessionByteCount
+            session.run(for: .seconds(60))
+            #expect(session.sessionByteCount == quiet, "seed \(seed): gossip goes on without changes")
+        }
+    }
+
+    @Test("a direct network that appears is used at once, whatever the back-off behind the relay", arguments: seeds(0..<8))
+    func networkAppears(seed: UInt64) {
+        var session = gathered(seed, count: 3)
+        session.partition(1, 2)
+        session.run(for: .seconds(70))
+        let (one, two) = (session.identifier(1), session.identifier(2))
+        #expect(session.roster(1)?.state(of: two) == .connected(via: session.identifier(0)), "seed \(seed)")
+        session.heal(1, 2)
+        for member in [1, 2] { session.changeNetwork(of: member) }
+        session.run(for: .seconds(1))
+        #expect(session.roster(1)?.state(of: two) == .connected(via: nil), "seed \(seed)")
+        #expect(session.roster(2)?.state(of: one) == .connected(via: nil), "seed \(seed)")
+    }
+
+    @Test("after a long cut, news of the network leads to an attempt before a member is given up", arguments: seeds(0..<8))
+    func networkReturns(seed: UInt64) {
+        var session = gathered(seed, count: 2)
+        session.partition(0, 1)
+        session.say(from: 0, to: 1)
+        // Within the pause between two attempts, and just before the timeout.
+        session.run(for: .milliseconds(29_800))
+        session.heal(0, 1)
+        for member in [0, 1] { session.changeNetwork(of: member) }
+        session.run(for: .seconds(2))
+        expectConverged(session, seed, staying: 2)
+        let (sender, receiver) = (session.instance(0), session.instance(1))
+        #expect(session.received[receiver]?[sender] == session.sent[sender]?[receiver], "seed \(seed)")
+        #expect(session.departureCount == 0, "seed \(seed)")
+    }
+
+    @Test("in a large session any two members exchange messages, also after those with the most links have gone")
+    func largeSession() {
+        var session = invited(1, count: 20)
+        session.run(for: .seconds(10))
+        for gone in [0, 1] {
+            for _ in 0..<40 {
+                let pair = session.inside.shuffled(using: &session.random).prefix(2)
+                session.say(from: pair.first!, to: pair.last!)
+                session.run(for: .milliseconds(100))
+            }
+            session.run(for: .seconds(5))
+            expectMessages(session, staying: session.inside, 1)
+            session.crash(gone)
+            session.run(for: .seconds(60))
+            #expect(isFormed(session, count: 19 - gone))
+        }
+        #expect(session.violations == [])
+    }
+
     @Test("the same seed gives the same run") func replay() {
         func story() -> [Int] {
             var session = gathered(7)

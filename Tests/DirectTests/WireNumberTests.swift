@@ -266,7 +266,7 @@ import Testing
                         roster.advance(to: now + .seconds(1))
                         roster.setAddresses([.init(host: "10.0.0.1", port: 1)])
                         roster.recordDisconnection(of: other.peerID, now: now)
-                        _ = (roster.drainUpdate(), roster.drainChanges())
+                        _ = (roster.drainUpdates(for: roster.memberIDs, now: .init(nanoseconds: .max)), roster.drainChanges())
                     }
                 }
                 guard case .roster(_, let members) = roster.frame else { continue }

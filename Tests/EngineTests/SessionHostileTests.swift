@@ -126,7 +126,7 @@ import Testing
                         group.addTask {
                             for await change in session.changes {
                                 // A member that answers only the first is itself removed by the second.
-                                if case .left(let id) = change, id != scene.hostile.id { Issue.record("\(change)") }
+                                if case .left(let id, _) = change, id != scene.hostile.id { Issue.record("\(change)") }
                             }
                         }
                         group.addTask {

@@ -48,7 +48,7 @@ import Testing
         _ = members.drainChanges()
         members.roster.recordDeparture(of: peer(2).id, now: now)
         let changes = members.drainChanges().changes
-        #expect(changes.contains { if case .left(peer(2).id) = $0 { true } else { false } })
+        #expect(changes.contains { if case .left(peer(2).id, lost: 0) = $0 { true } else { false } })
         #expect(members.hasChannel(to: peer(2).id) == false)
         #expect(members.isTrusted(peer(2)) == false)
     }
@@ -116,5 +116,54 @@ import Testing
         #expect(timer.wait(until: nil) == .stopped)
         timer.reset()
         #expect(timer.wait(until: nil) == .stopped)
+    }
+
+    @Test("all addresses are announced: those that were used first, without zones, and none that the node has lost")
+    func addresses() {
+        var members = members(limit: 8)
+        func announced() -> [String] { members.roster.member(peer(1).id)?.addresses.map(\.host) ?? [] }
+        members.addAddress(SessionMember.Address(host: "192.0.2.1", port: 7))
+        #expect(announced() == ["192.0.2.1"])
+        func change(_ hosts: String...) { members.setInterfaceAddresses(hosts.map { .init(announcing: $0, port: 7) }) }
+        change("fe80::1%eth0", "192.0.2.1", "2001:db8::1")
+        #expect(announced() == ["192.0.2.1", "fe80::1", "2001:db8::1"])
+        change("198.51.100.2", "fe80::1%eth0")
+        #expect(announced() == ["198.51.100.2", "fe80::1"])
+        change((1...20).map { "10.0.0.\($0)" }[0], "10.0.0.2")
+        members.setInterfaceAddresses((1...20).map { .init(host: "10.0.0.\($0)", port: 7) })
+        #expect(announced().count == SessionMember.maximumAddressCount)
+    }
+
+    @Test("a link-local address is tried on each interface of this node") func linkLocal() {
+        let address = SessionMember.Address(announcing: "fe80::1%wlan0", port: 7)
+        #expect(
+            address.destinations(zones: ["eth0", "eth1"])
+                == [LinkAddress(host: "fe80::1%eth0", port: 7), LinkAddress(host: "fe80::1%eth1", port: 7)])
+        #expect(address.destinations(zones: []).isEmpty)
+        let routed = SessionMember.Address(host: "2001:db8::1", port: 7)
+        #expect(routed.destinations(zones: ["eth0"]) == [LinkAddress(host: "2001:db8::1", port: 7)])
+    }
+
+    @Test("R3: links of members take no place of their address, up to a few of each member") func memberLinks() throws {
+        var registry = LinkRegistry()
+        var limits = NodeLimits()
+        limits.linksPerAddress = 2
+        let source = LinkSource(LinkAddress(host: "192.0.2.1", port: 1))
+        func admit() -> LinkRegistry.Ticket? {
+            guard case .admitted(let ticket, _) = registry.admit(from: source, limits: limits, now: now, end: {}) else {
+                return nil
+            }
+            registry.attach(ticket, disuse: { _ in nil }, end: {})
+            return ticket
+        }
+        for number in 2..<12 as Range<UInt8> {
+            registry.recordMember(peer(number).id, try #require(admit()), limits: limits)
+        }
+        #expect(registry.incomingCount == 10)
+        // Further links of one member count again.
+        for _ in 0..<5 {
+            if let ticket = admit() { registry.recordMember(peer(2).id, ticket, limits: limits) }
+        }
+        #expect(admit() == nil)
     }
 }

@@ -28,7 +28,7 @@ import Testing
         try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
             let other = try #require(joined.members.first)
             try await joined.waitUntilConnected(to: other.id)
-            let stream = try joined.openStream(named: "greeting", to: other.id)
+            let stream = try await joined.openStream(named: "greeting", to: other.id)
             try await stream.write([1, 2, 3])
             let incoming = try #require(await begun.streams.first { _ in true })
             #expect(try await incoming.stream.read() == [1, 2, 3])
@@ -62,7 +62,7 @@ import Testing
             let other = try #require(joined.members.first).id
             var early: ByteStream?
             do throws(SessionError) {
-                early = try joined.openStream(named: "early", to: other)
+                early = try await joined.openStream(named: "early", to: other)
             } catch {
                 #expect(error == .notConnected(other))
             }
@@ -109,8 +109,8 @@ import Testing
         try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
             let other = try #require(joined.members.first?.id)
             try await joined.waitUntilConnected(to: other)
-            #expect(throws: StorageError.self) { try joined.sendResource(at: scratch("missing"), to: [other]) }
-            let transfers = try joined.sendResource(
+            await #expect(throws: StorageError.self) { try await joined.sendResource(at: scratch("missing"), to: [other]) }
+            let transfers = try await joined.sendResource(
                 at: scratch("notes.txt"), named: ClaimedFileName("agenda.txt"), to: [other])
             let invitation = try #require(await begun.resources.first { _ in true })
             #expect(invitation.offer.items.map(\.name) == [ClaimedFileName("agenda.txt")])

@@ -185,7 +185,7 @@ extension SessionStoryTests {
         try await withSession(of: 5, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 300_000))
             let ids = (1...4).map(network.id)
-            let transfers = try sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
+            let transfers = try await sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 1...4 {
                     group.addTask {
@@ -212,7 +212,7 @@ extension SessionStoryTests {
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
             for isSender in [true, false] {
                 let id = network.id(1)
-                let sent = try sessions[0].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id]
+                let sent = try await sessions[0].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)[id]
                 let invitation = try #require(await sessions[1].resources.first { _ in true })
                 let sink = InMemorySink(holdsAfter: 1)
                 let received = invitation.accept(into: sink)
@@ -230,7 +230,7 @@ extension SessionStoryTests {
         arguments: LinkKind.allCases)
     func slowReader(_ linkKind: LinkKind) async throws {
         try await withSession(of: 2, linkKind) { network, sessions in
-            let slow = try sessions[0].openStream(named: "slow", to: network.id(1))
+            let slow = try await sessions[0].openStream(named: "slow", to: network.id(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // Far more than all windows and buffers together, so that it can't end before it is read.
                 group.addTask {
@@ -238,7 +238,7 @@ extension SessionStoryTests {
                     slow.finish()
                 }
                 let slowThere = try #require(await sessions[1].streams.first { _ in true })
-                let fast = try sessions[0].openStream(named: "fast", to: network.id(1))
+                let fast = try await sessions[0].openStream(named: "fast", to: network.id(1))
                 group.addTask {
                     for _ in 0..<16 { try await fast.write([UInt8](repeating: 2, count: 256 << 10)) }
                     fast.finish()
@@ -282,8 +282,8 @@ extension SessionStoryTests {
             for (one, other) in [(1, 2), (2, 1)] {
                 try await sessions[one].wait { $0.state(of: network.id(0)) == nil }
                 try await sessions[one].wait { $0.state(of: network.id(other))?.isConnected != true }
-                #expect(throws: SessionError.notConnected(network.id(other))) {
-                    try sessions[one].openStream(named: "x", to: network.id(other))
+                await #expect(throws: SessionError.notConnected(network.id(other))) {
+                    try await sessions[one].openStream(named: "x", to: network.id(other))
                 }
             }
         }
@@ -306,15 +306,15 @@ extension SessionStoryTests {
             let other = network.id(1)
             await refuses { try await session.send(SessionMessage(bytes: [UInt8](repeating: 0, count: (1 << 20) + 1))) }
             await refuses { try await session.send(SessionMessage(bytes: []), to: []) }
-            await refuses { _ = try session.openStream(named: String(repeating: "x", count: 256), to: other) }
+            await refuses { _ = try await session.openStream(named: String(repeating: "x", count: 256), to: other) }
             await refuses {
                 _ = try await session.invite(network.destination(1, 1), context: [UInt8](repeating: 0, count: 1025))
             }
             await refuses { _ = try await session.invite(network.destination(1, 1), timeout: .seconds(601)) }
             let source = InMemorySource(MemoryContent(file: "a", [1]))
-            await refuses { _ = try session.sendResource(source, to: [], resumeKey: Stage.resumeKey) }
-            await refuses { _ = try session.sendResource(source, to: [other, other], resumeKey: Stage.resumeKey) }
-            await refuses { _ = try session.sendResource(source, to: [other], resumeKey: [1]) }
+            await refuses { _ = try await session.sendResource(source, to: [], resumeKey: Stage.resumeKey) }
+            await refuses { _ = try await session.sendResource(source, to: [other, other], resumeKey: Stage.resumeKey) }
+            await refuses { _ = try await session.sendResource(source, to: [other], resumeKey: [1]) }
         }
     }
 }

@@ -108,7 +108,7 @@ import Testing
             #expect(received?.sender == network.id(1) && received?.message.bytes == [7])
 
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1_000_000))
-            let transfers = try sessions[1].sendResource(
+            let transfers = try await sessions[1].sendResource(
                 InMemorySource(content), to: [network.id(2)], resumeKey: Stage.resumeKey)
             let sink = InMemorySink()
             let invitation = try #require(await sessions[2].resources.first { _ in true })
@@ -117,7 +117,7 @@ import Testing
             #expect(await transfers[network.id(2)]?.result.outcome == .completed)
             #expect(sink.received.entries == content.entries)
 
-            let stream = try sessions[2].openStream(named: "numbers", to: network.id(1))
+            let stream = try await sessions[2].openStream(named: "numbers", to: network.id(1))
             try await stream.write([1, 2, 3])
             stream.finish()
             let incoming = try #require(await sessions[1].streams.first { _ in true })

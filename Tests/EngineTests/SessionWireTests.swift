@@ -77,7 +77,7 @@ import Testing
         "R3: unreliable messages to a program that does not read them fill a bounded queue", arguments: LinkKind.allCases)
     func flood(_ linkKind: LinkKind) async throws {
         try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
-            let pacing = try sessions[0].openStream(named: "pacing", to: network.id(1))
+            let pacing = try await sessions[0].openStream(named: "pacing", to: network.id(1))
             try await pacing.write([0])
             let echo = try #require(await sessions[1].streams.first { _ in true }).stream
             _ = try await echo.read()
@@ -138,11 +138,11 @@ import Testing
                 try await session.waitUntilConnected(to: other)
                 try await session.send(SessionMessage(bytes: Self.marker))
                 #expect(await there.messages.first { _ in true }?.message.bytes == Self.marker)
-                let stream = try session.openStream(named: "s", to: other)
+                let stream = try await session.openStream(named: "s", to: other)
                 try await stream.write(Self.marker)
                 #expect(try await there.streams.first { _ in true }?.stream.read() == Self.marker)
                 let content = MemoryContent(file: "a", Self.marker)
-                let sent = try session.sendResource(InMemorySource(content), to: [other], resumeKey: Stage.resumeKey)
+                let sent = try await session.sendResource(InMemorySource(content), to: [other], resumeKey: Stage.resumeKey)
                 let invitation = try #require(await there.resources.first { _ in true })
                 #expect(await invitation.accept(into: InMemorySink()).result.outcome == .completed)
                 #expect(await sent[other]?.result.outcome == .completed)

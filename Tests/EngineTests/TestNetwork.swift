@@ -40,7 +40,7 @@ final class TestNetwork: Sendable {
     func settings(_ number: Int) -> NodeSettings {
         var settings = stage.settings(Self.identity(number), "node \(number)")
         settings.transport = PartitionedTransport(number: number, inner: stage.transport, network: self)
-        // All nodes share the loopback address.
+        // All nodes share the loopback address, and many of a large session connect at the same time.
         settings.limits.linksPerAddress = 64
         return settings
     }
@@ -53,6 +53,12 @@ final class TestNetwork: Sendable {
             state.apart.insert([one, other])
             return state.links.filter { $0.pair == [one, other] }
         }
+        for (_, link) in broken { link.link?.close() }
+    }
+
+    /// Breaks the links between the two nodes, which can connect again at once.
+    func breakLinks(_ one: Int, _ other: Int) {
+        let broken = state.withLock { state in state.links.filter { $0.pair == [one, other] } }
         for (_, link) in broken { link.link?.close() }
     }
 

@@ -113,15 +113,20 @@ import Testing
         #expect(links.ends.allSatisfy { $0.isEnding }, "seed \(seed)")
     }
 
-    @Test("a newer roster replaces the one that waits, and keeps no other frame back")
+    @Test("S7: rosters wait in order, as each has other entries, and too many of them cut the link")
     func rosters() {
         var machine = established().ends[0]
         let id = SessionID(bytes: [UInt8](repeating: 5, count: 16))!
-        machine.send(.roster(id, []))
-        machine.send(.leave(id))
-        machine.send(.roster(id, []))
-        #expect(machine.drainFrames() == [SessionFrame.leave(id).encoded, SessionFrame.roster(id, []).encoded])
+        let sent: [SessionFrame] = [.roster(id, []), .leave(id), .roster(id, [])]
+        for frame in sent { machine.send(frame) }
+        #expect(machine.drainFrames() == sent.map(\.encoded))
         #expect(!machine.hasFrames)
+        _ = machine.drainReactions()
+        for _ in 0..<LinkMachine.maximumQueuedRosterCount { machine.send(.roster(id, [])) }
+        #expect(machine.drainReactions().isEmpty)
+        machine.send(.roster(id, []))
+        let isCut = machine.drainReactions().contains { if case .cut = $0 { true } else { false } }
+        #expect(isCut)
     }
 
     @Test("R1: a peer that asks without reading the replies is cut")

@@ -53,9 +53,9 @@ import Nearshare
         for await change in session.changes {
             switch change {
             case .joined(let member): print("* \(member.name.shown) joined")
-            case .restarted(let id, let lost): print("* \(id.hex) restarted; \(lost) messages to it are lost")
-            case .left(let id): print("* \(id.hex) left")
-            case .state(let id, let state): print("* \(id.hex): \(state)")
+            case .restarted(let id, let lost): print("* \(id) restarted; \(lost) messages to it are lost")
+            case .left(let id, let lost): print("* \(id) left; \(lost) messages to it are lost")
+            case .state(let id, let state): print("* \(id): \(state)")
             }
         }
     }

@@ -42,7 +42,7 @@ import Nearshare
         do {
             try await session.waitUntilConnected(to: watcher.id)
             print("\(watcher.name.shown) watches")
-            let stream = try session.openStream(named: "temperature", to: watcher.id)
+            let stream = try await session.openStream(named: "temperature", to: watcher.id)
             for number in 1... {
                 let reading = Reading(celsius: temperature(number), number: number)
                 let message = try SessionMessage(encoding: reading)

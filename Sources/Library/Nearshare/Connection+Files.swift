@@ -16,6 +16,10 @@ extension Connection {
     public func send(
         paths: [String], named name: ClaimedFileName? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
     ) throws(StorageError) -> Transfer {
+        guard context.count <= TransferOffer.maximumContextByteCount else {
+            throw StorageError(
+                .failed, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
+        }
         let source = try FileSource(paths: paths, named: name)
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
     }

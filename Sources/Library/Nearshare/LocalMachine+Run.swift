@@ -1,3 +1,4 @@
+internal import Logging
 public import NearshareBase
 public import NearshareDirect
 public import NearshareEngine
@@ -16,17 +17,22 @@ extension LocalMachine {
     ///   - findsOthers: false for a node that neither advertises nor browses, which starts faster.
     ///   - usesBluetooth: also advertises, browses and connects over Bluetooth, where this machine has it.
     ///   - encryption: the preference for all links.
+    ///   - limits: on the links that peers open.
+    ///   - log: receives lines for diagnosis, without names of files and peers; nil drops them.
     ///   - body: uses the node.
     /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start, and errors of `body`.
     public func run<Result: Sendable>(
         as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
-        encryption: EncryptionPreference = .required,
+        encryption: EncryptionPreference = .required, limits: NodeLimits = NodeLimits(),
+        log: (@Sendable (String) -> Void)? = nil,
         body: @Sendable (Node) async throws -> Result
     ) async throws -> Result {
         var settings = try nodeSettings(
             name: name, interface: interface, discovery: findsOthers ? discovery() : nil,
-            radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil)
+            radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil,
+            log: Logger(label: "nearshare") { _ in ClosureLogHandler(write: log) })
         settings.encryption = encryption
+        settings.limits = limits
         return try await withNode(settings, body: body)
     }
 }

@@ -18,9 +18,9 @@ extension Session {
     public func sendResource(
         at path: String, named name: ClaimedFileName? = nil, to members: [PeerID], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
-    ) throws -> [PeerID: Transfer] {
+    ) async throws -> [PeerID: Transfer] {
         let source = try FileSource(paths: [path], named: name)
-        return try sendResource(
+        return try await sendResource(
             source, to: members, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
     }
 }

@@ -49,7 +49,7 @@ extension DecoderProperty {
             SessionMember(
                 fingerprint: Fingerprint(bytes: [UInt8](repeating: number, count: Fingerprint.byteCount))!,
                 name: DisplayName(truncating: "node")!, incarnation: UInt32(number), presence: number == 2 ? .gone : .present,
-                addresses: [.init(host: "10.0.0.1", port: 9), .init(host: "fe80::1%eth0", port: 9)],
+                addresses: [.init(host: "10.0.0.1", port: 9), .init(host: "fe80::1", port: 9)],
                 neighbours: [PeerID(bytes: [UInt8](repeating: number, count: PeerID.byteCount))!], revision: 5)
         }
         return [

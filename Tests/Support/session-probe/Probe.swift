@@ -87,7 +87,7 @@ enum Probe {
                 say("invited", ["id": id.hex])
             case "send":
                 let member = PeerID(hex: words[2])!
-                let transfers = try session.sendResource(
+                let transfers = try await session.sendResource(
                     FileSource(paths: [words[1]], detector: machine.detector), to: [member],
                     resumeKey: LocalMachine.randomBytes(32))
                 let result = await transfers[member]!.result
@@ -96,7 +96,7 @@ enum Probe {
                 try await session.send(SessionMessage(bytes: Array(words[1].utf8)))
                 say("messaged", ["text": words[1]])
             case "stream":
-                let stream = try session.openStream(named: words[1], to: PeerID(hex: words[3])!)
+                let stream = try await session.openStream(named: words[1], to: PeerID(hex: words[3])!)
                 let chunk = [UInt8](repeating: 7, count: 64 << 10)
                 for _ in 0..<Int(words[2])! * 16 { try await stream.write(chunk) }
                 stream.finish()
@@ -117,7 +117,7 @@ enum Probe {
             switch change {
             case .joined(let member): say("joined", ["id": member.id.hex])
             case .restarted(let id, let lost): say("restarted", ["id": id.hex, "lost": "\(lost)"])
-            case .left(let id): say("left", ["id": id.hex])
+            case .left(let id, let lost): say("left", ["id": id.hex, "lost": "\(lost)"])
             case .state(let id, .connected(let relay)):
                 say("state", ["id": id.hex, "state": "connected", "via": relay?.hex ?? ""])
             case .state(let id, let state): say("state", ["id": id.hex, "state": "\(state)", "via": ""])

@@ -27,7 +27,7 @@ package struct CommandFailure: Error, Sendable {
                 case .identityMismatch, .blocked: .notTrusted
                 case .refused: .declined
                 case .connectionLost: .peerGone
-                case .unavailable: .failure
+                case .invalidParameter, .unavailable: .failure
                 }
             self.init(status, error.description)
         case let error as PeerLookupError: self.init(.peerNotFound, error.description)

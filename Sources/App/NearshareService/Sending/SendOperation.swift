@@ -230,7 +230,7 @@ package final class SendOperation: Sendable {
     private static func isBroken(_ error: any Error) -> Bool {
         switch error as? NodeError {
         case .unreachable, .timedOut, .connectionLost: true
-        case .incompatible, .identityMismatch, .blocked, .refused, .unavailable, nil: false
+        case .incompatible, .identityMismatch, .blocked, .refused, .invalidParameter, .unavailable, nil: false
         }
     }
 

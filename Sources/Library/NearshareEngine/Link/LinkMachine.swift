@@ -39,6 +39,8 @@ package struct LinkMachine: Machine {
 
     /// Limit on queued replies: a peer that keeps asking without reading is disconnected.
     package static let maximumQueuedFrameCount = 4096
+    /// Limit on roster frames that wait to be written; the link is cut, and another one begins with the whole roster (S7).
+    package static let maximumQueuedRosterCount = 256
     /// Limit on buffered unreliable datagrams that wait to be written; further ones are dropped.
     package static let maximumQueuedDatagramCount = 256
     /// Time that the peer has to read the last frame before the link is closed.
@@ -123,9 +125,10 @@ package struct LinkMachine: Machine {
     /// Queues a frame about a session. Ignored before the handshake is finished.
     package mutating func send(_ frame: SessionFrame) {
         guard isEstablished else { return }
-        // A roster is complete in itself, so an older one that is still queued is obsolete.
-        if case .roster = frame { frames.removeAll { $0.first == FrameType.sessionRoster } }
         frames.append(frame.encoded)
+        guard case .roster = frame else { return }
+        let count = frames.count { $0.first == FrameType.sessionRoster }
+        if count > Self.maximumQueuedRosterCount { reactions.append(.cut) }
     }
 
     /// Queues an unreliable datagram, or drops it.

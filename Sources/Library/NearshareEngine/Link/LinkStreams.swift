@@ -202,7 +202,7 @@ final class LinkStreams: Sendable {
     func read(_ id: StreamID, upTo limit: Int) async throws -> [UInt8]? {
         while true {
             try Task.checkCancellation()
-            switch try attempt({ state throws(StreamError) in try state.streams.read(id, upTo: limit) }) {
+            switch try attemptRead(id, upTo: limit) {
             case .bytes(let bytes):
                 // Credit for the other end may be due.
                 if hasFrames { wake() }
@@ -216,7 +216,7 @@ final class LinkStreams: Sendable {
     /// The blocking form of ``read(_:upTo:)``.
     func readBlocking(_ id: StreamID, upTo limit: Int) throws(StreamError) -> [UInt8]? {
         while true {
-            switch try attempt({ state throws(StreamError) in try state.streams.read(id, upTo: limit) }) {
+            switch try attemptRead(id, upTo: limit) {
             case .bytes(let bytes):
                 if hasFrames { wake() }
                 return bytes
@@ -265,6 +265,26 @@ final class LinkStreams: Sendable {
 
     // MARK: Waiting
 
+    /// Reads what is there. Bytes that arrived before the link ended can still be read.
+    private func attemptRead(_ id: StreamID, upTo limit: Int) throws(StreamError) -> ByteStreams.ReadResult {
+        let arrived: Swift.Result<ByteStreams.ReadResult, StreamError>? = state.withLock { state in
+            guard state.isClosed, state.streams.canRead(id) else { return nil }
+            do throws(StreamError) { return .success(try state.streams.read(id, upTo: limit)) } catch { return .failure(error) }
+        }
+        if let arrived { return try arrived.get() }
+        return try attempt { state throws(StreamError) in try state.streams.read(id, upTo: limit) }
+    }
+
+    /// Waits until the bytes of all finished streams are sent, or the link or the task has ended.
+    func waitUntilFinishedStreamsAreSent() async {
+        while !Task.isCancelled, let id = state.withLock({ $0.isClosed ? nil : $0.streams.unsentFinished.first }) {
+            await wait(on: id) { !$0.unsentFinished.contains(id) }
+        }
+    }
+
+    /// The number of finished streams whose bytes are not all sent.
+    var unsentFinishedCount: Int { state.withLock { $0.streams.unsentFinished.count } }
+
     private func attempt<Result>(_ body: (inout State) throws(StreamError) -> Result) throws(StreamError) -> Result {
         let result: Swift.Result<Result, StreamError> = update { state in
             if state.isClosed { return .failure(.notOpen) }
@@ -291,7 +311,7 @@ final class LinkStreams: Sendable {
                     } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
                         state.streams.reset(id, reason: .streamLimit)
                     }
-                case .readable(let id), .writable(let id), .reset(let id, _):
+                case .readable(let id), .writable(let id), .finished(let id), .reset(let id, _):
                     waiting += state.waiting.removeValue(forKey: id) ?? []
                 }
             }

@@ -13,7 +13,7 @@ struct LinkRegistry {
 
     /// An incoming link, as far as its place is concerned.
     private struct Incoming {
-        let source: LinkSource
+        var source: LinkSource
         /// The time since which nobody uses it; nil while it is used.
         var disuse: (MonotonicInstant) -> MonotonicInstant?
         var end: @Sendable () -> Void
@@ -21,6 +21,8 @@ struct LinkRegistry {
         var isFriend = false
         /// Its place was given to another link.
         var isEvicted = false
+
+        var isJoined: Bool { if case .joined = source { true } else { false } }
     }
 
     enum Admission {
@@ -44,9 +46,9 @@ struct LinkRegistry {
     mutating func admit(
         from source: LinkSource, limits: NodeLimits, now: MonotonicInstant, end: @escaping @Sendable () -> Void
     ) -> Admission {
-        let open = incoming.filter { !$0.value.isEvicted }
+        let open = incoming.filter { !$0.value.isEvicted && !$0.value.isJoined }
         // Links that were evicted may take a moment to end.
-        guard incoming.count < 2 * limits.links else { return .refused }
+        guard incoming.values.count(where: { !$0.isJoined }) < 2 * limits.links else { return .refused }
         let isFromFullSource = open.values.count { $0.source == source && !$0.isFriend } >= limits.links(from: source)
         var evicted: (@Sendable () -> Void)?
         if isFromFullSource || open.count >= limits.links {
@@ -74,16 +76,25 @@ struct LinkRegistry {
     ) -> (@Sendable () -> Void)? {
         incoming[ticket]?.isProven = true
         incoming[ticket]?.isFriend = isFriend
-        let untrusted = incoming.filter { $0.value.isProven && !$0.value.isFriend && !$0.value.isEvicted }
+        let untrusted = incoming.filter {
+            $0.value.isProven && !$0.value.isFriend && !$0.value.isEvicted && !$0.value.isJoined
+        }
         guard !isFriend, untrusted.count > limits.links - limits.linksKeptForFriends else { return nil }
         if let evicted = evict(now: now, where: { $0.isProven }) { return evicted }
         incoming[ticket]?.isEvicted = true
         return incoming[ticket]?.end
     }
 
+    /// Records that a link has joined a session: it takes no place of its address any more. So that a member cannot open links
+    /// without bound, that holds for a few of each member.
+    mutating func recordMember(_ id: PeerID, _ ticket: Ticket, limits: NodeLimits) {
+        let count = incoming.values.count { $0.source == .joined(id) }
+        if count < limits.links(from: .joined(id)) { incoming[ticket]?.source = .joined(id) }
+    }
+
     /// Gives up the place of the oldest unused link among those of the source that has the most.
     private mutating func evict(now: MonotonicInstant, where isCandidate: (Incoming) -> Bool) -> (@Sendable () -> Void)? {
-        let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend }
+        let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
         let unused = open.compactMap { ticket, link -> (ticket: Ticket, count: Int, since: MonotonicInstant)? in
             guard isCandidate(link), let since = link.disuse(now) else { return nil }

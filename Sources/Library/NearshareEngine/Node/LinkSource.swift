@@ -10,6 +10,9 @@ enum LinkSource: Hashable, Sendable {
     /// A member of a session, whose link is relayed.
     case member(PeerID)
 
+    /// A member of a session, over a link that has joined it: it takes no place of its address.
+    case joined(PeerID)
+
     var isMember: Bool { if case .member = self { true } else { false } }
 
     init(_ address: LinkAddress) {

@@ -25,6 +25,55 @@ extension Node {
         return try answer.get()
     }
 
+    /// Connects to the first of several network addresses that answers. They are tried at short intervals, so that addresses
+    /// that lead nowhere do not delay the others (cf. RFC 8305).
+    /// - Returns: nil when none answers, or the task is cancelled.
+    func connectToFirst(of addresses: [LinkAddress]) async -> (any StreamLink)? {
+        let (transport, time) = (settings.transport, settings.limits.connectTime)
+        let (results, continuation) = AsyncStream.makeStream(of: (any StreamLink)?.self)
+        let isWon = Promise<Bool>()
+        for (index, address) in addresses.enumerated() {
+            start { [self] in
+                let delay = Self.connectionAttemptDelay * index
+                if index > 0 {
+                    let isOver = await withTaskGroup(of: Bool.self) { group in
+                        group.addTask { await isWon.value ?? true }
+                        group.addTask {
+                            try? await Task.sleep(for: delay)
+                            return false
+                        }
+                        defer { group.cancelAll() }
+                        return await group.next() ?? true
+                    }
+                    if isOver { return }
+                }
+                let link: (any StreamLink)?
+                do {
+                    link = try await BlockingThread.run { try? transport.connect(to: address, timeout: time) }
+                } catch {
+                    settings.log.debug("\(error)")
+                    link = nil
+                }
+                if case .terminated = continuation.yield(link) { link?.close() }
+            }
+        }
+        var remaining = addresses.count
+        defer {
+            isWon.fulfil(true)
+            continuation.finish()
+        }
+        guard remaining > 0 else { return nil }
+        for await link in results {
+            if let link { return link }
+            remaining -= 1
+            if remaining == 0 { break }
+        }
+        return nil
+    }
+
+    /// Interval between the starts of two attempts (RFC 8305, section 5).
+    private static let connectionAttemptDelay = Duration.milliseconds(250)
+
     func connect(to destination: PeerDestination) async throws(NodeError) -> any StreamLink {
         var failure = NodeError.unreachable("no address to connect to")
         for address in destination.addresses {

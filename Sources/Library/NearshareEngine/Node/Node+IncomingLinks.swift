@@ -90,6 +90,11 @@ extension Node {
         end?()
     }
 
+    /// Records that a link has joined a session of this node.
+    func recordMember(_ id: PeerID, _ ticket: LinkRegistry.Ticket) {
+        state.withLock { $0.links.recordMember(id, ticket, limits: settings.limits) }
+    }
+
     /// Releases the place of a link that has ended.
     func release(_ ticket: LinkRegistry.Ticket) { state.withLock { $0.links.release(ticket) } }
 

@@ -7,7 +7,10 @@ extension Node {
     /// Starts a session without other members; ``Session/invite(_:context:secret:timeout:)`` adds them.
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
+    /// - Throws: ``NodeError/invalidParameter(_:)`` for settings out of their bounds, ``NodeError/unavailable(_:)`` when the
+    ///   node cannot listen.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
+        do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
         if listeningPort == nil { try listenForMembers() }
         // Safe: `random` returns as many bytes as asked for.
         return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
@@ -45,7 +48,7 @@ extension Node {
             return session
         }
         start { await session.run() }
-        if isShuttingDown { session.end() }
+        if isShuttingDown { session.end() } else { startNetworkMonitor() }
         return session
     }
 

@@ -34,6 +34,7 @@ public final class Node: Sendable {
         var mesh: MeshDriver?
         var radio: Radio?
         var sessions: [SessionID: Session] = [:]
+        var networkMonitor: (any NetworkMonitor)?
         var linkReceiver: (@Sendable (PassedLink) -> Bool)?
         var isShuttingDown = false
     }
@@ -74,11 +75,15 @@ public final class Node: Sendable {
 
     /// Begins an orderly shutdown: declines invitations, stops transfers so that they can be resumed, and informs the peers.
     package func beginShutdown() {
-        let (links, listeners, mesh, sessions) = state.withLock { state in
+        let (links, listeners, mesh, sessions, monitor) = state.withLock { state in
             state.isShuttingDown = true
             state.radio = nil
-            return (state.links.running, state.listeners.removeAll(), state.mesh, Array(state.sessions.values))
+            return (
+                state.links.running, state.listeners.removeAll(), state.mesh, Array(state.sessions.values),
+                state.networkMonitor
+            )
         }
+        monitor?.close()
         for session in sessions { session.end() }
         listeners.close()
         for link in links { link.close(.goingAway) }

@@ -19,13 +19,15 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     case refused(String)
     /// The link was lost, or the peer violated the protocol.
     case connectionLost(String)
+    /// An argument is out of its bounds.
+    case invalidParameter(String)
     /// The machine refuses: the port is taken, or discovery is not available.
     case unavailable(String)
 
     public var description: String {
         switch self {
         case .unreachable(let text), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
-            .refused(let text), .connectionLost(let text), .unavailable(let text):
+            .refused(let text), .connectionLost(let text), .invalidParameter(let text), .unavailable(let text):
             text
         case .blocked(let peer): "\(peer) is blocked here; `nearshare peers unblock` lifts that"
         }

@@ -17,6 +17,8 @@ package struct NodeSettings: Sendable {
     package var discovery: (any Discovery)?
     /// The network interface to which listening and browsing are restricted; nil for all.
     package var interface: String?
+    /// Opens a monitor of this machine's addresses for sessions; nil for a node that is reached at given addresses only.
+    package var networkMonitor: (@Sendable () -> (any NetworkMonitor)?)?
     /// Opens the radio, which may take a moment; nil for a node without one. The error suggests what to try.
     package var radio: RadioOpener?
     /// Limits on the resources that untrusted peers can use.
@@ -77,17 +79,20 @@ extension NodeSettings {
 }
 
 /// Limits on the resources that untrusted peers can use.
-package struct NodeLimits: Sendable {
-    /// Limit on incoming links in total, relayed ones included (R3).
-    package var links = 64
+public struct NodeLimits: Sendable {
+    /// Limit on incoming links in total, at least 1; those of a session's members do not count (R3).
+    public var links = 64 { didSet { links = max(links, 1) } }
     /// Links among them that are kept for friends (Q6).
     package var linksKeptForFriends = 16
-    /// Limit on incoming links from one IPv4 address or device, friends' excepted (R3).
-    package var linksPerAddress = 8
+    /// Limit on incoming links from one IPv4 address or device, at least 1. Those of friends and of a session's members do not
+    /// count (R3).
+    public var linksPerAddress = 8 { didSet { linksPerAddress = max(linksPerAddress, 1) } }
     /// Limit on incoming links from one IPv6 network of 64 bits, friends' excepted: the peers of a whole room may be in it.
     package var linksPerNetwork = 24
     /// Limit on links of one member of a session that come through relays (Q8).
     package var relayedLinksPerMember = 2
+    /// Limit on links of one member that have joined a session and do not count for its address.
+    package var joinedLinksPerMember = 4
     /// The time after which an untrusted peer's link without transfer, question and session is closed (Q6).
     package var disuseTimeout = Duration.seconds(60)
     /// Limits of each link's protocol.
@@ -95,8 +100,8 @@ package struct NodeLimits: Sendable {
     /// Timeout of a connection attempt to one address.
     package var connectTime = Duration.seconds(5)
 
-    /// The default limits.
-    package init() {}
+    /// The default limits: 64 links, 8 of them from one address.
+    public init() {}
 
     /// Limit on incoming links from one source.
     func links(from source: LinkSource) -> Int {
@@ -104,6 +109,7 @@ package struct NodeLimits: Sendable {
         case .host: linksPerAddress
         case .network: linksPerNetwork
         case .member: relayedLinksPerMember
+        case .joined: joinedLinksPerMember
         }
     }
 }

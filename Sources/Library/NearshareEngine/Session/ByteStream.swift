@@ -22,11 +22,11 @@ public final class ByteStream: Sendable {
     }
 
     /// Waits for bytes.
-    /// - Parameter limit: the largest number of bytes to return.
-    /// - Returns: 1 to `limit` bytes; nil at the end.
+    /// - Parameter limit: the largest number of bytes to return; less than 1 counts as 1.
+    /// - Returns: 1 to `limit` bytes; nil at the end. Bytes that arrived before the link ended can still be read.
     /// - Throws: `StreamError` when the stream or its link was cut; `CancellationError`.
     public func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {
-        try await streams.read(id, upTo: limit)
+        try await streams.read(id, upTo: Swift.max(limit, 1))
     }
 
     /// Waits until the flow-control window has accepted all bytes.

@@ -23,10 +23,16 @@ final class IncomingSessionLink: Sendable {
     let driver: LinkDriver
     let link: any StreamLink
     let linkEnd: Promise<TransferOutcome>
+    /// Records that the link belongs to a member, whose place does not count for its address.
+    let recordMember: @Sendable (PeerID) -> Void
     let shortCode = Promise<ShortAuthenticationDigits?>()
     private let state = Mutex(State())
 
-    init(_ driver: LinkDriver, _ link: any StreamLink, _ linkEnd: Promise<TransferOutcome>) {
+    init(
+        _ driver: LinkDriver, _ link: any StreamLink, _ linkEnd: Promise<TransferOutcome>,
+        recordMember: @escaping @Sendable (PeerID) -> Void
+    ) {
+        self.recordMember = recordMember
         self.driver = driver
         self.link = link
         self.linkEnd = linkEnd
@@ -75,6 +81,7 @@ final class IncomingSessionLink: Sendable {
         }
         // The link ended while it was being added.
         if isOver { session.remove(sessionLink) }
+        if sessionLink.relay == nil { recordMember(sessionLink.peer) }
         driver.send(.accept(session.id))
         return true
     }

@@ -24,6 +24,8 @@ final class OutgoingSessionLink: Sendable {
     let voucher: PeerID?
     let outcome: Promise<Result<PeerID, SessionError>>
     private let state = Mutex(State())
+    /// Fulfilled when the link has joined the session, or does not.
+    private let joinEvent = Promise<Bool>()
     private static let maximumQueuedFrameCount = 16
 
     init(
@@ -57,9 +59,18 @@ final class OutgoingSessionLink: Sendable {
 
     /// Records that the link has ended.
     func end() -> SessionLink? {
-        state.withLock { state in
+        joinEvent.fulfil(false)
+        return state.withLock { state in
             state.isOver = true
             return state.link
+        }
+    }
+
+    /// The link in the session; waits while it is joining on another task, because the peer has joined already.
+    var joinedLink: SessionLink? {
+        get async {
+            if state.withLock({ $0.isJoining && $0.link == nil }) { _ = await joinEvent.value }
+            return link
         }
     }
 
@@ -89,6 +100,7 @@ final class OutgoingSessionLink: Sendable {
             return true
         }
         guard isTurn else { return [] }
+        defer { joinEvent.fulfil(true) }
         guard let link = join() else {
             outcome.fulfil(.failure(.full))
             return []

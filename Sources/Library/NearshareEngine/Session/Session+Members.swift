@@ -72,6 +72,16 @@ extension Session {
     /// Additional time for the answer to arrive.
     private static var answerGrace: Duration { .seconds(2) }
 
+    /// Announces this node's addresses, and tries the members without a direct link at once: its network has changed.
+    func networkChanged(_ hosts: [String]) {
+        let now = node.settings.clock()
+        let port = node.listeningPort
+        change { state in
+            if let port { state.members.setInterfaceAddresses(hosts.map { .init(announcing: $0, port: port) }) }
+            state.members.roster.recordNetworkChange(now: now)
+        }
+    }
+
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }
 
     // MARK: Outgoing links
@@ -82,8 +92,8 @@ extension Session {
         let link: (any StreamLink)?
         switch attempt {
         case .connect:
-            let addresses = member.addresses.map { LinkAddress(host: $0.host, port: $0.port) }
-            link = try? await node.connect(to: PeerDestination(addresses: addresses, id: member.id, name: member.name))
+            let zones = node.linkLocalZones
+            link = await node.connectToFirst(of: member.addresses.flatMap { $0.destinations(zones: zones) })
         case .relay(_, let relay):
             link = openRelay(to: member.id, through: relay)
         }
@@ -158,7 +168,7 @@ extension Session {
                 case .session(let frame):
                     if let sessionLink = outgoingLink.link(orKeep: frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):
-                    handle(offer, until: expiry, on: driver, known, &open, outgoingLink.link)
+                    handle(offer, until: expiry, on: driver, known, &open, await outgoingLink.joinedLink)
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     open.endAll()
@@ -185,6 +195,7 @@ extension Session {
     ) {
         guard link != nil, let peer = known.peer(node.settings) else { return driver.decline(offer.id, because: .notAllowed) }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver)
+        state.withLock { $0.transfers.insert(invitation.transfer, with: peer.id) }
         open.insert(invitation, as: offer.id, known.shortCode)
         emit(invitation)
     }
@@ -236,14 +247,21 @@ extension Session {
 
     /// Completes the joining of a link: both ends accept streams and transfers on it.
     private func completeJoin(_ link: SessionLink) {
+        link.isComplete.store(true, ordering: .releasing)
         let now = node.settings.clock()
         change { state in
             state.members.updateReachability(of: link.peer, now: now)
-            if link.relay == nil, let host = link.localHost, let port = node.listeningPort {
-                state.members.addAddress(SessionMember.Address(host: host, port: port))
+            if link.relay == nil, let port = node.listeningPort {
+                let interfaceHosts = node.interfaceAddresses
+                if !interfaceHosts.isEmpty {
+                    state.members.setInterfaceAddresses(interfaceHosts.map { .init(announcing: $0, port: port) })
+                }
+                if let host = link.localHost { state.members.addAddress(SessionMember.Address(host: host, port: port)) }
             }
         }
-        let roster = state.withLock { $0.members.roster.frame }
+        // A member that was reached through others before has the same state as before.
+        progress.notifyAll()
+        let roster = state.withLock { link.relay == nil ? $0.members.roster.frame : $0.members.roster.ownFrame }
         link.driver.send(roster)
         if link.relay == nil, let datagrams {
             link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
@@ -253,8 +271,12 @@ extension Session {
     func remove(_ link: SessionLink) {
         let now = node.settings.clock()
         change { $0.members.remove(link, now: now) }
-        // Another link may have to take over.
-        for other in linksTo(link.peer) { other.wake() }
+        // Another link may have to take over; updates that the old one did not carry are in the whole roster.
+        let others = linksTo(link.peer)
+        if link.relay == nil, let other = others.last(where: { $0.relay == nil }) {
+            other.driver.send(state.withLock { $0.members.roster.frame })
+        }
+        for other in others { other.wake() }
     }
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members.links(to: member) } }

@@ -70,6 +70,7 @@ extension Session {
                 return .success(state.members.append(message, for: member))
             }
             if let (links, isAlone) = try attempt.get() {
+                if links.isEmpty { demandLink(to: member) }
                 // A single message is sent from here at once; several are batched by the writer thread.
                 for link in links { isAlone ? link.flush() : link.wake() }
                 return
@@ -189,7 +190,7 @@ extension Session {
 
     private func sendUnreliably(_ message: SessionMessage, to member: PeerID) {
         let links = linksTo(member)
-        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return }
+        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return demandLink(to: member) }
         let payload = [message.kind.rawValue] + message.bytes
         if let datagrams, datagrams.send(payload, on: link) { return }
         link.driver.sendDatagram(payload)
@@ -211,14 +212,14 @@ extension Session {
 
     // MARK: Streams and resources
 
-    /// Opens a byte stream to a member.
+    /// Opens a byte stream to a member, once there is a link: a member that is reached through others gets one on demand.
     /// - Parameter name: for the other program: at most `StreamName.maximumByteCount` bytes.
     /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
-    public func openStream(named name: String, to member: PeerID) throws(SessionError) -> ByteStream {
+    public func openStream(named name: String, to member: PeerID) async throws(SessionError) -> ByteStream {
         guard let streamName = StreamName(name) else {
             throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")
         }
-        guard let stream = try bestLink(to: member).driver.openStream(.bytes, streamName) else {
+        guard let stream = try await bestLink(to: member).driver.openStream(.bytes, streamName) else {
             throw .unavailable("too many streams are open, or the link is breaking; close some streams, or try again")
         }
         return stream
@@ -233,7 +234,7 @@ extension Session {
     package func sendResource(
         _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
-    ) throws(SessionError) -> [PeerID: Transfer] {
+    ) async throws(SessionError) -> [PeerID: Transfer] {
         guard !members.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
         guard Set(members).count == members.count else { throw .invalidParameter("a receiver is listed twice") }
         guard resumeKey.count == 32, context.count <= TransferOffer.maximumContextByteCount else {
@@ -241,22 +242,43 @@ extension Session {
                 "a resume key must have 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")
         }
         var links: [PeerID: SessionLink] = [:]
-        for member in members { links[member] = try bestLink(to: member) }
-        return links.mapValues {
+        for member in members { links[member] = try await bestLink(to: member) }
+        let transfers = links.mapValues {
             $0.driver.send(
                 source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transfers)
         }
+        state.withLock { state in
+            for (member, transfer) in transfers { state.transfers.insert(transfer, with: member) }
+        }
+        return transfers
     }
 
-    private func bestLink(to member: PeerID) throws(SessionError) -> SessionLink {
-        let (isOver, links) = state.withLock { state in
-            // The peer refuses streams and offers until it has joined as well (A1).
-            let isReady = state.members.roster.state(of: member).isConnected
-            return (state.isOver, isReady ? state.members.links(to: member) : [])
+    /// Selects the link for a stream or an offer. Waits for one when the member is reached through others without a link.
+    /// - Throws: at once when the member cannot be reached.
+    private func bestLink(to member: PeerID) async throws(SessionError) -> SessionLink {
+        while true {
+            if Task.isCancelled { throw .cancelled }
+            if let link = try knownLink(to: member).get() { return link }
+            demandLink(to: member)
+            await progress.wait { [self] in if case .success(nil) = knownLink(to: member) { false } else { true } }
         }
-        if isOver { throw .left }
-        guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { throw .notConnected(member) }
-        return link
+    }
+
+    /// - Returns: nil when the member is reached, and a link is still to be opened.
+    private func knownLink(to member: PeerID) -> Result<SessionLink?, SessionError> {
+        state.withLock { state in
+            if state.isOver { return .failure(.left) }
+            guard state.members.roster.state(of: member).isConnected else { return .failure(.notConnected(member)) }
+            // The peer refuses streams and offers until it has joined as well (A1).
+            guard state.members.roster.isLinked(member) else { return .success(nil) }
+            let links = state.members.links(to: member).filter { $0.isComplete.load(ordering: .acquiring) }
+            return .success(links.last { $0.relay == nil } ?? links.last)
+        }
+    }
+
+    /// Asks for a link to a member that is reached through others.
+    private func demandLink(to member: PeerID) {
+        if state.withLock({ $0.members.roster.demandLink(to: member) }) { timer.wake() }
     }
 }
 

@@ -62,13 +62,26 @@ public final class Session: Sendable {
         /// The member's program has restarted without its state: the count is of reliable messages that it had not
         /// acknowledged, and that are lost.
         case restarted(PeerID, lost: Int)
-        /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. Messages that it
-        /// had not acknowledged are lost.
-        case left(PeerID)
+        /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. The count is of
+        /// reliable messages that it had not acknowledged, and that are lost.
+        case left(PeerID, lost: Int)
+    }
+
+    /// Content that was handed over, and that a member had not received when this node left.
+    public struct Undelivered: Sendable, Hashable {
+        /// The member that did not receive it.
+        public let member: PeerID
+        /// Reliable messages that the member's program had not read.
+        public let messages: Int
+        /// Finished byte streams of which some bytes were not sent.
+        public let streams: Int
+        /// Transfers that had not ended, in either direction. They were cut, and can be resumed.
+        public let transfers: Int
     }
 
     struct State {
         var members: SessionMembers
+        var transfers = SessionTransfers()
         var outgoing = OutgoingSessionLinks()
         var relays = CarriedRelays()
         /// The latest time to report received messages to their senders.
@@ -103,7 +116,6 @@ public final class Session: Sendable {
     let events = SessionEvents()
 
     init(_ id: SessionID, _ settings: SessionSettings, _ node: Node) {
-        precondition((2...SessionFrame.maximumRosterCount).contains(settings.memberLimit))
         self.id = id
         self.settings = settings
         self.node = node
@@ -147,21 +159,34 @@ public final class Session: Sendable {
         }
     }
 
-    /// Leaves the session, after reliable messages were delivered or `waiting` has passed.
-    public func leave(waiting: Duration = .seconds(5)) async {
+    /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed.
+    /// - Returns: what had not arrived, for each member concerned; nothing when all has.
+    @discardableResult
+    public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
+        let deadline = ContinuousClock.now + min(max(waiting, .zero), Self.maximumLeaveTime)
         await withTaskGroup { group in
             group.addTask { await self.waitUntilAllIsPassedOn() }
-            group.addTask { try? await Task.sleep(for: waiting) }
+            group.addTask { try? await Task.sleep(until: deadline, clock: .continuous) }
             await group.next()
             group.cancelAll()
         }
+        let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
         for link in links { link.driver.send(.leave(id)) }
         end()
+        return undelivered
     }
+
+    /// Bounds the time of a leave, so that no sum of times overflows.
+    private static let maximumLeaveTime = Duration.seconds(86_400)
 
     private func waitUntilAllIsPassedOn() async {
         let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.areAllMessagesDelivered } }
         while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
+        for link in links { await link.driver.streams.waitUntilFinishedStreamsAreSent() }
+        for transfer in state.withLock({ $0.transfers.running.map(\.transfer) }) {
+            // Unlike the result, the progress ends for a task that is cancelled.
+            for await _ in transfer.progress {}
+        }
     }
 
     /// Ends the session at once.
@@ -198,18 +223,14 @@ public final class Session: Sendable {
 
     /// The form of ``change(_:)`` for the thread that waits for the deadlines.
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
-        let (result, changes, news, links, gone) = state.withLock { state in
+        let now = node.settings.clock()
+        let (result, changes, updates, gone) = state.withLock { state in
             let result = body(&state)
             let changes = state.members.drainChanges()
-            return (
-                result, changes.changes.map { Change($0, in: state.members.roster) }, state.members.roster.drainUpdate(),
-                state.members.links, changes.removedLinks
-            )
+            return (result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks)
         }
         for change in changes { events.changes.continuation.yield(change) }
-        if let news {
-            for link in links { link.driver.send(news) }
-        }
+        for (link, frame) in updates { link.driver.send(frame) }
         for link in gone { link.driver.close(.done) }
         if !changes.isEmpty { progress.notifyAll() }
         return result
@@ -279,18 +300,21 @@ public final class Session: Sendable {
 }
 
 extension Session.Member {
-    fileprivate init(_ member: SessionMember, in roster: SessionRoster) {
+    init(_ member: SessionMember, in roster: SessionRoster) {
         self.init(id: member.id, fingerprint: member.fingerprint, name: member.name, state: roster.state(of: member.id))
     }
 }
 
-extension Session.Change {
-    fileprivate init(_ change: SessionChange, in roster: SessionRoster) {
-        switch change {
-        case .joined(let member): self = .joined(Session.Member(member, in: roster))
-        case .state(let id, let state): self = .state(id, state)
-        case .restarted(let id, let lost): self = .restarted(id, lost: lost)
-        case .left(let id): self = .left(id)
+extension Session.State {
+    /// Content that members have not received.
+    fileprivate var undelivered: [Session.Undelivered] {
+        let transferCounts = Dictionary(grouping: transfers.running, by: \.member).mapValues(\.count)
+        return members.roster.memberIDs.compactMap { id in
+            let streams = members.links(to: id).reduce(0) { $0 + $1.driver.streams.unsentFinishedCount }
+            let messages = members.unacknowledgedCount(of: id)
+            let transfers = transferCounts[id] ?? 0
+            guard messages + streams + transfers > 0 else { return nil }
+            return Session.Undelivered(member: id, messages: messages, streams: streams, transfers: transfers)
         }
     }
 }

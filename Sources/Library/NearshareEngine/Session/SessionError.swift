@@ -41,6 +41,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         switch error {
         case .unreachable(let text), .unavailable(let text), .connectionLost(let text): self = .unavailable(text)
         case .timedOut(let text): self = .timedOut(text)
+        case .invalidParameter(let text): self = .invalidParameter(text)
         case .incompatible(let text): self = .incompatible(text)
         case .identityMismatch(let text), .refused(let text): self = .untrusted(text)
         case .blocked: self = .untrusted(error.description)

@@ -67,9 +67,10 @@ public final class SessionInvitation: Sendable {
     public func accept(
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
     ) throws(SessionError) -> Session {
+        try settings.check()
         switch takeAnswer(.answered) {
         case .open: return try join(settings, asksTrust)
-        case .answered: preconditionFailure("an invitation is answered once")
+        case .answered: throw .invalidParameter("the invitation was answered already")
         case .over(let reason): throw reason
         }
     }

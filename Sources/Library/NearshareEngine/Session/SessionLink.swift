@@ -26,6 +26,8 @@ final class SessionLink: Sendable {
     /// Tag that prefixes datagrams received for this link.
     let datagramTag: UInt64
     let datagramPath: Mutex<DatagramPath>
+    /// Whether both ends accept streams and offers on the link.
+    let isComplete = Atomic(false)
     /// State of writing to the message stream; one thread at a time.
     let output = Mutex(Output())
 

@@ -1,6 +1,7 @@
 internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
+internal import NearshareInterfaces
 
 /// The members of a session with their channels and links, and the keys that were decided about.
 struct SessionMembers {
@@ -10,6 +11,8 @@ struct SessionMembers {
     private var trustedKeys: [PeerID: Fingerprint] = [:]
     /// This node's addresses, the latest first.
     private var addresses: [SessionMember.Address] = []
+    /// The addresses of this node's interfaces, as far as they are known.
+    private var interfaceAddresses: [SessionMember.Address] = []
 
     init(_ roster: SessionRoster) {
         self.roster = roster
@@ -32,20 +35,49 @@ struct SessionMembers {
     }
 
     /// The changes of the roster since the last call, and the links of the members that left.
-    mutating func drainChanges() -> (changes: [SessionChange], removedLinks: [SessionLink]) {
-        let changes = roster.drainChanges()
+    mutating func drainChanges() -> (changes: [Session.Change], removedLinks: [SessionLink]) {
         var removed: [SessionLink] = []
-        for case .left(let member) in changes {
-            removed += memberships.removeValue(forKey: member)?.links ?? []
-            trustedKeys[member] = nil
+        let changes = roster.drainChanges().map { change -> Session.Change in
+            switch change {
+            case .joined(let member): return .joined(Session.Member(member, in: roster))
+            case .state(let id, let state): return .state(id, state)
+            case .left(let id):
+                let membership = memberships.removeValue(forKey: id)
+                removed += membership?.links ?? []
+                trustedKeys[id] = nil
+                return .left(id, lost: membership?.channel.unacknowledgedCount ?? 0)
+            }
         }
         return (changes, removed)
+    }
+
+    /// The frames with news for other members, and the links over which they are sent.
+    mutating func drainUpdates(now: MonotonicInstant) -> [(link: SessionLink, frame: SessionFrame)] {
+        guard roster.areUpdatesDue(now: now) else { return [] }
+        let direct = memberships.compactMapValues { $0.links.last { $0.relay == nil } }
+        return roster.drainUpdates(for: Array(direct.keys), now: now).compactMap { member, frame in
+            direct[member].map { ($0, frame) }
+        }
     }
 
     /// Announces an address under which this node was reached.
     mutating func addAddress(_ address: SessionMember.Address) {
         addresses = Array(([address] + addresses.filter { $0 != address }).prefix(SessionMember.maximumAddressCount))
-        roster.setAddresses(addresses)
+        announceAddresses()
+    }
+
+    /// Announces the addresses of this node's interfaces. Those under which it was reached come first, as long as it has them.
+    mutating func setInterfaceAddresses(_ new: [SessionMember.Address]) {
+        interfaceAddresses = new
+        announceAddresses()
+    }
+
+    private mutating func announceAddresses() {
+        let reached = addresses.filter {
+            interfaceAddresses.isEmpty || interfaceAddresses.contains($0) || $0.isLoopback
+        }
+        let all = reached + interfaceAddresses.filter { !reached.contains($0) }
+        roster.setAddresses(Array(all.prefix(SessionMember.maximumAddressCount)))
     }
 
     // MARK: Links
@@ -66,8 +98,9 @@ struct SessionMembers {
 
     /// Removes a link that has ended.
     mutating func remove(_ link: SessionLink, now: MonotonicInstant) {
-        guard memberships[link.peer]?.remove(link) == true else { return }
+        guard let membership = memberships[link.peer], memberships[link.peer]?.remove(link) == true else { return }
         updateReachability(of: link.peer, now: now)
+        if !membership.channel.isEmpty { roster.demandLink(to: link.peer) }
     }
 
     /// Removes all channels and links.
@@ -105,6 +138,8 @@ struct SessionMembers {
 
     func hasRoom(for member: PeerID) -> Bool { memberships[member]?.channel.hasRoom ?? true }
 
+    func unacknowledgedCount(of member: PeerID) -> Int { memberships[member]?.channel.unacknowledgedCount ?? 0 }
+
     var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
 
     mutating func append(_ message: SessionMessage, for member: PeerID) -> (links: [SessionLink], isAlone: Bool)? {
@@ -133,5 +168,21 @@ struct SessionMembers {
         var links: [SessionLink] = []
         for index in memberships.values.indices { links += memberships.values[index].sendOwedAcknowledgement() }
         return links
+    }
+}
+
+extension SessionMember.Address {
+    fileprivate var isLoopback: Bool { host.hasPrefix("127.") || host == "::1" }
+
+    /// An address of this node for other members: the zone of a link-local one is of no use to them.
+    init(announcing host: String, port: UInt16) {
+        self.init(host: String(host.prefix { $0 != "%" }), port: port)
+    }
+
+    /// The addresses to connect to. A link-local one may be on the link of any interface of this node.
+    /// - Parameter zones: the interfaces of this node that have link-local addresses.
+    func destinations(zones: [String]) -> [LinkAddress] {
+        guard host.lowercased().hasPrefix("fe80:"), !host.contains("%") else { return [LinkAddress(host: host, port: port)] }
+        return zones.map { LinkAddress(host: "\(host)%\($0)", port: port) }
     }
 }

@@ -1,4 +1,4 @@
-package import NearshareDirect
+public import NearshareDirect
 
 /// Limits and trust policy of a session.
 public struct SessionSettings: Sendable {
@@ -6,6 +6,8 @@ public struct SessionSettings: Sendable {
     public var memberLimit = 8
     /// Time out of reach after which a member is removed.
     public var timeout = Duration.seconds(30)
+    /// The members between which there are direct links.
+    public var topology = SessionTopology.automatic
     /// The rule for the keys of new members.
     public var trust = TrustPolicy.askAtFirstMeeting
     /// Limits on unacknowledged messages of each member, beyond which ``Session/send(_:to:mode:)`` waits.
@@ -14,10 +16,22 @@ public struct SessionSettings: Sendable {
     /// Settings with 8 members, a timeout of 30 seconds and ``TrustPolicy/askAtFirstMeeting``.
     public init() {}
 
+    /// - Throws: ``SessionError/invalidParameter(_:)`` for a value out of its bounds.
+    func check() throws(SessionError) {
+        let bounds = 2...SessionFrame.maximumRosterCount
+        guard bounds.contains(memberLimit) else {
+            throw .invalidParameter(
+                "the member limit is \(memberLimit); it must be \(bounds.lowerBound) to \(bounds.upperBound)")
+        }
+        guard timeout >= .seconds(1) else { throw .invalidParameter("the timeout of a session is at least 1 second") }
+    }
+
     var roster: SessionRoster.Limits {
         var limits = SessionRoster.Limits()
         limits.members = memberLimit
-        limits.timeout = timeout
+        // Longer ones would overflow sums of times.
+        limits.timeout = min(timeout, .seconds(1_000_000_000))
+        limits.topology = topology
         return limits
     }
 }

@@ -22,7 +22,7 @@ public final class Invitation: Sendable {
     /// The time at which the invitation is declined automatically.
     package let expiry: MonotonicInstant
     private let answering: Answering
-    private let transfer: Transfer
+    let transfer: Transfer
     private let transfers: TransferProgressManager
     private let isAnswered = Atomic(false)
     private let codeEvent = Promise<ShortAuthenticationDigits?>()
@@ -76,7 +76,17 @@ public final class Invitation: Sendable {
     package func accept(
         into sink: any ResourceSink, part: OfferPart? = nil, keepsPartial: Bool = true
     ) -> Transfer {
-        precondition(takeAnswer(), "an invitation is answered once")
+        guard let transfer = acceptIfOpen(into: sink, part: part, keepsPartial: keepsPartial) else {
+            preconditionFailure("an invitation is answered once")
+        }
+        return transfer
+    }
+
+    /// Accepts the offer, unless it was answered before: then it returns nil.
+    package func acceptIfOpen(
+        into sink: any ResourceSink, part: OfferPart? = nil, keepsPartial: Bool = true
+    ) -> Transfer? {
+        guard takeAnswer() else { return nil }
         answering.prompt.release()
         transfers.add(transfer)
         if let part { transfer.select(part.counts, entries: part.selection.entryCount) }
@@ -96,6 +106,9 @@ public final class Invitation: Sendable {
         answering.prompt.releaseUnprompted()
         answering.decline(reason)
     }
+
+    /// Whether the offer was accepted or declined before.
+    package var wasAnswered: Bool { isAnswered.load(ordering: .acquiring) }
 
     private func takeAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
 

@@ -67,7 +67,9 @@ package struct FileSource: ResourceSource {
         localPaths paths: [LocalPath], named givenName: ClaimedFileName? = nil, options: Options = Options(),
         detector: MediaTypeDetector = MediaTypeDetector()
     ) throws(StorageError) {
-        precondition(givenName == nil || paths.count == 1, "a name needs a single path")
+        guard givenName == nil || paths.count == 1 else {
+            throw StorageError(.failed, "a name is for a single file or folder; there are \(paths.count)")
+        }
         self.options = options
         var items: [Item] = []
         var described: [OfferedItem] = []

@@ -73,6 +73,11 @@ package struct ByteStreams: Sendable {
     /// Whether the stream has neither ended nor been reset.
     package func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
 
+    /// The streams whose end the program has written, and whose bytes are not all sent.
+    package var unsentFinished: [StreamID] {
+        streams.filter { $0.value.sending.isFinishing && !$0.value.sending.isFinished }.map(\.key)
+    }
+
     /// Whether there are bytes, or the end, to read.
     package func canRead(_ id: StreamID) -> Bool { streams[id]?.receiving.isReadable ?? false }
 
@@ -221,6 +226,7 @@ package struct ByteStreams: Sendable {
                 if isSendable(id) { ready.append(id) }
                 return .data(id, bytes)
             case .finish:
+                events.append(.finished(id))
                 removeIfDone(id)
                 return .finish(id)
             case nil: continue

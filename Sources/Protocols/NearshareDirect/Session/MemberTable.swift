@@ -15,15 +15,14 @@ struct MemberTable: Sendable {
 
     let own: PeerID
     private let maximumMembers: Int
-    private var entries: [PeerID: SessionMember] {
-        didSet { others = Self.others(than: own, in: entries) }
-    }
-    /// The other members, by id.
-    private(set) var others: [SessionMember] = []
+    private var entries: [PeerID: SessionMember]
+    /// The ids of the other members, in ascending order.
+    private(set) var otherIDs: [PeerID] = []
     /// Members that are gone, in the order of departure. They are remembered so that late entries do not bring them back.
     private var gone: [PeerID] = []
-    /// Whether an entry has changed since ``drainUpdate()``.
-    private var isDirty = false
+    /// The entries that have changed since ``drainUpdates(for:)``, each with the members that know it already.
+    private var changed: [PeerID: Set<PeerID>] = [:]
+    private var urgent: Set<PeerID> = []
 
     init(own: SessionMember, maximumMembers: Int) {
         self.own = own.id
@@ -39,12 +38,11 @@ struct MemberTable: Sendable {
             .prefix(SessionFrame.maximumRosterCount).map { $0 }
     }
 
-    private static func others(than own: PeerID, in entries: [PeerID: SessionMember]) -> [SessionMember] {
-        entries.values.filter { $0.presence == .present && $0.id != own }.sorted { $0.id < $1.id }
-    }
+    /// The other members, by id.
+    var others: [SessionMember] { otherIDs.compactMap { entries[$0] } }
 
-    /// The ids of the other members, in ascending order.
-    var otherIDs: [PeerID] { others.map(\.id) }
+    /// This member's own entry; nil never, as it is stored at the start.
+    var ownEntry: SessionMember? { entries[own] }
 
     /// A present member; nil for one that is gone or unknown.
     func member(_ id: PeerID) -> SessionMember? { entries[id].flatMap { $0.presence == .present ? $0 : nil } }
@@ -54,14 +52,51 @@ struct MemberTable: Sendable {
         entries[member.id].map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
     }
 
-    var isFull: Bool { others.count + 1 >= maximumMembers }
+    var isFull: Bool { otherIDs.count + 1 >= maximumMembers }
 
-    /// Returns all entries once after each change; nil when nothing has changed.
-    mutating func drainUpdate() -> [SessionMember]? {
-        guard isDirty else { return nil }
-        isDirty = false
-        return all
+    // MARK: News for other members
+
+    /// Whether entries have changed that must not wait.
+    var hasUrgentUpdates: Bool { !urgent.isEmpty }
+
+    /// Records that a changed entry must not wait: the member connects to others, who have to know it.
+    mutating func expedite(_ id: PeerID) { if changed[id] != nil { urgent.insert(id) } }
+
+    /// Whether entries have changed since ``drainUpdates(for:)``.
+    var hasUpdates: Bool { !changed.isEmpty }
+
+    /// Returns the entries that have changed since the last call, for each member that needs to be sent some. A member needs no
+    /// entry that it has sent itself, and none whose owner it has a direct link to: the owner sends that one.
+    /// - Parameter isUrgent: only the entries that must not wait; the others stay changed.
+    mutating func drainUpdates(
+        for neighbours: [PeerID], isUrgent: Bool = false
+    ) -> [(member: PeerID, entries: [SessionMember])] {
+        let ids = changed.keys.filter { !isUrgent || urgent.contains($0) }
+        defer {
+            for id in ids { changed[id] = nil }
+            urgent = []
+        }
+        let news = ids.sorted().compactMap { entries[$0] }
+        return neighbours.compactMap { neighbour in
+            let needed = news.filter { entry in
+                if changed[entry.id]?.contains(neighbour) == true { return false }
+                return entry.id == own || entry.presence == .gone || !entry.neighbours.contains(neighbour)
+            }
+            return needed.isEmpty ? nil : (neighbour, needed)
+        }
     }
+
+    /// Marks all entries as changed: some member may have refused an entry that it would store now.
+    mutating func markAllChanged() { for id in entries.keys { changed[id] = [] } }
+
+    /// Records that a member knows the present state of an entry.
+    mutating func recordKnowledge(of id: PeerID, by member: PeerID) {
+        guard changed[id] != nil else { return }
+        changed[id]?.insert(member)
+    }
+
+    /// Whether a member's claim equals the known entry.
+    func isKnown(_ member: SessionMember) -> Bool { entries[member.id] == member }
 
     // MARK: Merging
 
@@ -97,12 +132,14 @@ struct MemberTable: Sendable {
         let before = entries[member.id]
         guard before != member else { return nil }
         entries[member.id] = member
-        isDirty = true
+        changed[member.id] = []
         switch (before?.presence ?? .gone, member.presence) {
         case (.gone, .present):
             gone.removeAll { $0 == member.id }
+            otherIDs.insert(member.id, at: otherIDs.firstIndex { member.id < $0 } ?? otherIDs.count)
             return .joined(member)
         case (.present, .gone):
+            otherIDs.removeAll { $0 == member.id }
             recordDeparture(member.id)
             return .left(member.id)
         case (.gone, .gone) where before == nil: recordDeparture(member.id)
@@ -114,7 +151,9 @@ struct MemberTable: Sendable {
     private mutating func recordDeparture(_ id: PeerID) {
         gone.append(id)
         guard gone.count > maximumGoneCount else { return }
-        entries[gone.removeFirst()] = nil
+        let forgotten = gone.removeFirst()
+        entries[forgotten] = nil
+        changed[forgotten] = nil
     }
 
     // MARK: The own entry
@@ -128,7 +167,7 @@ struct MemberTable: Sendable {
         guard !isEarlierAnnouncement else { return }
         mine.incarnation = claim.incarnation &+ 1
         entries[own] = mine
-        isDirty = true
+        changed[own] = []
     }
 
     /// Announces this member's addresses, when they have changed.
@@ -138,7 +177,7 @@ struct MemberTable: Sendable {
         // Wraps: after 2^32 changes other members no longer believe them.
         mine.revision &+= 1
         entries[own] = mine
-        isDirty = true
+        changed[own] = []
     }
 
     /// Announces this member's neighbours, when they have changed.
@@ -148,7 +187,7 @@ struct MemberTable: Sendable {
         // Wraps: after 2^32 changes other members no longer believe them.
         mine.revision &+= 1
         entries[own] = mine
-        isDirty = true
+        changed[own] = []
     }
 
     /// Limit on the step from the known incarnation to a claimed one.

@@ -70,6 +70,9 @@ package struct MessageChannel: Sendable {
     /// Whether all messages are acknowledged.
     package var isEmpty: Bool { sendQueue.count == 0 }
 
+    /// The number of messages that the peer has not acknowledged.
+    package var unacknowledgedCount: Int { sendQueue.count }
+
     /// Whether the peer has acknowledged all messages but one, so that its sender waits for nothing else.
     package var isQuiet: Bool { sendQueue.count <= 1 }
 

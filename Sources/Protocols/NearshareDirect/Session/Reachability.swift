@@ -9,14 +9,37 @@ struct Reachability: Sendable {
         var retryTime: MonotonicInstant
     }
 
+    /// News that may lead to a member, until an attempt that began after it has failed.
+    private struct News {
+        var time: MonotonicInstant
+        /// An attempt has begun since.
+        var isTried = false
+    }
+
+    /// The state of each member's links.
     private var states: [PeerID: MemberState] = [:]
-    /// The start of each unreachable member's absence.
+    /// The relay that announces a link to a member to which this member has none.
+    private(set) var relays: [PeerID: PeerID] = [:]
+    /// The time since which there is no link to a member.
+    private var unlinkedSince: [PeerID: MonotonicInstant] = [:]
+    /// The start of each unreachable member's absence: it has neither a link nor a relay.
     private var absentSince: [PeerID: MonotonicInstant] = [:]
     private var backoffs: [PeerID: Backoff] = [:]
+    private var news: [PeerID: News] = [:]
+    /// The latest news of each member, which bounds how often news cancels the back-off.
+    private var newsTimes: [PeerID: MonotonicInstant] = [:]
     /// Members with an attempt in progress.
     private var attempts: Set<PeerID> = []
 
-    func state(of id: PeerID) -> MemberState { states[id] ?? .notConnected }
+    /// The state of a member, which is reached by its links or through a relay without a link so far.
+    func state(of id: PeerID) -> MemberState {
+        let state = linkState(of: id)
+        if state.isConnected { return state }
+        return relays[id].map { .connected(via: $0) } ?? state
+    }
+
+    /// The state of a member's links.
+    func linkState(of id: PeerID) -> MemberState { states[id] ?? .notConnected }
 
     /// Members with a direct link, by id.
     var neighbours: [PeerID] { states.filter { $0.value == .connected(via: nil) }.keys.sorted() }
@@ -28,73 +51,125 @@ struct Reachability: Sendable {
         !attempts.contains(id) && (backoffs[id].map { now >= $0.retryTime } ?? true)
     }
 
-    // MARK: Changes, each of which returns the new state when it differs
+    // MARK: Changes
 
     mutating func add(_ id: PeerID, now: MonotonicInstant) {
         states[id] = .notConnected
+        unlinkedSince[id] = now
         absentSince[id] = now
     }
 
     mutating func remove(_ id: PeerID) {
         states[id] = nil
+        relays[id] = nil
+        unlinkedSince[id] = nil
         absentSince[id] = nil
         backoffs[id] = nil
+        news[id] = nil
+        newsTimes[id] = nil
         attempts.remove(id)
     }
 
-    mutating func recordAttempt(_ id: PeerID) -> MemberState? {
+    mutating func recordAttempt(_ id: PeerID) {
         attempts.insert(id)
-        return state(of: id).isConnected ? nil : set(id, .connecting)
+        news[id]?.isTried = true
+        if !linkState(of: id).isConnected { states[id] = .connecting }
     }
 
-    mutating func recordConnection(_ id: PeerID, via relay: PeerID?) -> MemberState? {
+    mutating func recordConnection(_ id: PeerID, via relay: PeerID?) {
+        unlinkedSince[id] = nil
         absentSince[id] = nil
+        news[id] = nil
         attempts.remove(id)
         // Behind a relay, earlier failures still delay the next attempt at a direct link.
         if relay == nil { backoffs[id] = nil }
-        return set(id, .connected(via: relay))
+        states[id] = .connected(via: relay)
     }
 
-    mutating func recordDisconnection(_ id: PeerID, now: MonotonicInstant) -> MemberState? {
-        if absentSince[id] == nil { absentSince[id] = now }
-        return set(id, .notConnected)
+    mutating func recordDisconnection(_ id: PeerID, now: MonotonicInstant) {
+        if unlinkedSince[id] == nil { unlinkedSince[id] = now }
+        if absentSince[id] == nil, relays[id] == nil { absentSince[id] = now }
+        states[id] = .notConnected
     }
 
     /// - Parameter isMember: false when the member has left meanwhile.
-    mutating func recordFailure(_ id: PeerID, isMember: Bool, now: MonotonicInstant) -> MemberState? {
+    mutating func recordFailure(_ id: PeerID, isMember: Bool, now: MonotonicInstant) {
         attempts.remove(id)
-        guard isMember, state(of: id) != .connected(via: nil) else { return nil }
+        guard isMember, linkState(of: id) != .connected(via: nil) else { return }
+        if !linkState(of: id).isConnected { states[id] = .notConnected }
+        if let latest = news[id] {
+            // An attempt that began before the news says nothing about it.
+            guard latest.isTried else {
+                backoffs[id] = nil
+                return
+            }
+            news[id] = nil
+        }
         let count = failureCount(of: id) + 1
         backoffs[id] = Backoff(failureCount: count, retryTime: now + Self.firstDelay * (1 << min(count - 1, 5)))
-        return state(of: id).isConnected ? nil : set(id, .notConnected)
     }
 
-    private mutating func set(_ id: PeerID, _ state: MemberState) -> MemberState? {
-        guard states[id] != state else { return nil }
-        states[id] = state
-        return state
+    /// Records that a member to which there is no direct link may have become reachable: the back-off ends, and the member is
+    /// not given up before an attempt that begins now has failed.
+    /// - Parameter isOwn: false for the news of a member, which counts at intervals only.
+    mutating func recordNews(_ id: PeerID, isOwn: Bool, now: MonotonicInstant) {
+        guard linkState(of: id) != .connected(via: nil) else { return }
+        if !isOwn, let last = newsTimes[id], now - last < Self.newsInterval { return }
+        newsTimes[id] = now
+        news[id] = News(time: now)
+        backoffs[id] = nil
+    }
+
+    /// Sets the relays of the members to which this member has no link. A member without either is absent.
+    /// - Parameter now: nil after a change by which no member becomes absent.
+    mutating func setRelays(_ new: [PeerID: PeerID], now: MonotonicInstant?) {
+        relays = new.filter { states[$0.key] != nil && !linkState(of: $0.key).isConnected }
+        for (id, state) in states where !state.isConnected {
+            if relays[id] != nil {
+                absentSince[id] = nil
+            } else if let now, absentSince[id] == nil {
+                absentSince[id] = now
+            }
+        }
     }
 
     // MARK: Time
 
     /// The time at which the member with the higher id may attempt a connection as well.
     func secondAttemptTime(_ id: PeerID) -> MonotonicInstant {
-        (absentSince[id] ?? MonotonicInstant(nanoseconds: 0)) + Self.headStart
+        (unlinkedSince[id] ?? MonotonicInstant(nanoseconds: 0)) + Self.headStart
     }
 
-    /// Members that have been absent for `timeout`, by id.
+    /// Whether a member has been absent for so long that all that it announces has arrived.
+    func isMissing(_ id: PeerID, now: MonotonicInstant) -> Bool {
+        absentSince[id].map { now - $0 >= Self.announcementTime } ?? false
+    }
+
+    /// Members that have been absent for `timeout`, by id. Those of whom there is news are absent later: after an attempt that
+    /// began since, or after twice the time, because news can be invented.
     func absentees(after timeout: Duration, now: MonotonicInstant) -> [PeerID] {
-        absentSince.filter { now - $0.value >= timeout }.keys.sorted()
+        absentSince.filter { id, since in
+            now - since >= (news[id] == nil ? timeout : timeout * 2)
+        }.keys.sorted()
     }
 
     /// The times at which members time out or attempts become due.
-    func deadlines(own: PeerID, timeout: Duration) -> [MonotonicInstant] {
-        let secondAttempts = absentSince.keys.filter { $0 < own && !attempts.contains($0) && backoffs[$0] == nil }
-        return absentSince.values.map { $0 + timeout } + secondAttempts.map { secondAttemptTime($0) }
+    /// - Parameter isWaitedFor: whether an attempt waits for what the member announces.
+    func deadlines(
+        own: PeerID, timeout: Duration, isWaitedFor: (PeerID) -> Bool
+    ) -> [MonotonicInstant] {
+        let secondAttempts = unlinkedSince.keys.filter { $0 < own && !attempts.contains($0) && backoffs[$0] == nil }
+        return absentSince.map { id, since in since + (news[id] == nil ? timeout : timeout * 2) }
+            + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
+            + secondAttempts.map { secondAttemptTime($0) }
             + backoffs.filter { !attempts.contains($0.key) }.values.map(\.retryTime)
     }
 
     private static let firstDelay = Duration.milliseconds(500)
     /// The time for which only the member with the lower id attempts a connection.
     private static let headStart = Duration.seconds(3)
+    /// The time in which the addresses and neighbours of a new member arrive.
+    private static let announcementTime = Duration.seconds(1)
+    /// The time in which further news of a member has no effect (S5).
+    private static let newsInterval = Duration.seconds(2)
 }

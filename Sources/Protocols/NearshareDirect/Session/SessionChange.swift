@@ -6,9 +6,6 @@ package enum SessionChange: Sendable, Hashable {
     case joined(SessionMember)
     /// A member's connectivity has changed.
     case state(PeerID, MemberState)
-    /// A member's program has restarted and lost its state, including this number of reliable messages that it had not
-    /// acknowledged.
-    case restarted(PeerID, lost: Int)
-    /// A member has left, was unreachable for too long, or was removed. Messages that it had not acknowledged are lost.
+    /// A member has left, was unreachable for too long, or was removed.
     case left(PeerID)
 }

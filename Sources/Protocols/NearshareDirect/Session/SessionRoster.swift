@@ -13,6 +13,8 @@ package struct SessionRoster: Sendable {
         package var members = 8
         /// The time after which an unreachable member is removed.
         package var timeout = Duration.seconds(30)
+        /// The members between which there are direct links.
+        package var topology = SessionTopology.automatic
 
         /// The defaults.
         package init() {}
@@ -42,6 +44,16 @@ package struct SessionRoster: Sendable {
     /// The member from which a member was first heard of, for those that have not joined here.
     private var announcers: [PeerID: PeerID] = [:]
     private var changes: [SessionChange] = []
+    /// The state of each member that was reported last.
+    private var reportedStates: [PeerID: MemberState] = [:]
+    /// Members to which a link is needed that the topology does not demand.
+    private var demands: Set<PeerID> = []
+    /// The members to which all others keep links; empty in a mesh.
+    private var hubs: Set<PeerID> = []
+    /// Addresses at which this node has found a member, in this node's notation.
+    private var foundAddresses: [PeerID: [SessionMember.Address]] = [:]
+    /// The time of the latest updates to other members.
+    private var updateTime: MonotonicInstant?
 
     /// Starts with this member alone.
     package init(id: SessionID, own: SessionMember, limits: Limits = Limits()) {
@@ -58,11 +70,33 @@ package struct SessionRoster: Sendable {
         return changes
     }
 
-    /// Returns the frame for all connected members, once after each change; nil when nothing has changed.
-    package mutating func drainUpdate() -> SessionFrame? { table.drainUpdate().map { .roster(id, $0) } }
+    /// Returns the frames with news for members with a direct link. Changes within one interval are sent together.
+    package mutating func drainUpdates(
+        for neighbours: [PeerID], now: MonotonicInstant
+    ) -> [(member: PeerID, frame: SessionFrame)] {
+        guard areUpdatesDue(now: now) else { return [] }
+        let isUrgent = !isUpdateTime(now)
+        if !isUrgent { updateTime = now }
+        return table.drainUpdates(for: neighbours, isUrgent: isUrgent).map { ($0.member, .roster(id, $0.entries)) }
+    }
+
+    /// Whether ``drainUpdates(for:now:)`` has something to send.
+    package func areUpdatesDue(now: MonotonicInstant) -> Bool {
+        table.hasUrgentUpdates || (table.hasUpdates && isUpdateTime(now))
+    }
+
+    private func isUpdateTime(_ now: MonotonicInstant) -> Bool { updateTime.map { now - $0 >= updateInterval } ?? true }
+
+    /// Grows with the number of members, so that the bytes for all changes of a forming session stay in bounds.
+    private var updateInterval: Duration {
+        max(Self.minimumUpdateInterval, Self.updateIntervalPerMember * table.otherIDs.count)
+    }
 
     /// The frame for a member that has just been connected.
     package var frame: SessionFrame { .roster(id, table.all) }
+
+    /// The frame for a member that has just been connected through a relay: gossip goes over direct links only.
+    package var ownFrame: SessionFrame { .roster(id, table.ownEntry.map { [$0] } ?? []) }
 
     /// The ids of the other members, in no order.
     package var memberIDs: [PeerID] { table.otherIDs }
@@ -76,6 +110,9 @@ package struct SessionRoster: Sendable {
     /// A member's connectivity.
     package func state(of id: PeerID) -> MemberState { reachability.state(of: id) }
 
+    /// Whether there is a link to a member, direct or relayed. A member that is reached through others gets one on demand.
+    package func isLinked(_ id: PeerID) -> Bool { reachability.linkState(of: id).isConnected }
+
     /// Whether the limit on members is reached.
     package var isFull: Bool { table.isFull }
 
@@ -87,6 +124,8 @@ package struct SessionRoster: Sendable {
         member.incarnation = table.nextIncarnation(of: member)
         member.presence = .present
         store(member, now: now)
+        table.expedite(member.id)
+        refresh(now: now)
     }
 
     /// The member that has announced a member, and so vouches for its key; nil for one that joined here.
@@ -95,21 +134,27 @@ package struct SessionRoster: Sendable {
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
     package mutating func receive(_ members: [SessionMember], from announcer: PeerID, now: MonotonicInstant) {
         for member in members {
+            let before = table.member(member.id)
+            defer { if table.isKnown(member) { table.recordKnowledge(of: member.id, by: announcer) } }
             switch table.judge(member) {
             case .ignored: break
             case .aboutOwn: table.refute(member)
             case .newer:
-                let isPresent = table.member(member.id) != nil
-                if member.presence == .gone, isPresent, state(of: member.id).isConnected {
+                let isPresent = before != nil
+                if member.presence == .gone, isPresent, reachability.linkState(of: member.id).isConnected {
                     if departureClaims[member.id] == nil {
                         departureClaims[member.id] = DepartureClaim(incarnation: member.incarnation, time: now)
                     }
                 } else if member.presence == .gone || isPresent || !isFull {
                     store(member, now: now)
                     if member.presence == .present, !isPresent { announcers[member.id] = announcer }
+                    if let before, before.addresses != member.addresses, !member.addresses.isEmpty {
+                        reachability.recordNews(member.id, isOwn: false, now: now)
+                    }
                 }
             }
         }
+        refresh(now: now)
     }
 
     /// Records that a member leaves.
@@ -117,13 +162,14 @@ package struct SessionRoster: Sendable {
         guard id != table.own, var member = table.member(id) else { return }
         member.presence = .gone
         store(member, now: now)
+        refresh(now: now)
     }
 
     /// Decides a claim that a member is gone. A member that is still connected has not left: it would have said so, or its link
     /// would have broken. So no member can talk another one out of the session.
     private mutating func settleDepartureClaim(of id: PeerID, now: MonotonicInstant) {
         guard let claim = departureClaims.removeValue(forKey: id), var member = table.member(id) else { return }
-        if state(of: id).isConnected {
+        if reachability.linkState(of: id).isConnected {
             member.incarnation = max(member.incarnation, claim.incarnation &+ 1)
         } else {
             member.incarnation = max(member.incarnation, claim.incarnation)
@@ -133,6 +179,7 @@ package struct SessionRoster: Sendable {
     }
 
     private mutating func store(_ member: SessionMember, now: MonotonicInstant) {
+        let wasFull = isFull
         guard let change = table.store(member) else { return }
         if member.presence == .present {
             reachability.add(member.id, now: now)
@@ -140,8 +187,88 @@ package struct SessionRoster: Sendable {
             reachability.remove(member.id)
             departureClaims[member.id] = nil
             announcers[member.id] = nil
+            reportedStates[member.id] = nil
+            demands.remove(member.id)
+            foundAddresses[member.id] = nil
+            // Other members may have refused a member for which there is room now.
+            if wasFull { table.markAllChanged() }
         }
         changes.append(change)
+    }
+
+    // MARK: Topology
+
+    /// Whether all members are to have direct links to each other.
+    private var isMesh: Bool {
+        limits.topology == .mesh || table.otherIDs.count < SessionTopology.maximumMeshCount
+    }
+
+    /// Whether the topology demands a direct link to a member.
+    private func isLinkWanted(to id: PeerID) -> Bool { isMesh || hubs.contains(id) || hubs.contains(table.own) }
+
+    /// Determines the hubs, and the relays of the members without a link.
+    /// - Parameter now: nil after a change by which no member becomes absent.
+    private mutating func refresh(now: MonotonicInstant?) {
+        if isMesh {
+            hubs = []
+            reachability.setRelays([:], now: now)
+        } else {
+            let members = others + [table.ownEntry].compactMap { $0 }
+            hubs = Set(
+                members.sorted { ($1.neighbours.count, $0.id) < ($0.neighbours.count, $1.id) }
+                    .prefix(SessionTopology.hubCount).map(\.id))
+            reachability.setRelays(relays, now: now)
+        }
+        for id in table.otherIDs { report(id) }
+    }
+
+    /// A linked member for each member that such a one announces as its neighbour.
+    private var relays: [PeerID: PeerID] {
+        var relays: [PeerID: PeerID] = [:]
+        for id in table.otherIDs where reachability.linkState(of: id).isConnected {
+            for neighbour in table.member(id)?.neighbours ?? [] where relays[neighbour] == nil { relays[neighbour] = id }
+        }
+        // A relay is kept while it is one, so that no change is reported without need.
+        for (id, relay) in reachability.relays where reachability.linkState(of: relay).isConnected {
+            if table.member(relay)?.neighbours.contains(id) == true { relays[id] = relay }
+        }
+        relays[table.own] = nil
+        return relays
+    }
+
+    /// Asks for a link to a member that is reached through others.
+    /// - Returns: Whether a connection attempt may be due now.
+    @discardableResult
+    package mutating func demandLink(to id: PeerID) -> Bool {
+        guard table.member(id) != nil, !reachability.linkState(of: id).isConnected else { return false }
+        return demands.insert(id).inserted
+    }
+
+    /// Records that this node's network has changed: it may lead to members without a direct link.
+    package mutating func recordNetworkChange(now: MonotonicInstant) {
+        for member in others where mayConnect(to: member) || relay(to: member) != nil {
+            reachability.recordNews(member.id, isOwn: true, now: now)
+        }
+    }
+
+    /// Sets the addresses at which this node has found a member.
+    package mutating func setFoundAddresses(_ addresses: [SessionMember.Address], of id: PeerID, now: MonotonicInstant) {
+        let addresses = Array(addresses.prefix(SessionMember.maximumAddressCount))
+        guard table.member(id) != nil, foundAddresses[id] != addresses else { return }
+        foundAddresses[id] = addresses
+        if !addresses.isEmpty { reachability.recordNews(id, isOwn: false, now: now) }
+    }
+
+    private func mayConnect(to member: SessionMember) -> Bool {
+        !member.addresses.isEmpty || foundAddresses[member.id]?.isEmpty == false
+    }
+
+    /// A member with all addresses that may lead to it.
+    private func withFoundAddresses(_ member: SessionMember) -> SessionMember {
+        guard let found = foundAddresses[member.id] else { return member }
+        var member = member
+        member.addresses = found + member.addresses.filter { !found.contains($0) }
+        return member
     }
 
     // MARK: Links
@@ -149,63 +276,81 @@ package struct SessionRoster: Sendable {
     /// Records the start of a connection attempt.
     package mutating func recordAttempt(to id: PeerID) {
         guard table.member(id) != nil else { return }
-        report(reachability.recordAttempt(id), of: id)
+        reachability.recordAttempt(id)
+        report(id)
     }
 
     /// Records a link to a member.
     /// - Parameter relay: nil for a direct link.
     package mutating func recordConnection(to id: PeerID, via relay: PeerID?) {
         guard table.member(id) != nil else { return }
-        report(reachability.recordConnection(id, via: relay), of: id)
+        demands.remove(id)
+        reachability.recordConnection(id, via: relay)
+        report(id)
         table.setOwnNeighbours(reachability.neighbours)
+        refresh(now: nil)
     }
 
     /// Records the loss of the last link to a member.
     package mutating func recordDisconnection(of id: PeerID, now: MonotonicInstant) {
         guard table.member(id) != nil else { return }
-        report(reachability.recordDisconnection(id, now: now), of: id)
+        reachability.recordDisconnection(id, now: now)
+        refresh(now: now)
         settleDepartureClaim(of: id, now: now)
         table.setOwnNeighbours(reachability.neighbours)
     }
 
     /// Records a failed connection attempt; the back-off grows with each.
     package mutating func recordFailure(of id: PeerID, now: MonotonicInstant) {
-        report(reachability.recordFailure(id, isMember: table.member(id) != nil, now: now), of: id)
+        reachability.recordFailure(id, isMember: table.member(id) != nil, now: now)
+        report(id)
     }
 
     /// Sets this member's own addresses.
     package mutating func setAddresses(_ addresses: [SessionMember.Address]) { table.setOwnAddresses(addresses) }
 
-    private mutating func report(_ state: MemberState?, of id: PeerID) {
-        if let state { changes.append(.state(id, state)) }
+    /// Reports the state of a member when it has changed.
+    private mutating func report(_ id: PeerID) {
+        guard table.member(id) != nil else { return }
+        let state = state(of: id)
+        guard reportedStates[id] ?? .notConnected != state else { return }
+        reportedStates[id] = state
+        changes.append(.state(id, state))
     }
 
     // MARK: Connection attempts
 
     /// Returns the connection attempts that are due. The member with the lower id starts; the other one follows when that has
     /// failed, so that two attempts rarely cross. A relay is tried when there is no direct link, and behind a relay a direct
-    /// link is tried again and again.
+    /// link is tried again and again. Links that the topology does not want are opened on demand, and to members out of reach.
     package func dueAttempts(now: MonotonicInstant) -> [ConnectionAttempt] {
-        others.compactMap { member in
-            guard reachability.mayAttempt(member.id, now: now) else { return nil }
-            let mayConnect = !member.addresses.isEmpty
-            switch state(of: member.id) {
-            case .connected(via: nil): return nil
-            case .connected: return mayConnect && table.own < member.id ? .connect(member) : nil
-            case .connecting, .notConnected:
-                guard table.own < member.id || now >= reachability.secondAttemptTime(member.id) else { return nil }
-                let isRelaysTurn = !reachability.failureCount(of: member.id).isMultiple(of: 2)
-                if isRelaysTurn || !mayConnect, let relay = relay(to: member) { return .relay(member, through: relay) }
-                return mayConnect ? .connect(member) : nil
-            }
+        table.otherIDs.compactMap { id in
+            guard reachability.linkState(of: id) != .connected(via: nil), reachability.mayAttempt(id, now: now),
+                let member = table.member(id)
+            else { return nil }
+            let isWanted = isLinkWanted(to: id)
+            let mayConnect = mayConnect(to: member)
+            let direct = mayConnect ? ConnectionAttempt.connect(withFoundAddresses(member)) : nil
+            if reachability.linkState(of: id).isConnected { return isWanted && table.own < id ? direct : nil }
+            let isDemanded = demands.contains(id)
+            guard isWanted || isDemanded || reachability.isMissing(id, now: now) else { return nil }
+            guard table.own < id || isDemanded || now >= reachability.secondAttemptTime(id) else { return nil }
+            // Its addresses are about to arrive: a relayed link would be closed at once.
+            if !mayConnect, !isDemanded, !reachability.isMissing(id, now: now) { return nil }
+            let isEven = reachability.failureCount(of: id).isMultiple(of: 2)
+            let isRelaysTurn = isWanted ? !isEven : isEven
+            if isRelaysTurn || !mayConnect, let relay = relay(to: member) { return .relay(member, through: relay) }
+            return direct
         }
     }
 
     /// Selects a connected member that announces a link to `member`, preferably one with a direct link to this member. The
     /// candidates take turns, because an announcement may be false.
     private func relay(to member: SessionMember) -> PeerID? {
-        let able = others.filter { $0.id != member.id && $0.neighbours.contains(member.id) && state(of: $0.id).isConnected }
-        let direct = able.filter { state(of: $0.id) == .connected(via: nil) }
+        let able = others.filter {
+            $0.id != member.id && reachability.linkState(of: $0.id).isConnected && $0.neighbours.contains(member.id)
+        }
+        let direct = able.filter { reachability.linkState(of: $0.id) == .connected(via: nil) }
         let turn = reachability.failureCount(of: member.id) / 2
         let candidates = direct.isEmpty ? able : direct
         return candidates.isEmpty ? nil : candidates[turn % candidates.count].id
@@ -224,12 +369,18 @@ package struct SessionRoster: Sendable {
     /// The next time after `now` at which ``advance(to:)`` or ``dueAttempts(now:)`` has something new.
     package func deadline(after now: MonotonicInstant) -> MonotonicInstant? {
         let times =
-            reachability.deadlines(own: table.own, timeout: limits.timeout)
+            reachability.deadlines(own: table.own, timeout: limits.timeout) { id in
+                !isMesh || table.member(id)?.addresses.isEmpty == true
+            }
             + departureClaims.values.map { $0.time + Self.claimTimeout }
+            + (table.hasUpdates ? [updateTime.map { $0 + updateInterval }].compactMap { $0 } : [])
         // Times in the past have been handled without effect.
         return times.filter { $0 > now }.min()
     }
 
     /// The time for which a claim of departure waits for the member's link to end.
     private static let claimTimeout = Duration.seconds(2)
+    /// The least time between two updates.
+    private static let minimumUpdateInterval = Duration.milliseconds(100)
+    private static let updateIntervalPerMember = Duration.milliseconds(14)
 }

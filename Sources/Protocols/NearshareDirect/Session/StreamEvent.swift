@@ -6,6 +6,8 @@ package enum StreamEvent: Sendable, Hashable {
     case readable(StreamID)
     /// There is room to write again.
     case writable(StreamID)
+    /// All bytes and the end were sent.
+    case finished(StreamID)
     /// The peer has reset the stream; no further event follows.
     case reset(StreamID, StreamResetReason)
 }

@@ -20,3 +20,7 @@ public struct SessionID: Sendable, Hashable {
     /// 32 lower-case hexadecimal digits.
     public var hex: String { Hex.encode(bytes) }
 }
+
+extension SessionID: CustomStringConvertible {
+    public var description: String { hex }
+}

@@ -53,10 +53,11 @@ extension SessionMember {
             neighbours: neighbours, revision: revision)
     }
 
-    /// Whether the host has the form of an IPv4 or IPv6 address, so that no peer can trigger a name look-up.
+    /// Whether the host has the form of an IPv4 or IPv6 address, so that no peer can trigger a name look-up. A zone belongs to
+    /// the machine that wrote it.
     private static func isNumeric(_ host: ArraySlice<UInt8>) -> Bool {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
-        return host.contains(UInt8(ascii: ":"))
+        return (host.contains(UInt8(ascii: ":")) && !host.contains(UInt8(ascii: "%")))
             || (!host.isEmpty && host.allSatisfy { digits.contains($0) || $0 == UInt8(ascii: ".") })
     }
 }

@@ -97,7 +97,7 @@ enum Streams {
         try await TestSession.run(2) { nodes, sessions in
             let piece = [UInt8](repeating: 1, count: 256 << 10)
             for _ in 0..<rounds {
-                let stream = try sessions[0].openStream(named: "bulk", to: nodes[1].node.id)
+                let stream = try await sessions[0].openStream(named: "bulk", to: nodes[1].node.id)
                 let start = seconds()
                 async let written: Void = {
                     for _ in 0..<total / piece.count { try await stream.write(piece) }
@@ -135,13 +135,13 @@ enum Resources {
             }
             for _ in 0..<rounds {
                 var start = seconds()
-                for transfer in try sessions[0].sendResource(at: path, to: others).values {
+                for transfer in try await sessions[0].sendResource(at: path, to: others).values {
                     guard await transfer.result.outcome == .completed else { fatalError("a resource did not arrive") }
                 }
                 together.append(seconds() - start)
                 start = seconds()
                 for other in others {
-                    let transfer = try sessions[0].sendResource(at: path, to: [other])[other]!
+                    let transfer = try await sessions[0].sendResource(at: path, to: [other])[other]!
                     guard await transfer.result.outcome == .completed else { fatalError("a resource did not arrive") }
                 }
                 apart.append(seconds() - start)

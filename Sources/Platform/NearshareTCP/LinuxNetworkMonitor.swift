@@ -1,0 +1,68 @@
+internal import Glibc
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// The addresses that the kernel reports (getifaddrs(3)), and their changes (rtnetlink(7)).
+package final class LinuxNetworkMonitor: NetworkMonitor {
+    private let descriptor: Int32
+    private let wakeup = EventFD()
+    private let isClosed = Atomic(false)
+
+    /// Returns nil where netlink is not available: then changes go unnoticed.
+    package init?() {
+        descriptor = socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        guard descriptor >= 0, wakeup.isOpen else { return nil }
+        // struct sockaddr_nl, which Swift does not import. Groups: links, IPv4 and IPv6 addresses (RTMGRP_…).
+        var address: (family: UInt16, pad: UInt16, port: UInt32, groups: UInt32) = (
+            UInt16(AF_NETLINK), 0, 0, 0x1 | 0x10 | 0x100
+        )
+        let bound = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, 12) }
+        }
+        guard bound == 0 else { return nil }
+    }
+
+    deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+
+    package func addresses(of interface: String?) -> [String] {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return [] }
+        defer { freeifaddrs(list) }
+        var found: [String] = []
+        for entry in sequence(first: list, next: { $0?.pointee.ifa_next }) {
+            guard let entry = entry?.pointee, let rawName = entry.ifa_name, let raw = entry.ifa_addr else { continue }
+            let isUsable = entry.ifa_flags & UInt32(IFF_UP) != 0 && entry.ifa_flags & UInt32(IFF_LOOPBACK) == 0
+            let family = Int32(raw.pointee.sa_family)
+            guard isUsable, family == AF_INET || family == AF_INET6 else { continue }
+            if let interface, interface != String(cString: rawName) { continue }
+            let length = family == AF_INET ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size
+            // getnameinfo(3) writes the zone of a link-local address.
+            if let host = SocketAddress(raw, length: socklen_t(length)).linkAddress?.host { found.append(host) }
+        }
+        return found
+    }
+
+    package func waitForChange() -> Bool {
+        while !isClosed.load(ordering: .acquiring) {
+            let events = DescriptorPoll.wait(for: descriptor, .readable, wakeup: wakeup, timeout: nil)
+            guard !isClosed.load(ordering: .acquiring) else { return false }
+            guard events.contains(.readable) else { continue }
+            drain()
+            return true
+        }
+        return false
+    }
+
+    /// Reads and drops all messages: the kernel is asked for the addresses anew.
+    private func drain() {
+        withUnsafeTemporaryAllocation(byteCount: 8192, alignment: 8) { buffer in
+            // ENOBUFS: messages were dropped; there may be more to read.
+            while recv(descriptor, buffer.baseAddress, buffer.count, 0) > 0 || errno == ENOBUFS {}
+        }
+    }
+
+    package func close() {
+        isClosed.store(true, ordering: .releasing)
+        wakeup.signal()
+    }
+}
