@@ -241,7 +241,9 @@ private struct ChannelPair {
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
         pair.take(1, upTo: 1)
         try pair.settle(link)
-        #expect(pair.ends[0].isAcknowledged(1) && !pair.ends[0].isAcknowledged(2) && pair.ends[0].hasRoom)
+        #expect(
+            pair.ends[0].isAcknowledged(1, of: 0) == true && pair.ends[0].isAcknowledged(2, of: 0) == false
+                && pair.ends[0].hasRoom)
         // The count restarts from there.
         pair.take(1, upTo: 1)
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
@@ -258,12 +260,14 @@ private struct ChannelPair {
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
         pair.take(1, upTo: 1)
         try pair.settle(link)
-        #expect(pair.ends[0].isAcknowledged(63) && !pair.ends[0].isAcknowledged(64))
+        #expect(pair.ends[0].isAcknowledged(63, of: 0) == true && pair.ends[0].isAcknowledged(64, of: 0) == false)
         // A message in the other direction carries it.
         pair.take(1, upTo: 1)
         pair.append([7], at: 1)
         try pair.settle(link)
-        #expect(pair.ends[0].isAcknowledged(64) && !pair.ends[0].isAcknowledged(65) && !pair.ends[1].owesAcknowledgement)
+        #expect(
+            pair.ends[0].isAcknowledged(64, of: 0) == true && pair.ends[0].isAcknowledged(65, of: 0) == false
+                && !pair.ends[1].owesAcknowledgement)
         pair.take(1)
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
         pair.ends[1].acknowledgeNow()

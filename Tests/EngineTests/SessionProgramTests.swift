@@ -1,6 +1,7 @@
 import Glibc
 import Nearshare
 import NearshareTesting
+import Synchronization
 import Testing
 
 /// Common uses of a session in a program.
@@ -70,6 +71,45 @@ import Testing
             try await early.write([1])
             let incoming = try #require(await begun.streams.first { _ in true })
             #expect(try await incoming.stream.read() == [1])
+        }
+    }
+
+    @Test("a sent message is delivered when its receiver's program has read it", arguments: LinkKind.allCases)
+    func receipts(_ linkKind: LinkKind) async throws {
+        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+            let first = try await begun.send(SessionMessage(text: "first"))
+            let second = try await begun.send(SessionMessage(text: "second"))
+            #expect(first.receivers == begun.members.map(\.id))
+            let messages = joined.messages.makeAsyncIterator()
+            #expect(await messages.next()?.message.text == "first")
+            try await first.delivered
+            let isRead = Atomic(false)
+            async let isDeliveredAfterRead: Bool = {
+                try await second.delivered
+                return isRead.load(ordering: .acquiring)
+            }()
+            // The first receipt is asked for again while the second one is waited for.
+            try await first.delivered
+            isRead.store(true, ordering: .releasing)
+            #expect(await messages.next()?.message.text == "second")
+            #expect(try await isDeliveredAfterRead)
+            // An unreliable message has no receipt.
+            try await begun.send(SessionMessage(text: "x"), mode: .unreliable).delivered
+        }
+    }
+
+    @Test("a message that its receiver has not read when it leaves is not delivered", arguments: LinkKind.allCases)
+    func lostReceipts(_ linkKind: LinkKind) async throws {
+        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+            let read = try await begun.send(SessionMessage(text: "read"))
+            let unread = try await begun.send(SessionMessage(text: "unread"))
+            #expect(await joined.messages.first { _ in true }?.message.text == "read")
+            try await read.delivered
+            let member = try #require(begun.members.first).id
+            await joined.leave(waiting: .zero)
+            await #expect(throws: SessionError.notDelivered(member)) { try await unread.delivered }
+            // What was read before stays delivered.
+            try await read.delivered
         }
     }
 

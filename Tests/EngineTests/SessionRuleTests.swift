@@ -165,7 +165,7 @@ extension SessionStoryTests {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
                     while !Task.isCancelled {
-                        try? await sessions[0].send(SessionMessage(bytes: [4]), mode: .unreliable)
+                        _ = try? await sessions[0].send(SessionMessage(bytes: [4]), mode: .unreliable)
                         try? await Task.sleep(for: .milliseconds(20))
                     }
                 }

@@ -7,15 +7,18 @@ extension Session {
     /// Sends a message.
     ///
     /// A reliable send returns when the windows of all receivers have accepted the message. It then arrives, also after a lost
-    /// link, unless its receiver leaves for good (``Change/left(_:)``) or restarts (``Change/restarted(_:lost:)``). When a
-    /// receiver leaves while others are waited for, the send fails if the receiver was listed in `members`, and goes on if the
-    /// message is for all members. An unreliable send returns at once.
+    /// link, unless its receiver leaves for good (``Change/left(_:lost:)``) or restarts (``Change/restarted(_:lost:)``). A
+    /// receiver whose window is full delays this send, but not the message's way to the others. When a receiver leaves while
+    /// others are waited for, the send fails if the receiver was listed in `members`, and goes on if the message is for all
+    /// members. An unreliable send returns at once.
     /// - Parameter members: the receivers; nil for all members.
+    /// - Returns: the sent message, to wait for its delivery: `try await sent.delivered`.
     /// - Throws: ``SessionError``: the list is empty, or the session has no other members; a receiver is not in the session;
     ///   the message is too long; cancelled.
+    @discardableResult
     public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
-    ) async throws(SessionError) {
+    ) async throws(SessionError) -> SentMessage {
         let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
         guard message.bytes.count <= limit else {
             throw .invalidParameter(
@@ -24,18 +27,65 @@ extension Session {
         let targets = try targets(members)
         switch mode {
         case .reliable:
-            var isTaken = false
-            for target in targets {
-                do throws(SessionError) {
-                    try await append(message, for: target)
-                    isTaken = true
-                } catch .notConnected where members == nil {
-                    // A member that has left meanwhile is not an error when the message goes to all.
+            if Task.isCancelled { throw .cancelled }
+            var receipts: [SentMessage.Receipt] = []
+            receipts.reserveCapacity(targets.count)
+            var waiting = targets
+            while !waiting.isEmpty {
+                var full: [PeerID] = []
+                for target in waiting {
+                    do throws(SessionError) {
+                        if let receipt = try append(message, for: target) {
+                            receipts.append(receipt)
+                        } else {
+                            full.append(target)
+                        }
+                    } catch .notConnected where members == nil {
+                        // A member that has left meanwhile is not an error when the message goes to all.
+                    }
                 }
+                waiting = full
+                guard !waiting.isEmpty else { break }
+                await waitForRoom(for: waiting)
+                if Task.isCancelled { throw .cancelled }
             }
-            if !isTaken { throw Self.noMembers }
+            if receipts.isEmpty { throw Self.noMembers }
+            return SentMessage(session: self, receipts: receipts)
         case .unreliable:
             for target in targets { sendUnreliably(message, to: target) }
+            return SentMessage(session: self, receipts: [])
+        }
+    }
+
+    private func waitForRoom(for members: [PeerID]) async {
+        await progress.wait { [self] in
+            state.withLock { state in state.isOver || members.contains { state.members.hasRoom(for: $0) } }
+        }
+    }
+
+    /// Waits until messages were read by their receivers' programs.
+    func waitForDelivery(of receipts: [SentMessage.Receipt]) async throws(SessionError) {
+        state.withLock { $0.receiptWaiterCount += 1 }
+        defer { state.withLock { $0.receiptWaiterCount -= 1 } }
+        while true {
+            if let result = delivery(of: receipts) { return try result.get() }
+            if Task.isCancelled { throw .cancelled }
+            await progress.wait { [self] in delivery(of: receipts) != nil }
+        }
+    }
+
+    /// - Returns: nil while a message is on its way.
+    private func delivery(of receipts: [SentMessage.Receipt]) -> Result<Void, SessionError>? {
+        state.withLock { state in
+            if state.isOver, !receipts.isEmpty { return .failure(.left) }
+            var isComplete = true
+            for receipt in receipts {
+                guard let isDelivered = state.members.isDelivered(receipt) else {
+                    return .failure(.notDelivered(receipt.member))
+                }
+                if !isDelivered { isComplete = false }
+            }
+            return isComplete ? .success(()) : nil
         }
     }
 
@@ -57,28 +107,23 @@ extension Session {
         .invalidParameter("the session has no other members; wait until one joins, or invite a peer")
     }
 
-    private func append(_ message: SessionMessage, for member: PeerID) async throws(SessionError) {
-        while true {
-            if Task.isCancelled { throw .cancelled }
-            let attempt: Result<(links: [SessionLink], isAlone: Bool)?, SessionError> = state.withLock { state in
-                if state.isOver { return .failure(.left) }
-                if !state.members.hasChannel(to: member) {
-                    guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
-                    // Announced by other members and not connected yet: the message is kept until then.
-                    addChannel(to: member, &state)
-                }
-                return .success(state.members.append(message, for: member))
+    /// - Returns: nil while the member's window is full.
+    private func append(_ message: SessionMessage, for member: PeerID) throws(SessionError) -> SentMessage.Receipt? {
+        typealias Appended = (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)
+        let attempt: Result<Appended?, SessionError> = state.withLock { state in
+            if state.isOver { return .failure(.left) }
+            if !state.members.hasChannel(to: member) {
+                guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
+                // Announced by other members and not connected yet: the message is kept until then.
+                addChannel(to: member, &state)
             }
-            if let (links, isAlone) = try attempt.get() {
-                if links.isEmpty { demandLink(to: member) }
-                // A single message is sent from here at once; several are batched by the writer thread.
-                for link in links { isAlone ? link.flush() : link.wake() }
-                return
-            }
-            await progress.wait { [self] in
-                state.withLock { $0.isOver || $0.members.hasRoom(for: member) }
-            }
+            return .success(state.members.append(message, for: member))
         }
+        guard let (links, isAlone, receipt) = try attempt.get() else { return nil }
+        if links.isEmpty { demandLink(to: member) }
+        // A single message is sent from here at once; several are batched by the writer thread.
+        for link in links { isAlone ? link.flush() : link.wake() }
+        return receipt
     }
 
     /// Moves messages over one link until it ends. They are decoded on the thread that reads the link, and encoded on the
@@ -139,17 +184,17 @@ extension Session {
     }
 
     private func handle(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
-        let arrival = state.withLock { state in
+        let (arrival, hasReceiptWaiters) = state.withLock { state in
             let arrival = state.members.receive(frames, on: link)
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
-            return arrival
+            return (arrival, state.receiptWaiterCount > 0)
         }
         guard let arrival else { return }
         if !arrival.messages.isEmpty { inbox.notifyReceivers() }
         if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
         if arrival.hasFrames { link.wake() }
-        if arrival.makesRoom { progress.notifyAll() }
+        if arrival.makesRoom || hasReceiptWaiters { progress.notifyAll() }
         if let failure = arrival.failure { throw failure }
     }
 

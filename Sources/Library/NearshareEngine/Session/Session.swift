@@ -86,6 +86,8 @@ public final class Session: Sendable {
         var relays = CarriedRelays()
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
+        /// Tasks that wait for receipts.
+        var receiptWaiterCount = 0
         var isOver = false
     }
 

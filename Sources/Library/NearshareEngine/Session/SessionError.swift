@@ -5,6 +5,8 @@ internal import NearshareDirect
 public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The peer is not a member of the session, or no longer.
     case notConnected(PeerID)
+    /// The member has left or restarted before its program had read the message.
+    case notDelivered(PeerID)
     /// An argument is out of its bounds.
     case invalidParameter(String)
     /// The peer did not answer within the timeout.
@@ -30,6 +32,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .invalidParameter(let text), .timedOut(let text), .unavailable(let text), .untrusted(let text),
             .incompatible(let text):
             text
+        case .notDelivered(let id): "the message was not delivered to \(id.hex), which has left or restarted"
         case .cancelled: "the operation was cancelled"
         case .declined: "the invitation was declined"
         case .full: "the session is full; raise the member limit, or wait until a member leaves"

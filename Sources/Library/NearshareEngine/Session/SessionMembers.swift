@@ -9,6 +9,9 @@ struct SessionMembers {
     private var memberships: [PeerID: SessionMembership] = [:]
     /// Keys that were decided about: a member that reconnects is accepted without a question.
     private var trustedKeys: [PeerID: Fingerprint] = [:]
+    /// The channels of members that have left, for receipts. They contain no messages.
+    private var closedChannels: [MessageChannel] = []
+    private static let maximumClosedCount = 64
     /// This node's addresses, the latest first.
     private var addresses: [SessionMember.Address] = []
     /// The addresses of this node's interfaces, as far as they are known.
@@ -43,9 +46,14 @@ struct SessionMembers {
             case .state(let id, let state): return .state(id, state)
             case .left(let id):
                 let membership = memberships.removeValue(forKey: id)
+                let lost = membership?.channel.unacknowledgedCount ?? 0
                 removed += membership?.links ?? []
                 trustedKeys[id] = nil
-                return .left(id, lost: membership?.channel.unacknowledgedCount ?? 0)
+                if var channel = membership?.channel {
+                    channel.discardMessages()
+                    closedChannels = closedChannels.suffix(Self.maximumClosedCount - 1) + [channel]
+                }
+                return .left(id, lost: lost)
             }
         }
         return (changes, removed)
@@ -142,8 +150,19 @@ struct SessionMembers {
 
     var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
 
-    mutating func append(_ message: SessionMessage, for member: PeerID) -> (links: [SessionLink], isAlone: Bool)? {
-        memberships[member]?.append(message)
+    mutating func append(_ message: SessionMessage, for member: PeerID) -> (
+        links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt
+    )? {
+        memberships[member]?.append(message, for: member)
+    }
+
+    /// Whether a message was delivered; nil when it is lost.
+    func isDelivered(_ receipt: SentMessage.Receipt) -> Bool? {
+        let open = memberships[receipt.member]?.channel
+        let channel = open?.epoch == receipt.epoch ? open : closedChannels.last { $0.epoch == receipt.epoch }
+        let isAcknowledged = channel?.isAcknowledged(receipt.number, of: receipt.generation)
+        // Nothing is acknowledged on a channel that was closed.
+        return open?.epoch != receipt.epoch && isAcknowledged == false ? nil : isAcknowledged
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {

@@ -7,12 +7,16 @@ struct SessionMembership {
     /// In the order in which they were opened.
     var links: [SessionLink] = []
 
-    /// - Returns: links over which the message may go, and whether it is the only one in transit; nil while the window is
-    ///   full.
-    mutating func append(_ message: SessionMessage) -> (links: [SessionLink], isAlone: Bool)? {
+    /// - Returns: links over which the message may go, whether it is the only one in transit, and its receipt; nil while the
+    ///   window is full.
+    mutating func append(
+        _ message: SessionMessage, for member: PeerID
+    ) -> (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)? {
         guard channel.hasRoom else { return nil }
-        channel.append(message)
-        return (links, channel.isQuiet)
+        let number = channel.append(message)
+        let receipt = SentMessage.Receipt(
+            member: member, epoch: channel.epoch, generation: channel.generation, number: number)
+        return (links, channel.isQuiet, receipt)
     }
 
     /// Links with frames of the channel to send.

@@ -44,6 +44,12 @@ package struct MessageChannel: Sendable {
     /// The window of every receiver.
     private static let window = Limits()
 
+    /// The random number that tells this channel from others.
+    package var epoch: UInt64 { ownEpoch }
+    /// The number of restarts of the peer, after each of which messages are numbered anew.
+    package private(set) var generation = 0
+    /// The number of the first message that was not acknowledged before the last restart.
+    private var lastFirstNumber: UInt64 = 0
     private let ownEpoch: UInt64
     private var peerEpoch: UInt64?
     private let limits: Limits
@@ -77,15 +83,19 @@ package struct MessageChannel: Sendable {
     package var isQuiet: Bool { sendQueue.count <= 1 }
 
     /// Appends a message to send.
-    /// - Returns: The message's number, for ``isAcknowledged(_:)``.
+    /// - Returns: The message's number, for ``isAcknowledged(_:of:)``.
     @discardableResult
     package mutating func append(_ message: SessionMessage) -> UInt64 {
         precondition(message.bytes.count <= SessionMessage.maximumByteCount)
         return sendQueue.append(message)
     }
 
-    /// Whether the peer has delivered the message to its program.
-    package func isAcknowledged(_ number: UInt64) -> Bool { number < sendQueue.firstNumber }
+    /// Whether the peer has delivered the message to its program; nil when the message is lost.
+    /// - Parameter generation: ``generation`` when the message was appended.
+    package func isAcknowledged(_ number: UInt64, of generation: Int) -> Bool? {
+        if generation == self.generation { return number < sendQueue.firstNumber }
+        return generation == self.generation - 1 && number < lastFirstNumber ? true : nil
+    }
 
     /// Records that the program has taken a message, which opens the window for another one.
     package mutating func recordDelivery(of message: SessionMessage) { receiveWindow.recordDelivery(of: message) }
@@ -96,6 +106,12 @@ package struct MessageChannel: Sendable {
 
     /// Makes an owed acknowledgement due.
     package mutating func acknowledgeNow() { isAcknowledgementDue = true }
+
+    /// Releases the messages of a channel that is not used any more.
+    package mutating func discardMessages() {
+        sendQueue.discard()
+        receiveWindow = ReceiveWindow(stale: [])
+    }
 
     // MARK: Links
 
@@ -187,6 +203,9 @@ package struct MessageChannel: Sendable {
         if let known = peerEpoch, known != theirs {
             // The peer has restarted without its former state.
             event = .restarted(lost: sendQueue.count)
+            lastFirstNumber = sendQueue.firstNumber
+            // Bounded: each restart takes a link.
+            generation += 1
             sendQueue.restart()
             receiveWindow.restart()
             links.update(id) { $0.acknowledged = 0 }

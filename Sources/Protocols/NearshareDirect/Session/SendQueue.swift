@@ -42,6 +42,9 @@ struct SendQueue: Sendable {
         firstNumber = number
     }
 
+    /// Removes all messages. The number of the first one stays.
+    mutating func discard() { removeFirst(count) }
+
     /// Removes all messages, and numbers the following ones from 0.
     mutating func restart() {
         removeFirst(count)

@@ -1,0 +1,26 @@
+public import NearshareBase
+
+/// A reliable message on its way to its receivers.
+public struct SentMessage: Sendable {
+    /// One receiver's copy of the message.
+    struct Receipt: Sendable, Hashable {
+        let member: PeerID
+        let epoch: UInt64
+        let generation: Int
+        let number: UInt64
+    }
+
+    let session: Session
+    let receipts: [Receipt]
+
+    /// The members to which the message was sent.
+    public var receivers: [PeerID] { receipts.map(\.member) }
+
+    /// Waits until the programs of all receivers have read the message. Returns at once for an unreliable message, which has no
+    /// receivers.
+    /// - Throws: ``SessionError/notDelivered(_:)`` when a receiver has left or restarted before; ``SessionError/left`` when this
+    ///   node leaves before; cancelled.
+    public var delivered: Void {
+        get async throws(SessionError) { try await session.waitForDelivery(of: receipts) }
+    }
+}
