@@ -77,6 +77,7 @@ import Testing
     @Test("a sent message is delivered when its receiver's program has read it", arguments: LinkKind.allCases)
     func receipts(_ linkKind: LinkKind) async throws {
         try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+            try await begun.waitUntilAllAreConnected(1)
             let first = try await begun.send(SessionMessage(text: "first"))
             let second = try await begun.send(SessionMessage(text: "second"))
             #expect(first.receivers == begun.members.map(\.id))
@@ -101,6 +102,7 @@ import Testing
     @Test("a message that its receiver has not read when it leaves is not delivered", arguments: LinkKind.allCases)
     func lostReceipts(_ linkKind: LinkKind) async throws {
         try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+            try await begun.waitUntilAllAreConnected(1)
             let read = try await begun.send(SessionMessage(text: "read"))
             let unread = try await begun.send(SessionMessage(text: "unread"))
             #expect(await joined.messages.first { _ in true }?.message.text == "read")
@@ -108,7 +110,7 @@ import Testing
             let member = try #require(begun.members.first).id
             await joined.leave(waiting: .zero)
             await #expect(throws: SessionError.notDelivered(member)) { try await unread.delivered }
-            // What was read before stays delivered.
+            // The message that was read before stays delivered.
             try await read.delivered
         }
     }
