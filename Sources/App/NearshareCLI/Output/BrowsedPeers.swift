@@ -24,10 +24,11 @@ final class BrowsedPeers: Sendable {
         _ node: Node, _ media: Set<LinkAddress.Medium>, for time: Duration?, reportsChanges: Bool = false
     ) async throws {
         let changes = try await node.browse(media)
-        try await SignalHandling.run(onSignal: {
+        let stop: @Sendable () -> Void = {
             node.beginShutdown()
             self.stopping.continuation.finish()
-        }) {
+        }
+        try await SignalHandling.run(onSignal: stop) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) }
