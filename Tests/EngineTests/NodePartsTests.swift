@@ -203,4 +203,18 @@ import Testing
         await tasks.run()
         #expect(finished.withLock { $0 } == 3)
     }
+
+    @Test("a stopped node starts nothing, and nothing waits for it", .timeLimit(.minutes(1)))
+    func startsNothingAfterStop() async throws {
+        let network = TestNetwork(.memory)
+        try await withNode(network.settings(0)) { node in
+            let session = try node.startSession()
+            node.beginShutdown()
+            // Each of these calls needs a task that is never run.
+            let addresses = network.destination(1, 1).addresses
+            #expect(await node.connectToFirst(of: addresses + addresses) == nil)
+            await #expect(throws: SessionError.self) { try await session.invite(network.destination(1, 1)) }
+            await session.leave()
+        }
+    }
 }

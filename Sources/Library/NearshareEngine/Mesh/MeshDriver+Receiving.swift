@@ -138,7 +138,7 @@ extension MeshDriver {
         let key = MeshFileKey(received.id, with: received.sender)
         guard let file = incoming.withLock({ $0.removeFile(key) }) else { return }
         file.transfer.enter(.finishing)
-        start { [self] in
+        let isStarted = start { [self] in
             let result = await Self.deliver(received.file, into: file.sink)
             // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
             update { router, now in
@@ -150,6 +150,7 @@ extension MeshDriver {
             }
             file.transfer.end(result)
         }
+        if !isStarted { file.transfer.end(TransferResult(outcome: .interrupted)) }
     }
 
     /// Keeps a signed public file until a session authenticates the sender's key, by which users know the sender.

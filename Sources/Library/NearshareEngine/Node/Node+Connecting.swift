@@ -33,7 +33,7 @@ extension Node {
         let (results, continuation) = AsyncStream.makeStream(of: (any StreamLink)?.self)
         let isWon = Promise<Bool>()
         for (index, address) in addresses.enumerated() {
-            start { [self] in
+            let isStarted = start { [self] in
                 let delay = Self.connectionAttemptDelay * index
                 if index > 0 {
                     let isOver = await withTaskGroup(of: Bool.self) { group in
@@ -56,6 +56,7 @@ extension Node {
                 }
                 if case .terminated = continuation.yield(link) { link?.close() }
             }
+            if !isStarted { continuation.yield(nil) }
         }
         var remaining = addresses.count
         defer {

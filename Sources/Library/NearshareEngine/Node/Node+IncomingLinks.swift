@@ -27,10 +27,11 @@ extension Node {
             settings.log.info("a connection from \(link.remote) was refused: too many")
             return link.close()
         }
-        start { [self] in
+        let isStarted = start { [self] in
             await serve(PrefixedLink(link, opening), listener.continuations, ticket)
             release(ticket)
         }
+        if !isStarted { link.close() }
     }
 
     /// - Returns: false when the system refuses to accept connections any more.
@@ -44,7 +45,7 @@ extension Node {
                     link.close()
                     continue
                 }
-                start { [self] in
+                let isStarted = start { [self] in
                     switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
                     case .direct(let link):
                         if waiting == nil || !passOn(link) { await serve(link, waiting, ticket) }
@@ -56,6 +57,7 @@ extension Node {
                     }
                     release(ticket)
                 }
+                if !isStarted { link.close() }
             } catch {
                 guard error.code != .closed else { return true }
                 settings.log.error("\(error)")

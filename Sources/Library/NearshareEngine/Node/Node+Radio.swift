@@ -29,7 +29,7 @@ extension Node {
 
     /// Advertises and accepts links over the radio, from when it is ready until the node shuts down.
     func startRadio(_ mesh: MeshDriver?, _ waiting: Listener.Continuations, _ told: Promise<RadioState>) {
-        start { [self] in
+        let isStarted = start { [self] in
             do throws(NodeError) {
                 let radio = try await openRadio()
                 let (listener, advertisement) = try await listen(on: radio, acceptsMeshLinks: mesh != nil)
@@ -48,6 +48,7 @@ extension Node {
                 told.fulfil(.unavailable(error.description))
             }
         }
+        if !isStarted { told.fulfil(.unavailable("the node is shutting down")) }
     }
 
     private func listen(

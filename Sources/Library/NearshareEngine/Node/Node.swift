@@ -69,9 +69,9 @@ public final class Node: Sendable {
     }
 
     /// Starts a task that the node awaits before it ends.
-    func start(_ job: @escaping OwnedTasks.Job) {
-        tasks.start(job)
-    }
+    /// - Returns: false when the node is stopping; then the task is not run, and whatever waits for its outcome must be told.
+    @discardableResult
+    func start(_ job: @escaping OwnedTasks.Job) -> Bool { tasks.start(job) }
 
     /// Begins an orderly shutdown: declines invitations, stops transfers so that they can be resumed, and informs the peers.
     package func beginShutdown() {

@@ -112,7 +112,8 @@ extension Node {
             let expiry = settings.clock() + timeout
             if let session = session(id), session.isMember(peer.id) {
                 visit.driver.reserve(until: expiry)
-                return start { await self.welcome(peer, back: session, visit, known) }
+                start { await self.welcome(peer, back: session, visit, known) }
+                return
             }
             guard let waiting, settings.acceptsSessions, session(id) == nil else {
                 return visit.driver.send(.refuse(id, .unknown))

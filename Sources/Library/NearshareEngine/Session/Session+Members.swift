@@ -44,7 +44,10 @@ extension Session {
             id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
         let outgoingLink = OutgoingSessionLink(
             invitation: invitation, secret: secret, expected: destination.id, voucher: nil, outcome: outcome)
-        node.start { await self.follow(driver, link, outgoingLink) }
+        guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
+            link.close()
+            throw .left
+        }
         switch await Self.first(outcome, within: timeout + Self.answerGrace) {
         case .success(let id)?: return id
         case .failure(let error)?: throw error

@@ -54,10 +54,11 @@ package final class PageServer: Sendable {
                 link.close()
                 continue
             }
-            node.start { [self] in
+            let isStarted = node.start { [self] in
                 await serve(link, ticket)
                 node.release(ticket)
             }
+            if !isStarted { link.close() }
         }
     }
 
@@ -252,13 +253,14 @@ package final class PageServer: Sendable {
             self?.end(id, .cancelled)
             upload.end(.cancelled(by: .local))
         }
-        node.start { [self] in
+        let isStarted = node.start { [self] in
             let result =
                 (try? await BlockingThread.run { upload.run() }) ?? TransferResult(outcome: .failed(.storageFailed, at: .local))
             // Before the transfer ends: the program may stop the node as soon as it ends.
             end(id, result.outcome == .completed ? .stored : .failed)
             transfer.end(result)
         }
+        if !isStarted { transfer.end(TransferResult(outcome: .interrupted)) }
     }
 
     /// Ends an offer for its browser. No effect on one that has ended.
