@@ -456,7 +456,7 @@ struct BreakageTests {
                 let path = isMountPoint ? disk : "\(disk)/inbox"
                 let inbox = try Inbox(
                     path: path, spoolPath: scratch("spool"), limits: InboxRig.limits, detector: InboxRig.detector)
-                try inbox.check()
+                try inbox.prepare()
                 let clock = TestClock()
                 let source = InMemorySource([.file("x", bytes(1000))])
                 func send() throws -> [DeliveredItem] {
@@ -465,7 +465,7 @@ struct BreakageTests {
                 }
                 #expect(try send().map(\.isInInbox) == [true])
                 try unmount(disk)
-                #expect(throws: StorageError.self) { try inbox.check() }
+                #expect(throws: StorageError.self) { try inbox.prepare() }
                 #expect(try send().map(\.isInInbox) == [false])
                 #expect(inbox.deliverPending().isEmpty)
                 #expect(try FileDescriptor.openDirectory(path: disk).names().isEmpty)
@@ -481,7 +481,7 @@ struct BreakageTests {
         try withPrivateMounts {
             try mountMemory(at: scratch("inbox"), megabytes: 1, isReadOnly: true)
             let rig = try InboxRig(scratch: scratch)
-            #expect(throws: StorageError.self) { try rig.inbox.check() }
+            #expect(throws: StorageError.self) { try rig.inbox.prepare() }
             let delivered = try rig.receive(InMemorySource([.file("x", [1])]))
             #expect(delivered.map(\.isInInbox) == [false])
             #expect(delivered.first?.path.hasPrefix(scratch("state/spool/")) == true)

@@ -129,7 +129,7 @@ struct InboxAttackTests {
     @Test("P4: whatever has the final name already stays as it is", arguments: Occupant.allCases)
     func occupied(occupant: Occupant) throws {
         let rig = try InboxRig()
-        try rig.inbox.check()
+        try rig.inbox.prepare()
         try rig.scratch.write("private", [42])
         let name = rig.scratch("inbox/x.txt")
         switch occupant {
@@ -412,7 +412,7 @@ struct InboxAttackTests {
         #expect(try scratch.status("new").st_mode & 0o777 == 0o700)
         #expect(throws: StorageError.self) { try InboxRig(scratch: scratch, inboxPath: "") }
         let missing = try InboxRig(scratch: scratch, inboxPath: scratch("no/such/place"))
-        #expect(throws: StorageError.self) { try missing.inbox.check() }
+        #expect(throws: StorageError.self) { try missing.inbox.prepare() }
     }
 
     @Test("P10: an inbox on another file system than the spool gets whole files and keeps no litter")
@@ -479,7 +479,7 @@ private func receiveUnder(umask mask: mode_t) throws {
     scratch.makeFolder("state")
     umask(mask)
     let rig = try InboxRig(scratch: scratch)
-    try rig.inbox.check()
+    try rig.inbox.prepare()
     _ = try drive(SinkContractTests.small.entries, into: try rig.sink(SinkContractTests.small.offer))
     func mode(_ name: String) throws -> mode_t { try scratch.status(name).st_mode & 0o7777 }
     guard try mode("inbox") == 0o700, try mode("inbox/one.txt") == 0o600, try mode("inbox/tree") == 0o700,

@@ -43,7 +43,7 @@ struct SinkContractTests {
                 owner = inbox
             case .files:
                 let rig = try InboxRig()
-                try rig.inbox.check()
+                try rig.inbox.prepare()
                 makeSink = { try rig.sink($0) }
                 stored = {
                     var all: [String: [UInt8]] = [:]

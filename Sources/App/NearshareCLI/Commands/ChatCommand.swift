@@ -63,8 +63,8 @@ struct ChatCommand: ConfinedCommand {
         if !isScreen, peer == nil, !isPublic {
             throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
         }
-        let (machine, helper) = try sandbox.prepareMachine(recordsVoice: isScreen, log: global.logger)
-        return { try await chat(on: machine, decoders: helper) }
+        let confined = try ConfinedMachine(sandbox, recordsVoice: isScreen, log: global.logger)
+        return { try await chat(on: confined.machine, decoders: confined.helper) }
     }
 
     private var isScreen: Bool {

@@ -35,7 +35,7 @@ struct MeshRunCommand: ConfinedCommand {
     @OptionGroup var global: GlobalOptions
 
     func prepare() throws -> @Sendable () async throws -> Void {
-        let (machine, _) = try sandbox.prepareMachine(inbox: receiving.inbox, createsInbox: true, log: global.logger)
+        let machine = try ConfinedMachine(sandbox, inbox: receiving.inbox, createsInbox: true, log: global.logger).machine
         return { try await run(on: machine) }
     }
 

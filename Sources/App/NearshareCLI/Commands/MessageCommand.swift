@@ -106,7 +106,7 @@ struct MessageCommand: ConfinedCommand {
         let path = try file.map(ResolvedPath.of)
         // Invalid input is reported before a node is looked for or started.
         let value = try json.map(StructuredJSON.value)
-        let (machine, _) = try sandbox.prepareMachine(log: global.logger)
+        let machine = try ConfinedMachine(sandbox, log: global.logger).machine
         return { try await send(value, file: path, from: machine) }
     }
 

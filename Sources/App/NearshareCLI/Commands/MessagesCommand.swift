@@ -27,7 +27,7 @@ struct MessagesCommand: ConfinedCommand {
 
     func prepare() throws -> @Sendable () async throws -> Void {
         guard follow else { return { try await list() } }
-        let (machine, _) = try sandbox.prepareMachine(log: global.logger)
+        let machine = try ConfinedMachine(sandbox, log: global.logger).machine
         return { try await follow(on: machine) }
     }
 

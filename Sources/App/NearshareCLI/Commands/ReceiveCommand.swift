@@ -47,7 +47,7 @@ struct ReceiveCommand: ConfinedCommand {
 
     func prepare() throws -> @Sendable () async throws -> Void {
         let runner = try startRunner()
-        let (machine, _) = try sandbox.prepareMachine(inbox: receiving.inbox, createsInbox: !stdout, log: global.logger)
+        let machine = try ConfinedMachine(sandbox, inbox: receiving.inbox, createsInbox: !stdout, log: global.logger).machine
         return { try await receive(on: machine, runner) }
     }
 
@@ -65,22 +65,17 @@ struct ReceiveCommand: ConfinedCommand {
     }
 
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
-        let log = global.logger
         let destination = try makeDestination(machine)
-        let display: TerminalPromptDisplay? = .terminal
-        var settings = try machine.nodeSettings(
-            name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
-            radio: receiving.bluetooth.makeOpener(log: log), log: log)
-        // No command reads invitations into sessions.
-        settings.acceptsSessions = false
         let output: any Reporter =
             json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
         let command = runner.map { ArrivalCommand($0, reporter: output) }
         let reporter: any Reporter = command ?? output
+        let display: TerminalPromptDisplay? = .terminal
         let controller = ReceiveController(
             machine: machine, destination: destination,
             accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
+        let settings = try makeSettings(machine)
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
         let failure = Monitor<(any Error)?>(nil)
@@ -90,9 +85,6 @@ struct ReceiveCommand: ConfinedCommand {
                 ? try node.listen(
                     onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
                 : node.makeListener(joinsMesh: false)
-            let port = ReceiverPort(
-                machine, node, listener, isFixed: options.port != nil,
-                hasOwnAdvertisement: options.name != nil || options.interface != nil)
             let facts = NodeService.Facts(
                 isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
@@ -105,45 +97,34 @@ struct ReceiveCommand: ConfinedCommand {
                 node: node, destination: destination, engine: engine,
                 chosenPort: options.port ?? machine.configuration.port, page: page, pageInterface: options.interface,
                 isJSON: json)
+            if service != nil { greeting.show(.own(port: listener.port)) }
             try await SignalHandling.run(onSignal: { number in
                 controller.interrupt(node, Interruption(signal: number))
                 command?.interrupt()
             }) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
+                    defer { group.cancelAll() }
                     group.addTask {
                         await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
                     }
-                    if let role, let service {
-                        greeting.show(.own(port: listener.port))
-                        group.addTask {
-                            do {
-                                let isHandedOver = try await role.run(
-                                    service, on: node, listener, closesPort: options.port == nil)
-                                guard isHandedOver else { return }
-                            } catch {
-                                return reporter.report(.warning("other commands can't use this node: \(error)"))
-                            }
-                            do {
-                                try await port.run(awaitsNode: true, greeting.show)
-                            } catch {
-                                guard !Task.isCancelled else { return }
-                                failure.withLock { $0 = error }
-                                controller.interrupt(node, .terminated)
-                            }
+                    group.addTask {
+                        if let role, let service {
+                            let isHandedOver = await Self.run(
+                                role, service, on: node, listener, closesPort: options.port == nil, reporter)
+                            guard isHandedOver else { return }
                         }
-                    } else {
-                        group.addTask {
-                            do {
-                                try await port.run(greeting.show)
-                            } catch {
-                                guard !Task.isCancelled else { return }
-                                failure.withLock { $0 = error }
-                                controller.interrupt(node, .terminated)
-                            }
+                        let port = ReceiverPort(
+                            machine, node, listener, isFixed: options.port != nil,
+                            hasOwnAdvertisement: options.name != nil || options.interface != nil)
+                        do {
+                            try await port.run(awaitsNode: role != nil, greeting.show)
+                        } catch {
+                            guard !Task.isCancelled else { return }
+                            failure.withLock { $0 = error }
+                            controller.interrupt(node, .terminated)
                         }
                     }
                     if let command { group.addTask { await command.run() } }
-                    defer { group.cancelAll() }
                     do {
                         try await controller.serve(listener, on: node)
                     } catch {
@@ -157,12 +138,36 @@ struct ReceiveCommand: ConfinedCommand {
         if let error = failure.withLock(\.self) { throw error }
     }
 
+    /// Serves the user's other commands as their node, until another process takes over.
+    /// - Returns: false when none does.
+    private static func run(
+        _ role: PrimaryRole, _ service: NodeService, on node: Node, _ listener: Listener, closesPort: Bool,
+        _ reporter: any Reporter
+    ) async -> Bool {
+        do {
+            return try await role.run(service, on: node, listener, closesPort: closesPort)
+        } catch {
+            reporter.report(.warning("other commands can't use this node: \(error)"))
+            return false
+        }
+    }
+
+    private func makeSettings(_ machine: LocalMachine) throws -> NodeSettings {
+        let log = global.logger
+        var settings = try machine.nodeSettings(
+            name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
+            radio: receiving.bluetooth.makeOpener(log: log), log: log)
+        // No command reads invitations into sessions.
+        settings.acceptsSessions = false
+        return settings
+    }
+
     private func makeDestination(_ machine: LocalMachine) throws -> ReceiveDestination {
         let limits = receiving.makeLimits(for: machine)
         if stdout { return .standardOutput(limit: limits.maximumSize) }
         let inbox = try machine.inbox(receiving.inbox, limits: limits)
         do {
-            try inbox.check()
+            try inbox.prepare()
         } catch {
             // Accepted items are not lost: they wait in the spool.
             Console.warn("\(error); received items wait in the spool until the inbox is available")

@@ -173,7 +173,7 @@ package struct MachineDiagnosis: Sendable {
         guard let machine else { return }
         do {
             let inbox = try machine.inbox(path)
-            try inbox.check()
+            try inbox.prepare()
             let free = inbox.freeSpace.map { ", \($0.asByteCount) free" } ?? ""
             report(Finding(.ok, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) is writable\(free)"))
             let waiting = inbox.pendingPaths.count

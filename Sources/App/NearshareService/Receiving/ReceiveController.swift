@@ -127,7 +127,7 @@ package final class ReceiveController: Sendable {
             reportEnd(of: invitation, outcome)
             return false
         case .accept(let rules, let part, let reserved):
-            return await receive(invitation, part, rules, reserved: reserved)
+            return await receive(invitation, part, QuotaReservation(reserved, for: invitation.peer.fingerprint, rules))
         }
     }
 
@@ -241,15 +241,9 @@ package final class ReceiveController: Sendable {
         return (try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
-    /// - Parameters:
-    ///   - part: nil for the whole offer.
-    ///   - reserved: the bytes that were counted towards the peer's limit.
-    private func receive(
-        _ invitation: Invitation, _ part: OfferPart?, _ rules: AcceptancePolicy, reserved: UInt64?
-    ) async -> Bool {
-        let peer = invitation.peer
-        let reserved = Mutex(reserved)
-        @Sendable func release() { rules.release(reserved.withLock { $0 }, from: peer.fingerprint) }
+    /// - Parameter part: nil for the whole offer.
+    /// - Returns: whether the transfer is complete, or nothing can be written any more.
+    private func receive(_ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation) async -> Bool {
         let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
@@ -257,74 +251,86 @@ package final class ReceiveController: Sendable {
         }
         guard reserveOutput() else {
             invitation.declineUnprompted(.busy)
-            release()
+            reservation.release()
             reportEnd(of: invitation, .declined(.busy))
             return false
         }
         defer { output.withLock { if $0 == .reserved { $0 = .free } } }
         let sink: any ResourceSink
-        // Read once, and only when an item of the name exists.
-        var earlierPaths: Set<String>?
         do {
-            sink = try destination.makeSink(
-                for: invitation, part: part,
-                mayCompare: { path in
-                    let paths = earlierPaths ?? pathsReceived(from: peer.fingerprint)
-                    earlierPaths = paths
-                    return paths.contains(path)
-                },
-                admit: { [self] (byteCount) throws(StorageError) in
-                    // Files that are present do not count.
-                    release()
-                    reserved.withLock { $0 = nil }
-                    let verdict = rules.reserve(byteCount, for: peer.fingerprint) { keptByteCount(beside: invitation) }
-                    guard case .decline(_, let detail) = verdict else { return reserved.withLock { $0 = byteCount } }
-                    throw StorageError(.noSpace, detail ?? "the limit of this peer is reached")
-                },
-                onOutput: { [self] in output.withLock { $0 = .used } })
+            sink = try makeSink(for: invitation, part, reservation)
         } catch {
             let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
             invitation.declineUnprompted(reason)
-            release()
+            reservation.release()
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
         }
-        trust.recordMeeting(with: peer)
+        trust.recordMeeting(with: invitation.peer)
         // A sender that cannot read its content again cannot resume.
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: invitation.offer.totalSize != nil)
         receiving.withLock { $0[identity] = transfer }
         accepted.withLock { $0.accept(invitation.offer, part: part, listed: invitation.contents, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
-        let shown = machine.shown(peer)
-        let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(part?.offer ?? invitation.offer))"
-        let result = await running.following(transfer, label: label) {
-            reporter.report(.accepted(transfer.id, from: peer.id))
-            if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
-            prompts?.updateRunning()
-            await followProgress(of: transfer)
-            return await transfer.result
-        }
-        prompts?.updateRunning()
+        let result = await follow(transfer, of: invitation, part)
         // A later try of the same content has its own entry.
         if receiving.withLock({ $0[identity] === transfer }) {
             accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
         }
-        for item in result.delivered {
-            // Recorded first, so that a voice note can be reported with its id.
-            record(item, from: peer)
-            reporter.report(.delivered(item, DeliveredContent(of: item), from: shown, transfer.id))
-        }
-        if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
+        reportDeliveries(of: result, from: invitation.peer, transfer.id)
         reportEnd(
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
             compared: result.compared)
         guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
-        release()
+        reservation.release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return output.withLock { $0 == .used }
+    }
+
+    private func makeSink(
+        for invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation
+    ) throws(StorageError) -> any ResourceSink {
+        // Read once, and only when an item of the name exists.
+        var earlierPaths: Set<String>?
+        return try destination.makeSink(
+            for: invitation, part: part,
+            mayCompare: { path in
+                let paths = earlierPaths ?? pathsReceived(from: invitation.peer.fingerprint)
+                earlierPaths = paths
+                return paths.contains(path)
+            },
+            admit: { [self] (byteCount) throws(StorageError) in
+                try reservation.replace(by: byteCount) { keptByteCount(beside: invitation) }
+            },
+            onOutput: { [self] in output.withLock { $0 = .used } })
+    }
+
+    /// Shows an accepted transfer until it ends.
+    private func follow(_ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?) async -> TransferResult {
+        let peer = invitation.peer
+        let shown = machine.shown(peer)
+        let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(part?.offer ?? invitation.offer))"
+        defer { prompts?.updateRunning() }
+        return await running.following(transfer, label: label) {
+            reporter.report(.accepted(transfer.id, from: peer.id))
+            if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
+            prompts?.updateRunning()
+            await followProgress(of: transfer)
+            return await transfer.result
+        }
+    }
+
+    private func reportDeliveries(of result: TransferResult, from peer: Peer, _ transfer: TransferID) {
+        let shown = machine.shown(peer)
+        for item in result.delivered {
+            // Recorded first, so that a voice note can be reported with its id.
+            record(item, from: peer)
+            reporter.report(.delivered(item, DeliveredContent(of: item), from: shown, transfer))
+        }
+        if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
     }
 
     /// The paths of the items that a peer has sent earlier: about others it must not learn anything (X5).

@@ -49,7 +49,7 @@ struct IncomingLink {
         case .shortCode(let code):
             open.shortCodeIsReady(code)
             sessionLink.shortCodeIsReady(code)
-        case .session(let frame): node.receive(frame, of: sessionLink, known, continuations)
+        case .session(let frame): node.receive(frame, on: sessionLink, known, continuations)
         case .verificationRequested: requestVerification()
         case .invited(let offer, let expiry): invite(offer, until: expiry)
         case .invitationEnded(let id, let outcome): open.end(id, outcome)

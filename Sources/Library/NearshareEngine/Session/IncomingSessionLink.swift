@@ -101,25 +101,25 @@ final class IncomingSessionLink: Sendable {
 extension Node {
     /// Handles a session frame on an incoming link.
     func receive(
-        _ frame: SessionFrame, of visit: IncomingSessionLink, _ known: LinkPeerInfo, _ waiting: Listener.Continuations?
+        _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ waiting: Listener.Continuations?
     ) {
-        if let (session, sessionLink) = visit.joined { return session.handle(frame, from: sessionLink) }
+        if let (session, sessionLink) = incoming.joined { return session.handle(frame, from: sessionLink) }
         switch frame {
         case .invite(let id, let timeout, let proof, let context):
-            guard visit.mayInvite(), let peer = known.peer(settings), let handshake = known.handshake else {
-                return visit.driver.send(.refuse(id, .declined))
+            guard incoming.mayInvite(), let peer = known.peer(settings), let handshake = known.handshake else {
+                return incoming.driver.send(.refuse(id, .declined))
             }
             let expiry = settings.clock() + timeout
             if let session = session(id), session.isMember(peer.id) {
-                visit.driver.reserve(until: expiry)
-                start { await self.welcome(peer, back: session, visit, known) }
+                incoming.driver.reserve(until: expiry)
+                start { await self.readmit(peer, on: incoming, into: session, known) }
                 return
             }
             guard let waiting, settings.acceptsSessions, session(id) == nil else {
-                return visit.driver.send(.refuse(id, .unknown))
+                return incoming.driver.send(.refuse(id, .unknown))
             }
-            guard let prompt = promptLimiter.admit(peer, on: .link(visit.link.remote)) else {
-                return visit.driver.send(.refuse(id, .declined))
+            guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
+                return incoming.driver.send(.refuse(id, .declined))
             }
             let invitation = SessionInvitation(
                 peer: peer, session: id, context: context, proof: proof, handshakeHash: handshake.handshakeHash,
@@ -128,65 +128,67 @@ extension Node {
                     prompt.release()
                     let session = makeSession(id, settings)
                     if asksTrust {
-                        start { await self.letIn(peer, who: visit, invitesInto: session, known) }
+                        start { await self.joinWhenTrusted(peer, on: incoming, into: session, known) }
                         return session
                     }
-                    guard visit.join(session, known) else {
+                    guard incoming.join(session, known) else {
                         if session.members.isEmpty { session.end() }
                         throw .full
                     }
                     return session
                 },
                 refuse: { [self] in
-                    visit.driver.reserve(until: settings.clock())
-                    visit.driver.send(.refuse(id, $0))
+                    incoming.driver.reserve(until: settings.clock())
+                    incoming.driver.send(.refuse(id, $0))
                 })
-            visit.driver.reserve(until: expiry)
-            visit.await(invitation, until: expiry)
+            incoming.driver.reserve(until: expiry)
+            incoming.await(invitation, until: expiry)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)
-            start { await Self.expire(visit, at: expiry, self.settings) }
-        case .withdraw: visit.withdraw(now: settings.clock())
+            start { await Self.expire(incoming, at: expiry, self.settings) }
+        case .withdraw: incoming.withdraw(now: settings.clock())
         default: break
         }
     }
 
-    /// Joins a session when the inviting peer's key is trusted.
-    private func letIn(
-        _ peer: Peer, who visit: IncomingSessionLink, invitesInto session: Session, _ known: LinkPeerInfo
+    /// Joins a session, once the inviting peer's key is trusted.
+    private func joinWhenTrusted(
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
     ) async {
-        if let code = await visit.shortCode.value ?? nil {
+        if let code = await incoming.shortCode.value ?? nil {
             let isTrusted = await withTaskGroup(of: Bool?.self) { group in
                 group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: nil)) }
                 group.addTask {
-                    _ = await visit.linkEnd.value
+                    _ = await incoming.linkEnd.value
                     return nil
                 }
                 // The link has ended: the user's answer is no longer needed.
                 defer { group.cancelAll() }
                 return await group.next() ?? nil
             }
-            if isTrusted == true, visit.join(session, known) { return }
-            if isTrusted == false { visit.driver.send(.refuse(session.id, .untrusted)) }
+            if isTrusted == true, incoming.join(session, known) { return }
+            if isTrusted == false { incoming.driver.send(.refuse(session.id, .untrusted)) }
         }
         if session.members.isEmpty { session.end() }
     }
 
     /// Accepts a link that another member of the session has opened.
-    private func welcome(_ peer: Peer, back session: Session, _ visit: IncomingSessionLink, _ known: LinkPeerInfo) async {
-        guard let code = await visit.shortCode.value ?? nil else { return }
+    private func readmit(
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
+    ) async {
+        guard let code = await incoming.shortCode.value ?? nil else { return }
         let voucher = session.announcer(of: peer.id)
         guard await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) else {
-            return visit.driver.send(.refuse(session.id, .untrusted))
+            return incoming.driver.send(.refuse(session.id, .untrusted))
         }
-        _ = visit.join(session, known)
+        _ = incoming.join(session, known)
     }
 
     /// Ends an unanswered invitation at its expiry, unless its link ends before.
-    private static func expire(_ visit: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
+    private static func expire(_ incoming: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
         let isTime = await withTaskGroup(of: Bool.self) { group in
             group.addTask {
-                _ = await visit.linkEnd.value
+                _ = await incoming.linkEnd.value
                 return false
             }
             group.addTask {
@@ -196,6 +198,6 @@ extension Node {
             defer { group.cancelAll() }
             return await group.next() ?? false
         }
-        if isTime { visit.withdraw(now: max(settings.clock(), expiry)) }
+        if isTime { incoming.withdraw(now: max(settings.clock(), expiry)) }
     }
 }

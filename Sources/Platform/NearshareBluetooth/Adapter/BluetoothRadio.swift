@@ -11,16 +11,17 @@ package enum BluetoothRadio {
             .filter { $0.hasPrefix("hci") && $0.dropFirst(3).allSatisfy(\.isNumber) }.sorted()
     }
 
+    /// Opens an adapter.
     /// - Parameters:
-    ///   - adapter: such as "hci0"; nil for the first that is powered on.
+    ///   - name: of the adapter, such as "hci0"; nil for the first that is powered on.
     ///   - clock: the monotonic clock.
     ///   - log: receives events for troubleshooting; called on a thread of the adapter's own.
     ///   - warn: receives conditions that do not go away by themselves, with advice; called as `log` is.
     package static func open(
-        adapter: String? = nil, clock: @escaping @Sendable () -> MonotonicInstant = SystemClock.monotonic,
+        adapter name: String? = nil, clock: @escaping @Sendable () -> MonotonicInstant = SystemClock.monotonic,
         log: @escaping @Sendable (String) -> Void = { _ in }, warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws(BluetoothError) -> Radio {
-        let adapter = try AdapterThread(adapter: adapter, clock: clock, log: log, warn: warn)
+        let adapter = try AdapterThread(adapter: name, clock: clock, log: log, warn: warn)
         return Radio(
             frames: GATTFrameRadio(adapter), transport: L2CAPTransport(adapter), discovery: BluetoothDiscovery(adapter),
             chat: BlueChatRadio(adapter))

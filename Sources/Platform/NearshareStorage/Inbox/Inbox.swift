@@ -43,8 +43,9 @@ public final class Inbox: Sendable {
     /// The absolute path; may contain symbolic links of the user's.
     public var path: String { filesystem.path }
 
-    /// Creates the directory if necessary and throws when it can't be used.
-    package func check() throws(StorageError) {
+    /// Creates the directory if it is missing.
+    /// - Throws: when it can't be used.
+    package func prepare() throws(StorageError) {
         _ = try filesystem.open()
     }
 

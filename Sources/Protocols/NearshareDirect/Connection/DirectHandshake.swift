@@ -174,53 +174,73 @@ extension DirectHandshake {
                 guard let message = try HandshakeState.framed(from: &input, limit: maximumFirstMessageByteCount) else {
                     return (.awaitingFirstMessage(initiatorPreamble: preamble, version: version), .awaitMore)
                 }
-                // No key before the initiator has sent one (R9).
-                var noise = parameters.makeNoise(initiatorPreamble: preamble)
-                guard try noise.read(message).isEmpty else { throw .notAPeer("the first message has a payload") }
-                let chosen = Preamble(newest: version, oldest: version)
-                let key = try parameters.makeDecapsulationKey(version: version)
-                let answer = ResponderParameters(
-                    version: version, ciphers: parameters.ciphers, encapsulationKey: key?.encapsulationKey)
-                let bytes = chosen.encoded + (try noise.writeFramed(answer.encoded))
-                return (.awaitingThirdMessage(noise, version: version, key), .send(bytes))
+                return try Self.answer(message, initiatorPreamble: preamble, version: version, parameters)
             case .awaitingSecondMessage(var noise, let version):
                 guard let payload = try noise.readFramed(from: &input) else {
                     return (.awaitingSecondMessage(noise, version: version), .awaitMore)
                 }
-                let theirs = try ResponderParameters.decode(payload)
-                guard theirs.version == version else {
-                    throw .notAuthentic("the version was changed on the way")
-                }
-                guard let cipher = EncryptionPreference.choose(from: theirs.ciphers & parameters.ciphers) else {
-                    let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
-                    return (.finished, .fail(.encryption, send: refusal))
-                }
-                let encapsulated = try theirs.encapsulationKey.map { (key) throws(HandshakeFailure) in
-                    try mapped { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
-                }
-                let answer = InitiatorParameters(cipher: cipher.rawValue, ciphertext: encapsulated?.ciphertext)
-                let message = try noise.writeFramed(answer.encoded)
-                let agreement = Agreement(
-                    keys: try noise.transportKeys(), version: version, cipher: cipher, secret: encapsulated?.secret)
-                return (.finished, .establish(agreement, send: message))
+                return try Self.choose(from: try ResponderParameters.decode(payload), noise, version: version, parameters)
             case .awaitingThirdMessage(var noise, let version, let key):
                 guard let payload = try noise.readFramed(from: &input) else {
                     return (.awaitingThirdMessage(noise, version: version, key), .awaitMore)
                 }
                 let chosen = try InitiatorParameters.decode(payload, version: version)
-                guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
-                // Bounded: there are fewer than eight ciphers, and a shift beyond the width gives 0.
-                guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
-                else { throw .notAPeer("the peer chose a cipher that was not offered") }
-                var secret: SecretBytes?
-                if let key, let ciphertext = chosen.ciphertext {
-                    secret = try mapped { () throws(CryptoError) in try key.decapsulate(ciphertext) }
-                }
-                let agreement = Agreement(
-                    keys: try noise.transportKeys(), version: version, cipher: cipher, secret: secret)
-                return (.finished, .establish(agreement, send: []))
+                return try Self.complete(noise, chosen, version: version, key, parameters)
             case .finished: return (.finished, .awaitMore)
             }
+        }
+
+        /// The responder's answer to the first message: what it can do, and its key of ML-KEM-768.
+        private static func answer(
+            _ message: [UInt8], initiatorPreamble: [UInt8], version: UInt8, _ parameters: Parameters
+        ) throws(HandshakeFailure) -> (State, Reaction) {
+            // No key before the initiator has sent one (R9).
+            var noise = parameters.makeNoise(initiatorPreamble: initiatorPreamble)
+            guard try noise.read(message).isEmpty else { throw .notAPeer("the first message has a payload") }
+            let chosen = Preamble(newest: version, oldest: version)
+            let key = try parameters.makeDecapsulationKey(version: version)
+            let answer = ResponderParameters(
+                version: version, ciphers: parameters.ciphers, encapsulationKey: key?.encapsulationKey)
+            let bytes = chosen.encoded + (try noise.writeFramed(answer.encoded))
+            return (.awaitingThirdMessage(noise, version: version, key), .send(bytes))
+        }
+
+        /// The initiator's choice among the ciphers that both have, and its secret for the responder's key.
+        private static func choose(
+            from theirs: ResponderParameters, _ noise: HandshakeState, version: UInt8, _ parameters: Parameters
+        ) throws(HandshakeFailure) -> (State, Reaction) {
+            var noise = noise
+            guard theirs.version == version else { throw .notAuthentic("the version was changed on the way") }
+            guard let cipher = EncryptionPreference.choose(from: theirs.ciphers & parameters.ciphers) else {
+                let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
+                return (.finished, .fail(.encryption, send: refusal))
+            }
+            let encapsulated = try theirs.encapsulationKey.map { (key) throws(HandshakeFailure) in
+                try mapped { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
+            }
+            let answer = InitiatorParameters(cipher: cipher.rawValue, ciphertext: encapsulated?.ciphertext)
+            let message = try noise.writeFramed(answer.encoded)
+            let agreement = Agreement(
+                keys: try noise.transportKeys(), version: version, cipher: cipher, secret: encapsulated?.secret)
+            return (.finished, .establish(agreement, send: message))
+        }
+
+        /// The responder's end of the handshake, with the cipher and the secret that the initiator has chosen.
+        private static func complete(
+            _ noise: HandshakeState, _ chosen: InitiatorParameters, version: UInt8, _ key: DecapsulationKey?,
+            _ parameters: Parameters
+        ) throws(HandshakeFailure) -> (State, Reaction) {
+            guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
+            // Bounded: there are fewer than eight ciphers, and a shift beyond the width gives 0.
+            guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
+            else { throw .notAPeer("the peer chose a cipher that was not offered") }
+            var secret: SecretBytes?
+            if let key, let ciphertext = chosen.ciphertext {
+                secret = try mapped { () throws(CryptoError) in try key.decapsulate(ciphertext) }
+            }
+            let agreement = Agreement(
+                keys: try noise.transportKeys(), version: version, cipher: cipher, secret: secret)
+            return (.finished, .establish(agreement, send: []))
         }
     }
 }

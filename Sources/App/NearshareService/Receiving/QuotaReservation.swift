@@ -1,0 +1,35 @@
+internal import Nearshare
+internal import Synchronization
+
+/// The bytes of one transfer that count towards the limit of its peer.
+final class QuotaReservation: Sendable {
+    private let peer: Fingerprint
+    private let rules: AcceptancePolicy
+    private let byteCount: Mutex<UInt64?>
+
+    /// - Parameter byteCount: the bytes that are reserved already; nil for none.
+    init(_ byteCount: UInt64?, for peer: Fingerprint, _ rules: AcceptancePolicy) {
+        self.peer = peer
+        self.rules = rules
+        self.byteCount = Mutex(byteCount)
+    }
+
+    /// Reserves the bytes that will be received instead of those of the offer: files that are present do not count.
+    /// - Parameter kept: the disk space that the peer's unfinished transfers take, in bytes.
+    func replace(by count: UInt64, kept: () -> UInt64) throws(StorageError) {
+        release()
+        if case .decline(_, let detail) = rules.reserve(count, for: peer, kept) {
+            throw StorageError(.noSpace, detail ?? "the limit of this peer is reached")
+        }
+        byteCount.withLock { $0 = count }
+    }
+
+    /// Returns the bytes: the transfer has not completed. No effect when nothing is reserved.
+    func release() {
+        let reserved = byteCount.withLock { byteCount in
+            defer { byteCount = nil }
+            return byteCount
+        }
+        rules.release(reserved, from: peer)
+    }
+}
