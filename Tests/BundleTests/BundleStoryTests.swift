@@ -56,7 +56,7 @@ struct CarryStoryTests {
     }
 
     @Test(
-        "A broadcast that is sent while a node joins the tree reaches it soon",
+        "a broadcast that is sent while a node joins the tree reaches it soon",
         arguments: seeds(1...8))
     func broadcastMeanwhile(seed: UInt64) {
         for delay in stride(from: 0, through: 500, by: 50) {

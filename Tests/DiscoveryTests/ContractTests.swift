@@ -168,7 +168,7 @@ struct ContractOverTwin {
 }
 
 @Suite(
-    "Discovery contract over the embedded responder",
+    "discovery contract over the embedded responder",
     .enabled(if: NamespaceLab.obstacle == nil, "\(NamespaceLab.obstacle ?? "")"))
 struct ContractOverResponder {
     @Test(arguments: Contract.allCases)
@@ -178,7 +178,7 @@ struct ContractOverResponder {
 }
 
 @Suite(
-    "Discovery contract over avahi-daemon",
+    "discovery contract over avahi-daemon",
     .enabled(if: NamespaceLab.daemonObstacle == nil, "\(NamespaceLab.daemonObstacle ?? "")"))
 struct ContractOverDaemon {
     @Test("the daemon on both machines", arguments: Contract.allCases)

@@ -2,7 +2,7 @@ import NearshareInterfaces
 import Testing
 
 @Suite(
-    "The embedded responder on real networks",
+    "the embedded responder on real networks",
     .enabled(if: NamespaceLab.obstacle == nil, "\(NamespaceLab.obstacle ?? "")"))
 struct ResponderNetworkTests {
     private func service(_ instance: String, interface: String? = nil) -> Advertisement {

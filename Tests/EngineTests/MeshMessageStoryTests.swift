@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "Between two nodes in range: messages of each mode arrive, are acknowledged, and name the proven sender",
+        "between two nodes in range: messages of each mode arrive, are acknowledged, and name the proven sender",
         arguments: LinkKind.allCases)
     func near(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)

@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(
-        "The packets around handshakes and the first sealed message are those of the phone apps",
+        "the packets around handshakes and the first sealed message are those of the phone apps",
         .enabled(if: Vectors.isThere("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func outerPackets() throws {
         let file = try Vectors.read(Handshakes.self, from: "noise_handshake.json")

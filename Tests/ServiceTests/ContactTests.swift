@@ -122,7 +122,7 @@ struct ContactSnapshotTests {
     }
 
     @Test(
-        "The sender of a message is the owner of the key that sealed it, or that signed a public one", arguments: [true, false])
+        "the sender of a message is the owner of the key that sealed it, or that signed a public one", arguments: [true, false])
     func sender(isProven: Bool) throws {
         let snapshot = try snapshot { trust, book in
             try introduce(anna, "anna", to: &trust)
@@ -229,7 +229,7 @@ struct TransportTests {
     }
 
     @Test(
-        "Other texts are names",
+        "other texts are names",
         arguments: [
             "anna", "0123456789abcdef", "", ":", ":80", "anna:", "anna:0", "anna:65536", "::1", "fe80::1", "a:70000", "[]:80",
         ])

@@ -145,7 +145,7 @@ struct MessageOperationTests {
     }
 
     @Test(
-        "A timeout is a failure only where the user waits for a goal, or nothing is kept",
+        "a timeout is a failure only where the user waits for a goal, or nothing is kept",
         arguments: [
             (MessageMode.full, MessageOperation.Goal?.none, nil as ExitCode?), (.full, .sent, .timedOut),
             (.full, .delivered, .timedOut), (.direct, nil, .timedOut),
@@ -214,7 +214,7 @@ struct MessageOperationTests {
     }
 
     @Test(
-        "The file beside a message is followed to its end",
+        "the file beside a message is followed to its end",
         arguments: [TransferOutcome.completed, .declined(.declined), .expired])
     func file(_ outcome: TransferOutcome) async {
         func status(_ outcome: TransferOutcome?, _ id: TransferStatus.ID = .message(bundle)) -> ControlEvent {
@@ -335,7 +335,7 @@ struct NodeSendClientTests {
     }
 
     @Test(
-        "A file that was not sent gives its exit code",
+        "a file that was not sent gives its exit code",
         arguments: [
             (TransferOutcome.declined(.declined), ExitCode.declined), (.declined(.tooLarge), .noSpace), (.expired, .timedOut),
             (.cancelled(by: .local), .declined), (.cancelled(by: .remote), .declined), (.interrupted, .peerGone),

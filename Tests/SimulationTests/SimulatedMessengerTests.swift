@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test(
-        "A sends to C while C is away, B carries and is killed and restarted, A leaves, C comes: C receives once and A learns of it",
+        "a message from A to C, who is away: B carries it and is restarted, A leaves, C comes and receives it once, and A learns of it",
         arguments: seeds(0..<8), [0, 10])
     func carried(seed: UInt64, lossOneIn: Int) throws {
         var nodes = SimulatedNodes(seed: seed)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test(
-        "In a line that loses a tenth of all frames, what waits for a node that restarts arrives once", arguments: seeds(0..<8))
+        "in a line that loses a tenth of all frames, what waits for a node that restarts arrives once", arguments: seeds(0..<8))
     func restarted(seed: UInt64) throws {
         var nodes = SimulatedNodes(seed: seed)
         nodes.conditions.lossOneIn = 10
