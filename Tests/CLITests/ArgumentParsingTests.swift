@@ -366,6 +366,13 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
         #expect(NameArgument(argument: name)?.name.claimed == name)
     }
 
+    @Test(
+        "T4: a name with nothing visible, or with a line break, is rejected",
+        arguments: ["", " ", "\u{200B}", "\u{2060} ", "a\nb"])
+    func invalidNames(_ name: String) {
+        #expect(NameArgument(argument: name) == nil)
+    }
+
     @Test("verbosity and log level choose the logger's level")
     func logLevels() throws {
         let cases: [(String, String)] = [

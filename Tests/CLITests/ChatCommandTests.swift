@@ -165,6 +165,10 @@ private struct Typing {
         typing.handle(.replied(.clear(.publicRoom), .success(.done)))
         #expect(typing.text.contains("all lines of this conversation are removed from this machine"), "\(typing.text)")
         #expect(typing.type("/panic").isEmpty)
+        // A text in between is one as well.
+        typing.press(.control("u"))
+        #expect(!typing.type("hello").isEmpty)
+        #expect(typing.type("/panic").isEmpty)
         let erased = typing.press(.enter)
         #expect(erased == [.erase])
     }
@@ -173,6 +177,7 @@ private struct Typing {
         var typing = Typing(.publicRoom)
         let file = typing.type("/send a.jpg")
         #expect(file == [.sendFile("a.jpg", .everyone, .sendFile(.publicRoom, "a.jpg"))])
+        #expect(typing.type("/send --allow-unencrypted a.jpg") == file)
         typing.meet("anna")
         let unsealed = typing.type("/send --allow-unencrypted 'b c.jpg'")
         #expect(unsealed == [.sendFile("b c.jpg", peerID, isSealed: false, .sendFile(.peer(peerID), "b c.jpg"))])

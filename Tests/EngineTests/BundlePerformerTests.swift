@@ -116,7 +116,12 @@ struct BundlePerformerTests {
         for bundle in bundles { cache.insert(bundle.copy, id: bundle.id) }
         #expect(cache.count == 5)
         #expect(cache[bundles[19].id] != nil && cache[bundles[0].id] == nil)
+        cache.insert(bundles[18].copy, id: bundles[18].id)
+        #expect(cache.count == 5)
         cache.remove(bundles[19].id)
         #expect(cache.count == 4)
+        var small = BundleCopyCache(capacity: 100)
+        small.insert(bundles[0].copy, id: bundles[0].id)
+        #expect(small.count == 0)
     }
 }

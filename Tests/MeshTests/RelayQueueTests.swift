@@ -74,6 +74,17 @@ import Testing
         #expect(queue.byteCount == 0 && queue.hasRoom(for: frame[...], from: link(1)))
     }
 
+    @Test("M2: a copy with another signature is another packet, whichever byte differs") func signatures() {
+        var history = PacketHistory()
+        let moment = Moment(monotonic: now, wall: WallTime(milliseconds: 1_000))
+        var original = packet(1)
+        original.signature = [UInt8](repeating: 7, count: 64)
+        var forged = original
+        forged.signature?[63] = 8
+        history.record(PacketKey(of: forged), forged, now: moment)
+        #expect(!history.isDuplicate(PacketKey(of: original), original, isSyncResponse: false))
+    }
+
     @Test func aMessageThatCouldNotBeCheckedMayComeAgainAsAnAnswer() {
         var history = PacketHistory()
         let moment = Moment(monotonic: now, wall: WallTime(milliseconds: 1_000))

@@ -1,4 +1,7 @@
 import Glibc
+import Nearshare
+import NearshareBase
+import NearshareInterfaces
 import NearshareTesting
 import Testing
 
@@ -24,5 +27,24 @@ import Testing
         for word in ["sh", "-c", "/bin/sh", "echo", scratch("elsewhere/handler.sh"), "\(inbox)-2/x", "a=b", ""] {
             #expect(!ArrivalCommand.leadsInto(inbox, word), "\(word)")
         }
+    }
+
+    @Test("items of one peer leave room for the commands of others") func shares() throws {
+        let recorder = EventRecorder()
+        let command = ArrivalCommand(ThreadLauncher([:]), reporter: recorder)
+        func deliver(from peer: UInt8) {
+            let item = DeliveredItem(
+                item: 0, kind: .file, claimedName: ClaimedFileName("a")!, path: "/a", isInInbox: true, size: 1,
+                detectedType: nil, typeWarning: nil)
+            let sender = ShownPeer(id: PeerID(bytes: [UInt8](repeating: peer, count: 8))!, name: DisplayName(truncating: "p")!)
+            command.report(.delivered(item, DeliveredContent(of: item), from: sender, nil))
+        }
+        func warningCount() -> Int { recorder.names.filter { $0 == "warning" }.count }
+        for _ in 0..<64 { deliver(from: 1) }
+        #expect(warningCount() == 0)
+        deliver(from: 1)
+        #expect(warningCount() == 1)
+        deliver(from: 2)
+        #expect(warningCount() == 1)
     }
 }

@@ -343,6 +343,19 @@ struct ReceiveControllerTests {
         #expect(reporter.ended.count == 1)
     }
 
+    @Test func `with --once a broken try does not count after a complete one`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failure = try await receiving(bea, accept: .all, endsAfterFirst: true) { listener, _, _ async throws in
+            let broken = try await offer(ada, bea, listener, size: 50_000_000) { transfer in
+                for await progress in transfer.progress where progress.done > 0 { break }
+                transfer.cancel()
+            }
+            #expect(broken == .cancelled(by: .local))
+            #expect(try await offer(ada, bea, listener) == .completed)
+        }
+        #expect(failure == nil)
+    }
+
     @Test func `an interrupt declines what waits for an answer, and ends the node`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let (prompts, prompted) = AsyncStream.makeStream(of: Void.self)

@@ -373,10 +373,10 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "R7: what is no size",
+        "R7: invalid sizes are rejected",
         arguments: [
             "", "x", "-1", "1 PB", "1..5", ".", "1e5", "1,5 MB", "99999999999999999999", "9999999999 TiB", "5 5", "MB", "١ MB",
-            "1 M B B",
+            "1 M B B", "1 M B", "5 M i B", "0.4", "1.5 B",
             "inf", "nan", "0x10",
         ])
     func noSizes(text: String) {

@@ -11,6 +11,8 @@ final class TCPListener: StreamListener {
     private let spare = SpareDescriptor()
 
     private static let backlog: Int32 = 64
+    /// The wait before the next try when the kernel has no memory, in milliseconds.
+    private static let memoryWait: Int32 = 100
 
     init(port: UInt16, interface: String?) throws(LinkError) {
         let bound = try BoundSocket(SOCK_STREAM, port: port, interface: interface)
@@ -48,6 +50,8 @@ final class TCPListener: StreamListener {
             if isClosed.load(ordering: .acquiring) { throw LinkError(.closed, "the listener was closed") }
             switch code {
             case EMFILE, ENFILE: spare.dropConnection { nearshare_accept(descriptor, nil, nil) }
+            // The kernel has no memory for a connection, and cannot tell when it has.
+            case ENOMEM, ENOBUFS: poll(nil, 0, Self.memoryWait)
             // All other errors of accept(2) concern one connection only.
             case EBADF, EINVAL, ENOTSOCK, EFAULT:
                 throw LinkError(.unavailable, "could not accept connections any more: \(systemErrorText(code))")

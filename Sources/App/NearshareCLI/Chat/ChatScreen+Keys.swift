@@ -39,6 +39,7 @@ extension ChatScreen {
 
     private mutating func enter(at now: WallTime) -> [Reaction] {
         var text = visibleView.editor.submit()
+        if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
         if text.hasPrefix("//") {
             text.removeFirst()
@@ -68,7 +69,6 @@ extension ChatScreen {
     private mutating func command(_ line: String, at now: WallTime) -> [Reaction] {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
-        if let unconfirmed, unconfirmed.command != line { self.unconfirmed = nil }
         switch parts[0] {
         case "/quit", "/exit", "/q": return quit(at: now)
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
@@ -201,7 +201,7 @@ extension ChatScreen {
     private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {
         let isSealed = !argument.hasPrefix(Self.unencryptedOption)
         let path = isSealed ? argument : Self.unquoted(Self.trimmed(argument.dropFirst(Self.unencryptedOption.count)))
-        if visibleView.conversation == .publicRoom, isSealed {
+        if visibleView.conversation == .publicRoom {
             guard canSend else {
                 visibleView.editor.replace(with: "/send \(argument)")
                 addNotice("everyone in reach can read this: press Enter again to send it", at: now)
@@ -350,7 +350,9 @@ extension ChatScreen {
     private mutating func complete(_ begun: String, with candidates: [String], after prefix: String) {
         let fitting = candidates.filter { $0.lowercased().hasPrefix(begun.lowercased()) }
         guard var common = fitting.first else { return }
-        for other in fitting.dropFirst() { common = String(zip(common, other).prefix { $0 == $1 }.map { $0.0 }) }
+        for other in fitting.dropFirst() {
+            common = String(zip(common, other).prefix { $0.lowercased() == $1.lowercased() }.map { $0.0 })
+        }
         if common.count >= begun.count { visibleView.editor.replace(with: prefix + common) }
     }
 

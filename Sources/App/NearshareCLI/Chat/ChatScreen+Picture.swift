@@ -378,7 +378,8 @@ extension ChatScreen {
     }
 
     private static func color(of peer: PeerID) -> TextStyle.Color {
-        let colors: [TextStyle.Color] = [.cyan, .magenta, .blue, .green]
+        // Green means verified.
+        let colors: [TextStyle.Color] = [.cyan, .magenta, .blue]
         return colors[Int(peer.bytes[0]) % colors.count]
     }
 

@@ -5,7 +5,7 @@ internal import NearshareService
 struct MessagesCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "messages", abstract: "List received messages.",
-        discussion: "With --follow, this machine runs a mesh node meanwhile, unless one is running already.")
+        discussion: "With --follow, this machine runs a mesh node while the command runs, unless one is running already.")
 
     @Flag(help: "Keep running, and show new messages, until Ctrl-C.")
     var follow = false
@@ -24,6 +24,10 @@ struct MessagesCommand: ConfinedCommand {
     @OptionGroup var sandbox: SandboxOptions
 
     @OptionGroup var global: GlobalOptions
+
+    func validate() throws {
+        if after < 0 { throw ValidationError("--after expects a number of 0 or more") }
+    }
 
     func prepare() throws -> @Sendable () async throws -> Void {
         guard follow else { return { try await list() } }

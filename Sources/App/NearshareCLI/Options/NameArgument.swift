@@ -6,15 +6,17 @@ struct NameArgument: ExpressibleByArgument {
     let name: DisplayName
 
     init?(argument: String) {
-        let isPlain = argument.unicodeScalars.allSatisfy { scalar in
+        var isVisible = false
+        for scalar in argument.unicodeScalars {
             switch scalar.properties.generalCategory {
-            case .control, .lineSeparator, .paragraphSeparator: false
-            default: true
+            case .control, .lineSeparator, .paragraphSeparator: return nil
+            case .spaceSeparator, .format, .unassigned: break
+            default: isVisible = true
             }
         }
-        guard isPlain, !argument.allSatisfy(\.isWhitespace), let name = try? DisplayName(argument) else { return nil }
+        guard isVisible, let name = try? DisplayName(argument) else { return nil }
         self.name = name
     }
 
-    static let expected = expecting("a name of 1 to 63 bytes without control characters")
+    static let expected = expecting("a visible name of 1 to 63 bytes, without line breaks and control characters")
 }

@@ -11,6 +11,9 @@ package final class ArrivalCommand: Reporter {
     private struct Arrival: Codable {
         var path: String
         var details: [String: String]
+
+        /// The id of the sender; empty when it is not known.
+        var sender: String { details["PEER"] ?? "" }
     }
 
     /// The end of a command.
@@ -25,11 +28,15 @@ package final class ArrivalCommand: Reporter {
     private let arrivals: AsyncStream<Arrival>
     private let continuation: AsyncStream<Arrival>.Continuation
     private let ended = Promise<Bool>()
+    /// The items of each peer that wait for a command.
+    private let waitingCounts = Mutex<[String: Int]>([:])
 
     /// Limit on commands at a time.
     private static let maximumRunningCount = 4
     /// Limit on items that wait for a command; the command is not run for more.
     private static let maximumWaitingCount = 256
+    /// The share of one peer, so that others' items find room.
+    private static let maximumWaitingCountPerPeer = 64
     private static let maximumByteCount = 64 << 10
     private static let prefix = "NEARSHARE_"
 
@@ -57,8 +64,26 @@ package final class ArrivalCommand: Reporter {
             details["PEER_NAME"] = sender.name.shown
         }
         let arrival = Arrival(path: item.path, details: details)
-        if case .enqueued = continuation.yield(arrival) { return }
+        if enqueue(arrival) { return }
         reporter.report(.warning("the command was not run for \(Self.shown(arrival)): too many items wait for it"))
+    }
+
+    /// - Returns: false when too many items wait, in all or of the peer.
+    private func enqueue(_ arrival: Arrival) -> Bool {
+        waitingCounts.withLock { counts in
+            guard counts[arrival.sender, default: 0] < Self.maximumWaitingCountPerPeer,
+                case .enqueued = continuation.yield(arrival)
+            else { return false }
+            counts[arrival.sender, default: 0] += 1
+            return true
+        }
+    }
+
+    private func recordStart(of arrival: Arrival) {
+        waitingCounts.withLock { counts in
+            let count = counts[arrival.sender, default: 0] - 1
+            counts[arrival.sender] = count > 0 ? count : nil
+        }
     }
 
     package func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
@@ -72,6 +97,7 @@ package final class ArrivalCommand: Reporter {
                     await group.next()
                     count -= 1
                 }
+                recordStart(of: arrival)
                 group.addTask { await self.run(arrival) }
                 count += 1
             }

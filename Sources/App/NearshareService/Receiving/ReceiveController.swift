@@ -9,11 +9,9 @@ package final class ReceiveController: Sendable {
         ///   - rules: those by which the size is reserved.
         ///   - part: nil for the whole offer.
         ///   - reserved: the bytes that were counted towards the peer's limit.
-        case accept(rules: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil)
-        /// The answer of the user.
-        case decline(DeclineReason)
-        /// The user was not asked.
-        case declineByPolicy(DeclineReason, detail: String? = nil, isRepeated: Bool = false)
+        ///   - wasAsked: whether the user was asked.
+        case accept(rules: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, wasAsked: Bool)
+        case decline(DeclineReason, detail: String? = nil, wasAsked: Bool, isRepeated: Bool = false)
         case ended(TransferOutcome)
     }
 
@@ -115,20 +113,21 @@ package final class ReceiveController: Sendable {
     private func answer(_ invitation: Invitation) async -> Bool {
         reporter.report(.invited(invitation, freeSpace: destination.freeSpace))
         switch await decide(invitation) {
-        case .decline(let reason):
-            invitation.decline(reason)
-            reportEnd(of: invitation, .declined(reason))
-            return false
-        case .declineByPolicy(let reason, let detail, let isRepeated):
-            invitation.declineUnprompted(reason)
+        case .decline(let reason, let detail, let wasAsked, let isRepeated):
+            decline(invitation, reason, wasAsked: wasAsked)
             reportEnd(of: invitation, .declined(reason), detail: detail, isRepeated: isRepeated)
             return false
         case .ended(let outcome):
             reportEnd(of: invitation, outcome)
             return false
-        case .accept(let rules, let part, let reserved):
-            return await receive(invitation, part, QuotaReservation(reserved, for: invitation.peer.fingerprint, rules))
+        case .accept(let rules, let part, let reserved, let wasAsked):
+            let reservation = QuotaReservation(reserved, for: invitation.peer.fingerprint, rules)
+            return await receive(invitation, part, reservation, wasAsked: wasAsked)
         }
+    }
+
+    private func decline(_ invitation: Invitation, _ reason: DeclineReason, wasAsked: Bool) {
+        if wasAsked { invitation.decline(reason) } else { invitation.declineUnprompted(reason) }
     }
 
     private func decide(_ invitation: Invitation) async -> Decision {
@@ -153,13 +152,14 @@ package final class ReceiveController: Sendable {
         case .accept, .acceptMissing:
             if let downgrade { reporter.report(.warning(downgrade)) }
             return .accept(
-                rules: rules, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil)
+                rules: rules, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
+                wasAsked: false)
         case .decline(let reason, let detail):
             let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
             if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
                 reporter.report(.warning(clash))
             }
-            return .declineByPolicy(reason, detail: detail, isRepeated: isRepeated)
+            return .decline(reason, detail: detail, wasAsked: false, isRepeated: isRepeated)
         case .ask: return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: nil)
         case .askForPart(let reason, let detail):
             return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: (reason, detail))
@@ -183,15 +183,15 @@ package final class ReceiveController: Sendable {
         about invitation: Invitation, _ rules: AcceptancePolicy, warning: String?,
         refusal: (reason: DeclineReason, detail: String)?
     ) async -> Decision {
-        guard let prompts else { return .declineByPolicy(.notAllowed) }
+        guard let prompts else { return .decline(.notAllowed, wasAsked: false) }
         let peer = invitation.peer
         let now = SystemClock.monotonic()
         let known = accepted.withLock {
             $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
         }
         switch known {
-        case .part(let part): return .accept(rules: rules, part: part)
-        case .all where refusal == nil: return .accept(rules: rules)
+        case .part(let part): return .accept(rules: rules, part: part, wasAsked: false)
+        case .all where refusal == nil: return .accept(rules: rules, wasAsked: false)
         case .all, nil: break
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
@@ -212,17 +212,17 @@ package final class ReceiveController: Sendable {
                     alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
                 }
             }
-            guard let refusal else { return .accept(rules: rules) }
-            return .declineByPolicy(refusal.reason, detail: refusal.detail)
+            guard let refusal else { return .accept(rules: rules, wasAsked: true) }
+            return .decline(refusal.reason, detail: refusal.detail, wasAsked: true)
         case .part(let part):
             if case .decline(let reason, let detail)? = rules.refusal(of: part.offer, freeSpace: destination.freeSpace) {
-                return .declineByPolicy(reason, detail: detail)
+                return .decline(reason, detail: detail, wasAsked: true)
             }
-            return .accept(rules: rules, part: part)
-        case .no: return .decline(.declined)
+            return .accept(rules: rules, part: part, wasAsked: true)
+        case .no: return .decline(.declined, wasAsked: true)
         case .block:
             trust.block(peer)
-            return .decline(.declined)
+            return .decline(.declined, wasAsked: true)
         case .ended(let outcome): return .ended(outcome)
         }
     }
@@ -243,14 +243,16 @@ package final class ReceiveController: Sendable {
 
     /// - Parameter part: nil for the whole offer.
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
-    private func receive(_ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation) async -> Bool {
+    private func receive(
+        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, wasAsked: Bool
+    ) async -> Bool {
         let identity = Self.identity(invitation)
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
             _ = await earlier.result
         }
         guard reserveOutput() else {
-            invitation.declineUnprompted(.busy)
+            decline(invitation, .busy, wasAsked: wasAsked)
             reservation.release()
             reportEnd(of: invitation, .declined(.busy))
             return false
@@ -260,8 +262,13 @@ package final class ReceiveController: Sendable {
         do {
             sink = try makeSink(for: invitation, part, reservation)
         } catch {
-            let reason: DeclineReason = error.code == .noSpace ? .noSpace : .tooLarge
-            invitation.declineUnprompted(reason)
+            let reason: DeclineReason =
+                switch error.code {
+                case .noSpace: .noSpace
+                case .overLimit: .tooLarge
+                default: .busy
+                }
+            decline(invitation, reason, wasAsked: wasAsked)
             reservation.release()
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
@@ -282,8 +289,8 @@ package final class ReceiveController: Sendable {
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
             compared: result.compared)
-        guard result.outcome != .completed else { return true }
         status.withLock { $0 = ExitStatus(result.outcome) }
+        guard result.outcome != .completed else { return true }
         reservation.release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }

@@ -19,9 +19,14 @@ struct BundleCopyCache {
     subscript(id: BundleID) -> BundleCopy? { copies[id] }
 
     mutating func insert(_ copy: BundleCopy, id: BundleID) {
-        guard copies.updateValue(copy, forKey: id) == nil else { return }
-        ids.append(id)
-        byteCount += Self.byteCount(of: copy)
+        let size = Self.byteCount(of: copy)
+        guard size <= capacity else { return remove(id) }
+        if let replaced = copies.updateValue(copy, forKey: id) {
+            byteCount -= Self.byteCount(of: replaced)
+        } else {
+            ids.append(id)
+        }
+        byteCount += size
         while byteCount > capacity, let oldest = ids.first { remove(oldest) }
     }
 

@@ -31,7 +31,7 @@ struct IncomingLink {
         self.continuations = continuations
         self.expected = expected
         known = LinkPeerInfo(link.remote)
-        sessionLink = IncomingSessionLink(driver, link, linkEnd) { node.recordMember($0, ticket) }
+        sessionLink = IncomingSessionLink(driver, link) { node.recordMember($0, ticket) }
     }
 
     /// Ends what waits for the link.

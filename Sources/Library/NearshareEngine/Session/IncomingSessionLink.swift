@@ -13,46 +13,43 @@ final class IncomingSessionLink: Sendable {
     private struct State {
         var joined: (Session, SessionLink)?
         var invitation: WeakInvitation?
-        /// The time at which the invitation expires.
-        var expiry: MonotonicInstant?
-        /// At most one invitation is accepted on a link, answered or not.
-        var isInvited = false
+        /// The session of the only invitation that a link may carry, answered or not.
+        var invited: SessionID?
+        /// The invitation was withdrawn, or the link has ended.
         var isOver = false
     }
 
     let driver: LinkDriver
     let link: any StreamLink
-    let linkEnd: Promise<TransferOutcome>
+    /// Fulfilled when the invitation is withdrawn, or the link has ended.
+    let over = Promise<Bool>()
     /// Records that the link belongs to a member, whose place does not count for its address.
     let recordMember: @Sendable (PeerID) -> Void
     let shortCode = Promise<ShortAuthenticationDigits?>()
     private let state = Mutex(State())
 
     init(
-        _ driver: LinkDriver, _ link: any StreamLink, _ linkEnd: Promise<TransferOutcome>,
-        recordMember: @escaping @Sendable (PeerID) -> Void
+        _ driver: LinkDriver, _ link: any StreamLink, recordMember: @escaping @Sendable (PeerID) -> Void
     ) {
         self.recordMember = recordMember
         self.driver = driver
         self.link = link
-        self.linkEnd = linkEnd
     }
 
     var joined: (Session, SessionLink)? { state.withLock { $0.joined } }
 
-    /// - Returns: true for the first invitation of the link only.
-    func mayInvite() -> Bool {
+    /// Records an invitation into a session.
+    /// - Returns: false for all but the first of the link.
+    func claimInvitation(into session: SessionID) -> Bool {
         state.withLock { state in
-            defer { state.isInvited = true }
-            return !state.isInvited
+            guard state.invited == nil else { return false }
+            state.invited = session
+            return true
         }
     }
 
-    func await(_ invitation: SessionInvitation, until expiry: MonotonicInstant) {
-        state.withLock { state in
-            state.invitation = WeakInvitation(invitation: invitation)
-            state.expiry = expiry
-        }
+    func attach(_ invitation: SessionInvitation) {
+        state.withLock { $0.invitation = WeakInvitation(invitation: invitation) }
     }
 
     private var invitation: SessionInvitation? { state.withLock { $0.invitation?.invitation } }
@@ -62,25 +59,42 @@ final class IncomingSessionLink: Sendable {
         invitation?.shortCodeIsReady(code)
     }
 
-    /// Ends the invitation: the peer has withdrawn it, or it has expired. A late timer has no effect.
-    func withdraw(now: MonotonicInstant) {
-        let isLate = state.withLock { $0.expiry }.map { now >= $0 } ?? true
-        invitation?.end(
-            isLate ? .timedOut("the invitation was not answered in time") : .unavailable("the invitation was withdrawn"))
+    /// Ends the invitation that the peer has withdrawn, also while the trust policy decides about an accepted one. No effect for
+    /// another session, and once the link has joined.
+    func withdraw(_ session: SessionID) {
+        let isWithdrawn = state.withLock { state in
+            guard state.invited == session, state.joined == nil else { return false }
+            state.isOver = true
+            return true
+        }
+        guard isWithdrawn else { return }
+        over.fulfil(true)
+        invitation?.end(.unavailable("the invitation was withdrawn"))
+    }
+
+    /// Ends the invitation at its expiry. No effect once it is answered.
+    func expire() {
+        invitation?.end(.timedOut("the invitation was not answered in time"))
     }
 
     /// Adds the link to the session, and sends the acceptance.
+    /// - Returns: false when the invitation or the session is over, or the session is full.
     func join(_ session: Session, _ known: LinkPeerInfo) -> Bool {
+        guard !state.withLock(\.isOver) else { return false }
         guard let sessionLink = session.join(driver, link, known, isInitiator: false) else {
-            driver.send(.refuse(session.id, .full))
+            driver.send(.refuse(session.id, session.isOver ? .declined : .full))
             return false
         }
         let isOver = state.withLock { state in
-            state.joined = (session, sessionLink)
+            if !state.isOver { state.joined = (session, sessionLink) }
             return state.isOver
         }
-        // The link ended while it was being added.
-        if isOver { session.remove(sessionLink) }
+        if isOver {
+            // The link ended, or the invitation was withdrawn, while the link was being added.
+            session.remove(sessionLink)
+            driver.close(.goingAway)
+            return false
+        }
         if sessionLink.relay == nil { recordMember(sessionLink.peer) }
         driver.send(.accept(session.id))
         return true
@@ -94,6 +108,7 @@ final class IncomingSessionLink: Sendable {
             state.isOver = true
             return state.joined
         }
+        over.fulfil(true)
         if let (session, sessionLink) = joined { session.remove(sessionLink) }
     }
 }
@@ -106,7 +121,7 @@ extension Node {
         if let (session, sessionLink) = incoming.joined { return session.handle(frame, from: sessionLink) }
         switch frame {
         case .invite(let id, let timeout, let proof, let context):
-            guard incoming.mayInvite(), let peer = known.peer(settings), let handshake = known.handshake else {
+            guard incoming.claimInvitation(into: id), let peer = known.peer(settings), let handshake = known.handshake else {
                 return incoming.driver.send(.refuse(id, .declined))
             }
             let expiry = settings.clock() + timeout
@@ -133,7 +148,7 @@ extension Node {
                     }
                     guard incoming.join(session, known) else {
                         if session.members.isEmpty { session.end() }
-                        throw .full
+                        throw session.isOver ? .left : .full
                     }
                     return session
                 },
@@ -142,11 +157,11 @@ extension Node {
                     incoming.driver.send(.refuse(id, $0))
                 })
             incoming.driver.reserve(until: expiry)
-            incoming.await(invitation, until: expiry)
+            incoming.attach(invitation)
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)
             start { await Self.expire(incoming, at: expiry, self.settings) }
-        case .withdraw: incoming.withdraw(now: settings.clock())
+        case .withdraw(let id): incoming.withdraw(id)
         default: break
         }
     }
@@ -155,20 +170,7 @@ extension Node {
     private func joinWhenTrusted(
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
     ) async {
-        if let code = await incoming.shortCode.value ?? nil {
-            let isTrusted = await withTaskGroup(of: Bool?.self) { group in
-                group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: nil)) }
-                group.addTask {
-                    _ = await incoming.linkEnd.value
-                    return nil
-                }
-                // The link has ended: the user's answer is no longer needed.
-                defer { group.cancelAll() }
-                return await group.next() ?? nil
-            }
-            if isTrusted == true, incoming.join(session, known) { return }
-            if isTrusted == false { incoming.driver.send(.refuse(session.id, .untrusted)) }
-        }
+        if await isTrusted(peer, on: incoming, in: session, voucher: nil), incoming.join(session, known) { return }
         if session.members.isEmpty { session.end() }
     }
 
@@ -176,19 +178,35 @@ extension Node {
     private func readmit(
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
     ) async {
-        guard let code = await incoming.shortCode.value ?? nil else { return }
-        let voucher = session.announcer(of: peer.id)
-        guard await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) else {
-            return incoming.driver.send(.refuse(session.id, .untrusted))
-        }
+        guard await isTrusted(peer, on: incoming, in: session, voucher: session.announcer(of: peer.id)) else { return }
         _ = incoming.join(session, known)
+    }
+
+    /// Decides whether a peer's key is trusted, and refuses the peer otherwise.
+    /// - Returns: false also when the invitation ends before the decision.
+    private func isTrusted(
+        _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?
+    ) async -> Bool {
+        guard let code = await incoming.shortCode.value ?? nil else { return false }
+        let isTrusted = await withTaskGroup(of: Bool?.self) { group in
+            group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) }
+            group.addTask {
+                _ = await incoming.over.value
+                return nil
+            }
+            // The user's answer is no longer needed.
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+        if isTrusted == false { incoming.driver.send(.refuse(session.id, .untrusted)) }
+        return isTrusted == true
     }
 
     /// Ends an unanswered invitation at its expiry, unless its link ends before.
     private static func expire(_ incoming: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
-        let isTime = await withTaskGroup(of: Bool.self) { group in
+        let hasExpired = await withTaskGroup(of: Bool.self) { group in
             group.addTask {
-                _ = await incoming.linkEnd.value
+                _ = await incoming.over.value
                 return false
             }
             group.addTask {
@@ -198,6 +216,6 @@ extension Node {
             defer { group.cancelAll() }
             return await group.next() ?? false
         }
-        if isTime { incoming.withdraw(now: max(settings.clock(), expiry)) }
+        if hasExpired { incoming.expire() }
     }
 }

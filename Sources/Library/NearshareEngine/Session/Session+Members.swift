@@ -282,6 +282,8 @@ extension Session {
         for other in others { other.wake() }
     }
 
+    var isOver: Bool { state.withLock(\.isOver) }
+
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members.links(to: member) } }
 
     /// Handles a session frame of a member.

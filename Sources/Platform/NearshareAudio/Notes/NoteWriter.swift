@@ -16,7 +16,8 @@ package final class NoteWriter {
     private var frameCount = 0
     /// The error that stops writing, such as a full disk.
     package private(set) var failure: AudioError?
-    private var isFinished = false
+    /// The result of ``finish(frames:)``.
+    private var ending: Result<Bool, AudioError>?
 
     /// libopusenc's packets are of 20 ms.
     private static let granulesPerPacket: Int64 = 960
@@ -92,8 +93,18 @@ package final class NoteWriter {
     /// - Parameter frames: the number of frames that belong to the note; the rest is removed.
     /// - Returns: whether the note contains any sound.
     package func finish(frames: Int) throws(AudioError) -> Bool {
-        guard !isFinished else { return pages.last != nil }
-        isFinished = true
+        if let ending { return try ending.get() }
+        do throws(AudioError) {
+            let hasSound = try complete(frames: frames)
+            ending = .success(hasSound)
+            return hasSound
+        } catch {
+            ending = .failure(error)
+            throw error
+        }
+    }
+
+    private func complete(frames: Int) throws(AudioError) -> Bool {
         if failure == nil, frameCount > 0 { encoder?.drain() }
         try cutEnd(frames: frames)
         guard pages.last != nil else {

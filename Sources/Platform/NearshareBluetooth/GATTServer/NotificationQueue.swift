@@ -48,6 +48,8 @@ final class NotificationQueue: Sendable {
     func unsubscribe(_ central: String) {
         state.update { state in
             state.subscribers.remove(central)
+            // The next central would get them.
+            if state.subscribers.isEmpty { state.frames = [] }
             for index in state.recent.indices { state.recent[index].expectedCopies.remove(central) }
         }
     }

@@ -2,15 +2,15 @@
 package enum ByteSize {
     /// - Returns: the size in bytes; nil for invalid text or a size beyond `UInt64`.
     package static func parse(_ text: String) -> UInt64? {
-        let trimmed = text.drop { $0 == " " }
+        var trimmed = text.drop { $0 == " " }
+        while trimmed.last == " " { trimmed.removeLast() }
         let number = trimmed.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
-        let unit = trimmed.dropFirst(number.count).filter { $0 != " " }.lowercased()
-        guard let factor = factor(of: unit) else { return nil }
+        guard let factor = factor(of: trimmed.dropFirst(number.count).drop { $0 == " " }.lowercased()) else { return nil }
         if let whole = UInt64(number) {
             let (bytes, overflow) = whole.multipliedReportingOverflow(by: UInt64(factor))
             return overflow ? nil : bytes
         }
-        guard let value = Double(number), value >= 0 else { return nil }
+        guard factor > 1, let value = Double(number) else { return nil }
         return UInt64(exactly: (value * factor).rounded())
     }
 

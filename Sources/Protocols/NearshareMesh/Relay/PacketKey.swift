@@ -16,7 +16,7 @@ struct PacketKey: Hashable, Sendable {
         // key.
         bytes.append(packet.recipient == nil ? 0 : 1)
         if let recipient = packet.recipient { bytes += recipient.bytes }
-        if let signature = packet.signature { bytes += signature.prefix(8) }
+        if let signature = packet.signature { bytes += signature }
         digest = MeshPacketID(digest: SHA256Hasher.digest(bytes))
     }
 }
