@@ -51,6 +51,7 @@ let cLibraries: [Target] = [
     system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
     system("CSystemd", apt: "libsystemd-dev"),
     .target(name: "CNearshareShims", path: "Sources/C/CNearshareShims"),
+    .target(name: "CNearshareCipher", dependencies: [crypto], path: "Sources/C/CNearshareCipher"),
     // Linked into the executable in place of Foundation's locale data.
     .target(name: "CNearshareICU", path: "Sources/C/CNearshareICU"),
     // Function tables of libraries that are loaded at run time: built with their headers, not linked.
@@ -63,7 +64,7 @@ let cLibraries: [Target] = [
 // Pure: values and state machines, without clock, randomness, files or sockets.
 let core: [Target] = [
     module("NearshareBase", "Core"),
-    module("NearshareCrypto", "Core", ["NearshareBase", "CSodium", crypto]),
+    module("NearshareCrypto", "Core", ["NearshareBase", "CSodium", "CNearshareCipher", crypto]),
 ]
 
 let protocols: [Target] = [

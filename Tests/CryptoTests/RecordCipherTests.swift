@@ -23,7 +23,6 @@ import Testing
         _ sealed: [UInt8], _ cipher: RecordCipher, counter: UInt64, header: [UInt8] = RecordCipherTests.header
     ) throws -> [UInt8] {
         var output = [UInt8](repeating: 0xee, count: sealed.count)
-        let before = output
         do {
             let count = try sealed.withUnsafeBytes { sealed in
                 try header.withUnsafeBytes { header in
@@ -34,7 +33,7 @@ import Testing
             }
             return Array(output[..<count])
         } catch {
-            #expect(output == before, "what does not open is left alone")
+            #expect(output.allSatisfy { $0 == 0 || $0 == 0xee }, "what does not open leaves nothing of its text")
             throw error
         }
     }

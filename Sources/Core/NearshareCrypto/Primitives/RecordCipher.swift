@@ -1,9 +1,10 @@
+internal import CNearshareCipher
 internal import CSodium
 internal import Crypto
 
 /// The AEAD for bulk content: numbered records under one key.
 ///
-/// Uses swift-crypto, the fastest implementation measured (`docs/decisions/bulk-cipher.md`).
+/// Uses the BoringSSL of swift-crypto, the fastest implementation measured (`docs/decisions/bulk-cipher.md`).
 package struct RecordCipher: Sendable {
     /// The algorithm. The raw values are those of the wire format.
     package enum Kind: UInt8, Sendable, Hashable, CaseIterable {
@@ -30,58 +31,42 @@ package struct RecordCipher: Sendable {
     package static let keyByteCount = 32
     /// The size of the authentication tag.
     package static let tagByteCount = 16
-    private static let nonceByteCount = 12
 
     /// The algorithm.
     package let kind: Kind
     private var key: SymmetricKey
+    private var cipher: KeyedCipher
 
     /// - Parameter key: ``keyByteCount`` bytes.
     package init(_ kind: Kind, key: [UInt8]) {
         precondition(key.count == Self.keyByteCount)
         self.kind = kind
         self.key = SymmetricKey(data: key)
+        cipher = KeyedCipher(kind, self.key)
     }
 
     /// Seals one record: writes ciphertext and tag.
     /// - Parameters:
     ///   - counter: The record's number, which must be unique under the key.
-    ///   - output: ``tagByteCount`` bytes more than `plaintext`, which it may overlap.
+    ///   - output: ``tagByteCount`` bytes more than `plaintext`. Either both start at the same byte, and nothing is copied, or
+    ///     they do not overlap.
     package func seal(
         _ plaintext: UnsafeRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
         into output: UnsafeMutableRawBufferPointer
     ) {
         precondition(output.count == plaintext.count + Self.tagByteCount)
-        if kind == .authenticatedOnly { return authenticate(plaintext, counter, associated, into: output) }
-        // Safe: sealing fails only for plaintexts longer than any record.
-        let box =
-            switch kind {
-            case .aes256GCM:
-                // Safe: sealing fails for wrong nonce sizes only, and `combined` is nil for others than 12 bytes.
-                try! AES.GCM.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined!
-            case .chaCha20Poly1305:
-                // Safe: as above.
-                try! ChaChaPoly.seal(plaintext, using: key, nonce: Self.nonce(counter), authenticating: associated).combined
-            case .authenticatedOnly: preconditionFailure("handled above")
-            }
-        // The combined form is nonce, ciphertext, tag: one copy moves the last two.
-        box.withUnsafeBytes { output.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[Self.nonceByteCount...])) }
-    }
-
-    /// Writes the plaintext unchanged, followed by the tag.
-    private func authenticate(
-        _ plaintext: UnsafeRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
-        into output: UnsafeMutableRawBufferPointer
-    ) {
-        // Safe: sealing fails only for plaintexts longer than any record.
-        let box = try! AES.GCM.seal(
-            [UInt8](), using: key, nonce: Self.nonce(counter), authenticating: Array(associated) + Array(plaintext))
-        output.copyMemory(from: plaintext)
-        box.tag.withUnsafeBytes { output[plaintext.count...].copyBytes(from: $0) }
+        let text = output.prefix(copying: plaintext)
+        let tag = UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...])
+        if kind.hidesContent {
+            cipher.seal(text, counter, associated, tag)
+        } else {
+            (Array(associated) + Array(text)).withUnsafeBytes { cipher.seal(.empty, counter, $0, tag) }
+        }
     }
 
     /// Opens one record: writes the plaintext.
-    /// - Parameter output: At least as long as the plaintext; may overlap `sealed`. Unchanged when this throws.
+    /// - Parameter output: At least as long as the plaintext. Either it starts where `sealed` does, and nothing is copied, or
+    ///   they do not overlap. Contains nothing of the plaintext when this throws.
     /// - Returns: The size of the plaintext.
     /// - Throws: ``CryptoError/notAuthentic``.
     package func open(
@@ -92,29 +77,13 @@ package struct RecordCipher: Sendable {
         guard count >= 0 else { throw .notAuthentic }
         let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
         let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
-        do {
-            if kind == .authenticatedOnly {
-                let box = try AES.GCM.SealedBox(nonce: Self.nonce(counter), ciphertext: [], tag: tag)
-                _ = try AES.GCM.open(box, using: key, authenticating: Array(associated) + Array(ciphertext))
-                output.copyMemory(from: ciphertext)
-                return count
-            }
-            let plaintext =
-                switch kind {
-                case .aes256GCM:
-                    try AES.GCM.open(
-                        AES.GCM.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag), using: key,
-                        authenticating: associated)
-                case .chaCha20Poly1305:
-                    try ChaChaPoly.open(
-                        ChaChaPoly.SealedBox(nonce: Self.nonce(counter), ciphertext: ciphertext, tag: tag), using: key,
-                        authenticating: associated)
-                case .authenticatedOnly: preconditionFailure("handled above")
-                }
-            plaintext.withUnsafeBytes { output.copyMemory(from: $0) }
-        } catch {
-            throw .notAuthentic
+        if kind.hidesContent {
+            guard cipher.open(output.prefix(copying: ciphertext), counter, associated, tag) else { throw .notAuthentic }
+            return count
         }
+        let isAuthentic = (Array(associated) + Array(ciphertext)).withUnsafeBytes { cipher.open(.empty, counter, $0, tag) }
+        guard isAuthentic else { throw .notAuthentic }
+        _ = output.prefix(copying: ciphertext)
         return count
     }
 
@@ -124,21 +93,54 @@ package struct RecordCipher: Sendable {
             HKDF.expand($0, info: Array("nearshare ratchet".utf8), byteCount: Self.keyByteCount)
         }
         key = next.withUnsafeBytes { SymmetricKey(data: $0) }
-    }
-
-    /// The nonce of a record: four zero bytes and the counter, big-endian.
-    private static func nonce<Nonce: RecordNonce>(_ counter: UInt64) -> Nonce {
-        var bytes: (UInt32, UInt32, UInt32) = (
-            0, UInt32(truncatingIfNeeded: counter >> 32).bigEndian, UInt32(truncatingIfNeeded: counter).bigEndian
-        )
-        // Safe: a nonce is created from any 12 bytes.
-        return withUnsafeBytes(of: &bytes) { try! Nonce(data: $0) }
+        cipher = KeyedCipher(kind, key)
     }
 }
 
-private protocol RecordNonce {
-    init(data: UnsafeRawBufferPointer) throws
+/// A cipher with its expanded key. Immutable, so several threads may use it at once.
+private final class KeyedCipher: @unchecked Sendable {
+    private let cipher: OpaquePointer
+
+    init(_ kind: RecordCipher.Kind, _ key: SymmetricKey) {
+        let isAES: Int32 = kind == .chaCha20Poly1305 ? 0 : 1
+        let created = key.withUnsafeBytes { bytes in
+            bytes.withMemoryRebound(to: UInt8.self) { nearshare_cipher_create(isAES, $0.baseAddress) }
+        }
+        // Fails only where no memory is left, for which Swift's own allocations trap as well.
+        guard let created else { preconditionFailure("no memory for a cipher") }
+        cipher = created
+    }
+
+    deinit { nearshare_cipher_destroy(cipher) }
+
+    /// Encrypts in place, and writes the tag.
+    func seal(
+        _ text: UnsafeMutableRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
+        _ tag: UnsafeMutableRawBufferPointer
+    ) {
+        let isSealed = nearshare_cipher_seal(
+            cipher, counter, text.baseAddress, text.count, tag.baseAddress, associated.baseAddress, associated.count)
+        // Fails only for texts that are longer than any record.
+        precondition(isSealed == 1)
+    }
+
+    /// Decrypts in place; the text becomes zeros where the tag does not match.
+    func open(
+        _ text: UnsafeMutableRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
+        _ tag: UnsafeRawBufferPointer
+    ) -> Bool {
+        nearshare_cipher_open(
+            cipher, counter, text.baseAddress, text.count, tag.baseAddress, associated.baseAddress, associated.count) == 1
+    }
 }
 
-extension AES.GCM.Nonce: RecordNonce {}
-extension ChaChaPoly.Nonce: RecordNonce {}
+extension UnsafeMutableRawBufferPointer {
+    fileprivate static var empty: Self { Self(start: nil, count: 0) }
+
+    /// Copies bytes to the front, unless they are there already.
+    /// - Returns: The part that they take.
+    fileprivate func prefix(copying bytes: UnsafeRawBufferPointer) -> Self {
+        if let start = baseAddress, UnsafeRawPointer(start) != bytes.baseAddress { copyMemory(from: bytes) }
+        return Self(rebasing: self[..<bytes.count])
+    }
+}
