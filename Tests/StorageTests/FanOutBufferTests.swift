@@ -1,3 +1,4 @@
+import NearshareBase
 import NearshareInterfaces
 import Testing
 
@@ -5,11 +6,14 @@ import Testing
 
 @Suite("buffer of a stream for several readers")
 struct FanOutBufferTests {
+    private static let begin = MonotonicInstant(nanoseconds: 0)
+
     /// The next step of a reader, and the bytes that it received.
-    private func next(_ reader: Int, _ count: Int, in buffer: inout FanOutBuffer) -> (step: FanOutBuffer.Step?, bytes: [UInt8])
-    {
+    private func next(
+        _ reader: Int, _ count: Int, in buffer: inout FanOutBuffer, now: Duration = .zero
+    ) -> (step: FanOutBuffer.Step?, bytes: [UInt8]) {
         var bytes = [UInt8](repeating: 0, count: count)
-        let step = bytes.withUnsafeMutableBytes { buffer.next(for: reader, into: $0) }
+        let step = bytes.withUnsafeMutableBytes { buffer.next(for: reader, into: $0, now: Self.begin + now) }
         if case .copied(let count) = step { return (step, Array(bytes.prefix(count))) }
         return (step, [])
     }
@@ -75,6 +79,39 @@ struct FanOutBufferTests {
         #expect(next(0, 1, in: &buffer).step == nil)
         buffer.remove(1)
         #expect(next(0, 1, in: &buffer).step == .readDirectly)
+    }
+
+    @Test("a reader that reads nothing for 30 seconds, while others wait for it, is removed")
+    func stalled() {
+        var buffer = started(3)
+        let block = [UInt8](repeating: 1, count: FanOutBuffer.capacity)
+        _ = next(0, 1, in: &buffer)
+        buffer.complete(.bytes(block.count), appending: block)
+        #expect(next(0, block.count, in: &buffer).bytes.count == block.count)
+        #expect(buffer.removeStalled(now: Self.begin + .seconds(99)) == [], "no reader waits")
+        #expect(next(0, 1, in: &buffer, now: .seconds(100)).step == nil)
+        #expect(next(2, 1, in: &buffer, now: .seconds(120)).bytes == [1])
+        let (first, second) = (Self.begin + .seconds(130), Self.begin + .seconds(150))
+        #expect(buffer.stallDeadline == first)
+        #expect(buffer.removeStalled(now: first + .nanoseconds(-1)) == [])
+        #expect(buffer.removeStalled(now: first) == [1])
+        #expect(next(1, 1, in: &buffer).step == .failed(StorageError(.failed, "")))
+        #expect(next(0, 1, in: &buffer, now: .seconds(130)).step == nil && buffer.stallDeadline == second)
+        #expect(buffer.removeStalled(now: second) == [2], "the one that waits is not stalled itself")
+        #expect(next(0, 1, in: &buffer, now: .seconds(150)).step == .readDirectly && buffer.stallDeadline == nil)
+    }
+
+    @Test("a reader that has not started is not stalled: its offer has a timeout of its own")
+    func unstartedIsNotStalled() {
+        var buffer = FanOutBuffer(readerCount: 2)
+        let block = [UInt8](repeating: 1, count: FanOutBuffer.capacity)
+        #expect(buffer.start(0) && next(0, 1, in: &buffer).step == .fill)
+        buffer.complete(.bytes(block.count), appending: block)
+        #expect(next(0, block.count, in: &buffer).bytes.count == block.count)
+        #expect(next(0, 1, in: &buffer).step == nil && buffer.stallDeadline == nil)
+        #expect(buffer.start(1) && next(0, 1, in: &buffer, now: .seconds(60)).step == nil)
+        #expect(buffer.removeStalled(now: Self.begin + .seconds(89)) == [])
+        #expect(buffer.removeStalled(now: Self.begin + .seconds(90)) == [1])
     }
 
     @Test("an end and a failure reach every reader after the buffered bytes")

@@ -87,8 +87,10 @@ struct StreamSourceTests {
         return SharedReader(reader: reader)
     }
 
-    private func stream(_ pipe: Pipe, receivers: Int) -> StreamSource {
-        StreamSource(descriptor: pipe.readEnd.rawValue, name: ClaimedFileName("in.bin")!, receivers: receivers)
+    private func stream(
+        _ pipe: Pipe, receivers: Int, clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }
+    ) -> StreamSource {
+        StreamSource(descriptor: pipe.readEnd.rawValue, name: ClaimedFileName("in.bin")!, receivers: receivers, clock: clock)
     }
 
     @Test("R12: its size is a declared unknown")
@@ -190,10 +192,37 @@ struct StreamSourceTests {
         #expect(throws: StorageError.self) { try last.get() }
     }
 
+    @Test("a receiver that takes nothing for 30 seconds is told, and the others go on")
+    func stalls() throws {
+        let pipe = Pipe()
+        // Ten seconds pass between two looks.
+        let looks = Monitor<Int64>(0)
+        let source = stream(pipe, receivers: 2) {
+            MonotonicInstant(
+                nanoseconds: looks.withLock {
+                    $0 += 10
+                    return $0
+                } * 1_000_000_000)
+        }
+        let (quick, stalled) = (try reader(source.readers[0]), try reader(source.readers[1]))
+        let failure = Monitor<StorageError?>(nil)
+        stalled.reader.onFailure { error in failure.update { $0 = error } }
+        let content = bytes(3 << 20)
+        let writer = Worker {
+            try? pipe.write(content)
+            pipe.closeWriting()
+        }
+        #expect(try quick.readAll().get() == content)
+        writer.wait()
+        #expect(try #require(failure.withLock { $0 }).description.contains("30 seconds"))
+        #expect(throws: StorageError.self) { try stalled.readAll().get() }
+    }
+
     @Test("a stream that breaks fails for all")
     func breaks() throws {
         let directory = try FileDescriptor.openDirectory(path: "/")
-        let source = StreamSource(descriptor: directory.rawValue, name: ClaimedFileName("in.bin")!, receivers: 2)
+        let source = StreamSource(
+            descriptor: directory.rawValue, name: ClaimedFileName("in.bin")!, receivers: 2, clock: { SystemClock.monotonic() })
         for seat in source.readers {
             let reader = try reader(seat)
             #expect(throws: StorageError.self) { try reader.readAll().get() }

@@ -46,7 +46,8 @@ package struct SendSource: Sendable {
 
     /// Standard input, read once for all receivers.
     package static func standardInput(named name: ClaimedFileName, receivers: Int) -> SendSource {
-        let stream = StreamSource(descriptor: STDIN_FILENO, name: name, receivers: receivers)
+        let stream = StreamSource(
+            descriptor: STDIN_FILENO, name: name, receivers: receivers, clock: { SystemClock.monotonic() })
         return SendSource(sources: stream.readers, content: .stream, label: name.shown, canResume: false)
     }
 

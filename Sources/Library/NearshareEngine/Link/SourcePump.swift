@@ -20,6 +20,8 @@ final class SourcePump: Sendable {
         var isStopped = false
         var reader: Reader?
         var failure: StorageError?
+        /// A failure of the reader between two calls.
+        var readerFailure: StorageError?
         var changedNames = ChangedNames()
         var isComparing = false
         var candidates: FileSet?
@@ -160,7 +162,7 @@ final class SourcePump: Sendable {
             transfer.resumes(after: content.contentByteCount, entries: content.finishedEntryCount)
             while !content.isFinished {
                 let sent = blocks.sent
-                guard let allowance = waitForAllowance(sent: sent, rateLimit) else { return }
+                guard let allowance = try waitForAllowance(sent: sent, rateLimit) else { return }
                 defer { rateLimit?.charge(blocks.sent - sent) }
                 let isSent = try blocks.send(
                     upTo: allowance, isFinished: { content.isFinished }, isLast: true,
@@ -216,7 +218,7 @@ final class SourcePump: Sendable {
         do throws(StorageError) {
             var provider = try openReader()
             while !files.isPartFinished {
-                guard let allowance = waitForAllowance(sent: blocks.sent) else { return false }
+                guard let allowance = try waitForAllowance(sent: blocks.sent) else { return false }
                 let isSent = try blocks.send(
                     upTo: allowance, isFinished: { files.isPartFinished }, isLast: false,
                     fill: { (buffer) throws(StorageError) in try files.fill(buffer, from: &provider) }, to: send)
@@ -235,22 +237,26 @@ final class SourcePump: Sendable {
             state.reader = Reader(reader: reader)
             return state.isStopped
         }
+        reader.onFailure { [weak self] error in self?.state.update { $0.readerFailure = error } }
         if isStopped { reader.cancel() }
         return ReaderProvider(reader: reader, offer: source.offer, contents: source.contents)
     }
 
     /// Waits until the receiver's window and the rate limit have room for more.
     /// - Returns: the number of bytes of the content stream that may be sent; nil when the pump is to stop.
-    private func waitForAllowance(sent: UInt64, _ rateLimit: TransmissionLimit? = nil) -> UInt64? {
-        state.waitWithDeadlines { state, _ -> MonitorWait<UInt64?> in
-            if state.isStopped { return .ready(nil) }
+    private func waitForAllowance(
+        sent: UInt64, _ rateLimit: TransmissionLimit? = nil
+    ) throws(StorageError) -> UInt64? {
+        try state.waitWithDeadlines { state, _ -> MonitorWait<Result<UInt64?, StorageError>> in
+            if state.isStopped { return .ready(.success(nil)) }
+            if let failure = state.readerFailure { return .ready(.failure(failure)) }
             guard state.limit > sent else { return .waiting() }
             switch rateLimit?.allowance(now: clock()) {
-            case nil: return .ready(state.limit - sent)
-            case .bytes(let count): return .ready(min(state.limit - sent, UInt64(count)))
+            case nil: return .ready(.success(state.limit - sent))
+            case .bytes(let count): return .ready(.success(min(state.limit - sent, UInt64(count))))
             case .later(let time): return .waiting(untilNanoseconds: time.nanoseconds)
             }
-        }
+        }.get()
     }
 }
 

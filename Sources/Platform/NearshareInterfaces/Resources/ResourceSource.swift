@@ -35,4 +35,11 @@ package protocol ResourceReader: AnyObject {
 
     /// Makes a blocked ``read(into:)`` throw. May be called from any thread and more than once.
     func cancel()
+
+    /// Sets the action for a failure that does not wait for the next call. It is called from any thread, at most once.
+    func onFailure(_ action: @escaping @Sendable (StorageError) -> Void)
+}
+
+extension ResourceReader {
+    package func onFailure(_ action: @escaping @Sendable (StorageError) -> Void) {}
 }

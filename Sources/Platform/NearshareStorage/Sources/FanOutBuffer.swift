@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareInterfaces
 
 /// The shared buffer of a stream that several readers consume at their own speed. A value; ``StreamSource`` does the reading.
@@ -48,13 +49,23 @@ struct FanOutBuffer {
     /// The stream offset of the first byte in `window`.
     private var start: UInt64 = 0
     private var stream = Stream.idle
-    /// The stream offset of each active reader.
-    private var positions: [Int: UInt64] = [:]
+    private struct Position {
+        /// The reader's offset in the stream.
+        var offset: UInt64 = 0
+        var lastRead: MonotonicInstant?
+    }
+
+    /// The active readers.
+    private var positions: [Int: Position] = [:]
+    /// The time since which a reader waits for another one; nil while none does.
+    private var fullSince: MonotonicInstant?
     /// Readers that have not started.
     private var unstarted: Set<Int>
 
     /// Limit on the buffered bytes; a full buffer waits for the slowest reader.
     static let capacity = 1 << 20
+    /// Time after which a reader that reads nothing no longer holds up the others.
+    static let stallTimeout = Duration.seconds(30)
 
     init(readerCount: Int) {
         unstarted = Set(0..<readerCount)
@@ -63,7 +74,7 @@ struct FanOutBuffer {
     /// - Returns: false when the reader has started before, or was removed.
     mutating func start(_ reader: Int) -> Bool {
         guard unstarted.remove(reader) != nil else { return false }
-        positions[reader] = 0
+        positions[reader] = Position()
         return true
     }
 
@@ -74,16 +85,33 @@ struct FanOutBuffer {
         dropConsumed()
     }
 
+    /// Removes the readers that have read nothing for ``stallTimeout`` while another one waited for them.
+    mutating func removeStalled(now: MonotonicInstant) -> [Int] {
+        let stalled = positions.keys.filter { stallDeadline(of: $0).map { $0 <= now } ?? false }
+        for reader in stalled { remove(reader) }
+        return stalled
+    }
+
+    /// The time of the next ``removeStalled(now:)``.
+    var stallDeadline: MonotonicInstant? { positions.keys.compactMap(stallDeadline(of:)).min() }
+
+    private func stallDeadline(of reader: Int) -> MonotonicInstant? {
+        guard let fullSince, let position = positions[reader], Int(position.offset - start) < window.count else { return nil }
+        return max(fullSince, position.lastRead ?? fullSince) + Self.stallTimeout
+    }
+
     /// - Returns: nil while the reader has to wait.
-    mutating func next(for reader: Int, into buffer: UnsafeMutableRawBufferPointer) -> Step? {
-        guard let position = positions[reader] else {
+    mutating func next(
+        for reader: Int, into buffer: UnsafeMutableRawBufferPointer, now: MonotonicInstant
+    ) -> Step? {
+        guard let position = positions[reader]?.offset else {
             return .failed(StorageError(.failed, "reading the stream was cancelled"))
         }
         let offset = Int(position - start)
         if offset < window.count {
             let count = min(window.count - offset, buffer.count)
             buffer.copyBytes(from: window[offset..<offset + count])
-            positions[reader] = position + UInt64(count)
+            positions[reader] = Position(offset: position + UInt64(count), lastRead: now)
             dropConsumed()
             return .copied(count)
         }
@@ -99,7 +127,11 @@ struct FanOutBuffer {
             stream = .reading
             return .readDirectly
         }
-        guard window.count < Self.capacity else { return nil }
+        guard window.count < Self.capacity else {
+            // A reader that has not started may still be asked, which its offer's timeout ends.
+            if unstarted.isEmpty, fullSince == nil { fullSince = now }
+            return nil
+        }
         stream = .reading
         return .fill
     }
@@ -110,7 +142,7 @@ struct FanOutBuffer {
         // A reader that was removed in the meantime was the last one: no reader needs the bytes.
         guard let count = result.count, positions[reader] != nil else { return }
         start += UInt64(count)
-        positions[reader] = start
+        positions[reader]?.offset = start
     }
 
     /// Ends a ``Step/fill``.
@@ -131,11 +163,12 @@ struct FanOutBuffer {
 
     /// Drops the bytes that all readers have consumed.
     private mutating func dropConsumed() {
-        guard unstarted.isEmpty, let slowest = positions.values.min() else { return }
+        guard unstarted.isEmpty, let slowest = positions.values.map(\.offset).min() else { return }
         let count = Int(slowest - start)
         // Moving the rest to the front for every few bytes would cost more than the memory.
         guard count >= Self.capacity / 4 || count == window.count else { return }
         window.removeFirst(count)
         start = slowest
+        fullSince = nil
     }
 }

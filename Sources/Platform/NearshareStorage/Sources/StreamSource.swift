@@ -3,7 +3,7 @@ package import NearshareBase
 package import NearshareInterfaces
 
 /// A stream of unknown length, such as standard input. It is read once for any number of receivers, at the speed of the slowest
-/// one; a receiver that cancels no longer slows down the others.
+/// one; a receiver that cancels, or takes nothing for 30 seconds, no longer holds up the others.
 ///
 /// Each receiver has a ``Reader``. Bytes are kept while a reader has not started, so that a receiver that accepts late gets the
 /// whole stream.
@@ -13,7 +13,10 @@ package final class StreamSource: Sendable {
     package let offer: Offer
     private let descriptor: Int32
     private let name: ClaimedFileName
+    private let clock: @Sendable () -> MonotonicInstant
     private let state: Monitor<FanOutBuffer>
+    /// The actions of readers that are removed.
+    private let failureActions = Monitor<[Int: @Sendable (StorageError) -> Void]>([:])
     /// Wakes the thread that waits for the stream after a reader was cancelled. Without a descriptor left, a cancelled reader
     /// ends with the stream's next bytes.
     private let wake = EventFD()
@@ -22,7 +25,10 @@ package final class StreamSource: Sendable {
     /// - Parameters:
     ///   - descriptor: stays owned by the caller.
     ///   - receivers: the number of readers.
-    package init(descriptor: Int32, name: ClaimedFileName, receivers: Int) {
+    package init(
+        descriptor: Int32, name: ClaimedFileName, receivers: Int, clock: @escaping @Sendable () -> MonotonicInstant
+    ) {
+        self.clock = clock
         self.descriptor = descriptor
         self.name = name
         state = Monitor(FanOutBuffer(readerCount: receivers))
@@ -55,7 +61,16 @@ package final class StreamSource: Sendable {
     fileprivate func read(_ number: Int, into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
         guard !buffer.isEmpty else { return 0 }
         while true {
-            switch state.wait({ $0.next(for: number, into: buffer) }) {
+            var stalled: [Int] = []
+            let next = state.waitWithDeadlines { state, _ -> MonitorWait<FanOutBuffer.Step?> in
+                let now = clock()
+                stalled = state.removeStalled(now: now)
+                guard stalled.isEmpty else { return .ready(nil) }
+                if let step = state.next(for: number, into: buffer, now: now) { return .ready(step) }
+                return .waiting(untilNanoseconds: state.stallDeadline?.nanoseconds)
+            }
+            switch next {
+            case nil: for reader in stalled { failureActions.withLock { $0.removeValue(forKey: reader) }?(Self.stalled) }
             case .copied(let count): return count
             case .failed(let error): throw error
             case .readDirectly:
@@ -71,6 +86,13 @@ package final class StreamSource: Sendable {
                 state.update { $0.complete(result, appending: block) }
             }
         }
+    }
+
+    private static let stalled = StorageError(
+        .failed, "nothing was received for 30 seconds while other receivers waited; send it to this receiver alone")
+
+    fileprivate func onFailure(of number: Int, _ action: @escaping @Sendable (StorageError) -> Void) {
+        failureActions.withLock { $0[number] = action }
     }
 
     private func readStream(into buffer: UnsafeMutableRawBufferPointer) -> FanOutBuffer.ReadResult {
@@ -91,6 +113,7 @@ package final class StreamSource: Sendable {
 
     fileprivate func cancel(_ number: Int) {
         state.update { $0.remove(number) }
+        failureActions.withLock { $0[number] = nil }
         wake.signal()
     }
 }
@@ -124,4 +147,6 @@ private final class StreamResourceReader: ResourceReader {
     }
 
     func cancel() { source.cancel(number) }
+
+    func onFailure(_ action: @escaping @Sendable (StorageError) -> Void) { source.onFailure(of: number, action) }
 }
