@@ -239,6 +239,43 @@ import Testing
         #expect(slow.received.entries == content.entries)
     }
 
+    @Test("R4: a receiver whose disk stalls still reads its link: another transfer passes, and a cancel arrives")
+    func stalledDisk() async throws {
+        let stage = Stage(.tcp)
+        let content = content(1_500_000)
+        let (slow, fast, cancelled) = (InMemorySink(holdsAfter: 600_000), InMemorySink(), InMemorySink(holdsAfter: 1))
+        try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
+                    var invitations = listener.invitations.makeAsyncIterator()
+                    func send(into sink: InMemorySink) async throws -> (here: Transfer, there: Transfer) {
+                        let here = connection.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        return (here, try #require(await invitations.next()).accept(into: sink))
+                    }
+                    let first = try await send(into: slow)
+                    for await _ in slow.held { break }
+                    let second = try await send(into: fast)
+                    #expect(await second.here.result.outcome == .completed)
+                    #expect(fast.received.entries == content.entries)
+                    let third = try await send(into: cancelled)
+                    for await _ in cancelled.held { break }
+                    third.here.cancel()
+                    #expect(await third.here.result.outcome == .cancelled(by: .local))
+                    #expect(first.here.snapshot.phase == .moving)
+                    cancelled.goOn()
+                    #expect(await third.there.result.outcome == .cancelled(by: .remote))
+                    slow.goOn()
+                    #expect(await first.here.result.outcome == .completed)
+                    #expect(await first.there.result.outcome == .completed)
+                    let fourth = try await send(into: InMemorySink())
+                    #expect(await fourth.here.result.outcome == .completed)
+                }
+            }
+        }
+        #expect(slow.received.entries == content.entries)
+    }
+
     @Test("R4: two senders at once are both served", arguments: LinkKind.allCases) func twoSenders(_ linkKind: LinkKind)
         async throws
     {

@@ -118,7 +118,8 @@ final class LinkDriver: Sendable {
     ) {
         let pump = SinkPump(
             of: part?.offer ?? offer.offer, contents: part?.contents ?? offer.contents, features: offer.features,
-            wireID: offer.id, transfer: transfer, sink: sink, keepsPartial: keepsPartial)
+            wireID: offer.id, transfer: transfer, sink: sink, keepsPartial: keepsPartial,
+            clock: parts.clock)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         transfer.onCut { [link] in link.close() }
         if !control.accept(offer.id, selecting: part?.selection, into: pump) { pump.run(sinkLink(offer.id)) }

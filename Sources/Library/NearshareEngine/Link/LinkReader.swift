@@ -14,6 +14,17 @@ struct LinkReader: Sendable {
     let datagrams: LinkDatagrams
     private let pool = BlockPool(byteCount: receiveBlockByteCount, kept: 4)
 
+    /// The state between two blocks, from which another thread can read on.
+    private struct Reading: Sendable {
+        var opener: RecordOpener
+        var block: Block
+        /// The first byte that belongs to no opened record.
+        var position = 0
+        var filled: Int
+    }
+
+    private typealias Batch = [(id: TransferID, pieces: [Piece])]
+
     /// Size of a receive buffer: more than a sender writes at once.
     private static let receiveBlockByteCount = 640 << 10
 
@@ -29,8 +40,22 @@ struct LinkReader: Sendable {
         self.datagrams = datagrams
     }
 
-    /// Reads until the stream has ended or is of no more use.
-    func run() { finish(readAll()) }
+    /// Reads until the stream has ended or is of no more use; or until another thread reads on, and the transfer has ended that
+    /// this thread stores by then.
+    func run() {
+        switch performHandshake() {
+        case .failure(let failure): finish(.handshake(failure))
+        case .success(let established):
+            begin(established)
+            let block = pool.take()
+            block.bytes.copyBytes(from: established.leftover)
+            read(Reading(opener: established.opener, block: block, filled: established.leftover.count))
+        }
+    }
+
+    private func read(_ reading: Reading) {
+        if let pump = readRecords(reading) { pump.work() } else { finish(nil) }
+    }
 
     /// Ends streams and transfers, and the link with them.
     /// - Parameter failure: the reason why there is no connection; nil when there was one.
@@ -43,17 +68,6 @@ struct LinkReader: Sendable {
             link.finishWriting()
         } else {
             control.decide { connection, _ in connection.linkEnded() }
-        }
-    }
-
-    /// - Returns: why the handshake failed; nil after an established link.
-    private func readAll() -> LinkEnd? {
-        switch performHandshake() {
-        case .failure(let failure): return .handshake(failure)
-        case .success(let established):
-            begin(established)
-            readRecords(of: established)
-            return nil
         }
     }
 
@@ -114,37 +128,48 @@ struct LinkReader: Sendable {
 
     // MARK: Records
 
-    private func readRecords(of established: EstablishedLink) {
-        var opener = established.opener
-        var block = pool.take()
-        var filled = established.leftover.count
-        block.bytes.copyBytes(from: established.leftover)
-        var position = 0
+    /// - Returns: nil at the end of the stream; or the pump that this thread is to work for, because another one reads on.
+    private func readRecords(_ start: Reading) -> SinkPump? {
+        var reading = start
         do throws(LinkError) {
             while true {
+                var batch: Batch = []
                 do throws(MalformedInput) {
-                    try receiveRecords(in: block, from: &position, to: filled, with: &opener)
+                    try receiveRecords(&reading, into: &batch)
                 } catch {
+                    // Records received before a malformed one are still delivered.
+                    enqueue(batch)
                     control.violated(error)
                     drain()
-                    return
+                    return nil
                 }
-                if block.bytes.count - filled < RecordFormat.maximumRecordByteCount {
-                    // Delivered records may still be on their way to the disk, so the unread rest is moved instead of them.
-                    let next = pool.take()
-                    let rest = UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])
-                    next.bytes.copyMemory(from: rest)
-                    (block, position, filled) = (next, 0, rest.count)
-                }
-                let count = try link.read(into: UnsafeMutableRawBufferPointer(rebasing: block.bytes[filled...]))
-                if count == 0 { return }
-                filled += count
+                if let pump = deliver(batch, reading) { return pump }
+                batch = []
+                makeRoom(in: &reading)
+                let count = try link.read(into: UnsafeMutableRawBufferPointer(rebasing: reading.block.bytes[reading.filled...]))
+                if count == 0 { return nil }
+                reading.filled += count
                 let now = parts.clock()
                 control.driver.withMachine { $0.recordActivity(now: now) }
             }
         } catch {
-            return
+            return nil
         }
+    }
+
+    /// Moves the unread rest to the front of a block. Delivered records may still be on their way to the disk: their block is
+    /// filled up, and left to them then.
+    private func makeRoom(in reading: inout Reading) {
+        let rest = UnsafeRawBufferPointer(rebasing: reading.block.bytes[reading.position..<reading.filled])
+        if !isKnownUniquelyReferenced(&reading.block) {
+            guard reading.block.bytes.count - reading.filled < RecordFormat.maximumRecordByteCount else { return }
+            let next = pool.take()
+            next.bytes.copyMemory(from: rest)
+            reading.block = next
+        } else if reading.position > 0 {
+            reading.block.bytes.copyMemory(from: rest)
+        }
+        (reading.position, reading.filled) = (0, rest.count)
     }
 
     /// Reads and discards bytes from the peer after the last frame: closing with unread data would reset the connection and
@@ -156,18 +181,18 @@ struct LinkReader: Sendable {
         } catch {}
     }
 
-    private func receiveRecords(
-        in block: Block, from position: inout Int, to filled: Int, with opener: inout RecordOpener
-    ) throws(MalformedInput) {
-        var batch: [(id: TransferID, pieces: [Piece])] = []
-        // Records received before a malformed one are still delivered.
-        defer { deliver(batch) }
-        while let length = try RecordOpener.recordByteCount(UnsafeRawBufferPointer(rebasing: block.bytes[position..<filled])),
-            position + length <= filled
+    /// Opens all complete records.
+    /// - Parameter batch: receives the content that follows the last control frame.
+    private func receiveRecords(_ reading: inout Reading, into batch: inout Batch) throws(MalformedInput) {
+        let (block, filled) = (reading.block, reading.filled)
+        while let length = try RecordOpener.recordByteCount(
+            UnsafeRawBufferPointer(rebasing: block.bytes[reading.position..<filled])),
+            reading.position + length <= filled
         {
-            let start = position
-            position += length
-            let opened = try opener.openInPlace(UnsafeMutableRawBufferPointer(rebasing: block.bytes[start..<position]))
+            let start = reading.position
+            reading.position += length
+            let opened = try reading.opener.openInPlace(
+                UnsafeMutableRawBufferPointer(rebasing: block.bytes[start..<reading.position]))
             let frame = start + opened.lowerBound..<start + opened.upperBound
             if block.bytes[frame.lowerBound] == FrameType.content {
                 guard frame.count > RecordFormat.contentHeaderByteCount else {
@@ -192,7 +217,7 @@ struct LinkReader: Sendable {
             } else if let session = try SessionFrame(decoding: Array(block.bytes[frame])[...]) {
                 try control.receive(session)
             } else if let received = try ControlFrame.decode(Array(block.bytes[frame])) {
-                deliver(batch)
+                enqueue(batch)
                 batch = []
                 control.decide { connection, now in connection.receive(received, now: now) }
             }
@@ -216,7 +241,17 @@ struct LinkReader: Sendable {
         return verdict == .deliver
     }
 
-    private func deliver(_ batch: [(id: TransferID, pieces: [Piece])]) {
+    private func enqueue(_ batch: Batch) {
         for (id, pieces) in batch { control.transfers.sink(id)?.take(pieces) }
+    }
+
+    /// Stores content of the only transfer on this thread; content of several is stored by a thread each.
+    /// - Returns: the pump that this thread is to work for; nil when it is to read on.
+    private func deliver(_ batch: Batch, _ reading: Reading) -> SinkPump? {
+        guard batch.count == 1, let pump = control.transfers.onlySink(batch[0].id) else {
+            enqueue(batch)
+            return nil
+        }
+        return pump.store(batch[0].pieces) { read(reading) } ? nil : pump
     }
 }

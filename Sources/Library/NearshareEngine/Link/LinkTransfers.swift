@@ -15,6 +15,8 @@ final class LinkTransfers: Sendable {
 
     func source(_ id: TransferID) -> SourcePump? { state.withLock { $0.sources[id] } }
     func sink(_ id: TransferID) -> SinkPump? { state.withLock { $0.sinks[id] } }
+    /// The pump of a transfer; nil also where others are received at the same time.
+    func onlySink(_ id: TransferID) -> SinkPump? { state.withLock { $0.sinks.count == 1 ? $0.sinks[id] : nil } }
 
     func removeSource(_ id: TransferID) -> SourcePump? { state.withLock { $0.sources.removeValue(forKey: id) } }
     func removeSink(_ id: TransferID) -> SinkPump? { state.withLock { $0.sinks.removeValue(forKey: id) } }

@@ -2,14 +2,53 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// Stores the content of one transfer on a dedicated thread, so that a slow disk holds back its own sender only.
+/// Stores the content of one transfer, so that a slow disk holds back its own sender only.
+///
+/// The thread that reads the link also stores what it has read while the disk is fast: no thread is woken, and the bytes
+/// are still in its processor's cache. The pump's own thread prepares and finishes. When storing takes longer than
+/// ``stallTime``, the two threads exchange their tasks: the pump's thread reads on, the other one stores from then on.
+///
+///     preparing ──► idle ◄──► storing (by either thread) ──failure──► ended
+///                     └──────────── all stored ─────────────────────────┘
 final class SinkPump: Sendable {
-    private struct State {
-        var pieces: [Piece] = []
-        var ending: TransferOutcome?
+    private enum Phase {
+        /// The files are compared, and the resume point is found.
+        case preparing
+        case idle(StoredContent)
+        case storing
+        case ended(Ending)
     }
 
-    /// Used by the pump's thread alone.
+    private struct Ending {
+        /// The reason of a failure, for the user.
+        var detail: String?
+        var delivered: [DeliveredItem] = []
+        var compared: ComparedFiles?
+    }
+
+    private struct State {
+        var phase = Phase.preparing
+        /// Content that waits for the pump's thread.
+        var pieces: [Piece] = []
+        var outcome: TransferOutcome?
+        var storesDirectly = true
+        /// Reads the link on, in place of the thread that stores what it has read; nil while no reading thread is storing.
+        var readsOn: (@Sendable () -> Void)?
+        /// Number of blocks that a reading thread has begun to store.
+        var directCount: UInt64 = 0
+        /// The number at the last look, and the time of the next one; nil while no content arrives.
+        var watch: (count: UInt64, time: MonotonicInstant)?
+    }
+
+    /// The next task of the pump's thread.
+    private enum Work {
+        case store(StoredContent, [Piece])
+        case finish(StoredContent)
+        case readOn(@Sendable () -> Void)
+        case report(TransferOutcome, Ending)
+    }
+
+    /// Used by one thread at a time.
     private struct Sink: @unchecked Sendable {
         let sink: any ResourceSink
     }
@@ -31,6 +70,8 @@ final class SinkPump: Sendable {
 
     /// Limit on queued pieces: a peer that sends its content in tiny pieces is slowed down here.
     private static let maximumPieces = 1024
+    /// Time after which the reading thread does not wait for the disk any longer; noticed at most as much later.
+    private static let stallTime = Duration.milliseconds(100)
 
     let wireID: TransferID
     let transfer: Transfer
@@ -39,6 +80,7 @@ final class SinkPump: Sendable {
     private let contents: [EntryHeader]
     private let sink: Sink
     private let keepsPartial: Bool
+    private let clock: @Sendable () -> MonotonicInstant
     private let state = Monitor(State())
 
     /// - Parameters:
@@ -47,8 +89,9 @@ final class SinkPump: Sendable {
     ///   - features: the abilities of the sender.
     init(
         of offer: Offer, contents: [EntryHeader], features: TransferFeatures, wireID: TransferID, transfer: Transfer,
-        sink: any ResourceSink, keepsPartial: Bool
+        sink: any ResourceSink, keepsPartial: Bool, clock: @escaping @Sendable () -> MonotonicInstant
     ) {
+        self.clock = clock
         self.wireID = wireID
         self.transfer = transfer
         self.offer = offer
@@ -62,17 +105,49 @@ final class SinkPump: Sendable {
     /// Queues received content; blocks while the sink is too far behind.
     func take(_ pieces: [Piece]) {
         state.wait { state -> Void? in
-            if state.ending != nil { return () }
+            if state.outcome != nil { return () }
             guard state.pieces.count < Self.maximumPieces else { return nil }
             state.pieces += pieces
             return ()
         }
     }
 
+    /// Stores received content on the calling thread, which reads the link; queues it where that is not possible.
+    /// - Parameter readOn: reads on in place of the caller, called by another thread if storing takes too long.
+    /// - Returns: whether the caller is to read on. Otherwise another thread does, and the caller must call ``work()``.
+    func store(_ pieces: [Piece], readOn: @escaping @Sendable () -> Void) -> Bool {
+        var content: StoredContent?
+        _ = state.updateQuietly { state in
+            guard state.storesDirectly, state.outcome == nil, state.pieces.isEmpty, case .idle(let idle) = state.phase,
+                !idle.isComplete
+            else { return false }
+            content = idle
+            state.phase = .storing
+            state.readsOn = readOn
+            state.directCount += 1
+            guard state.watch == nil else { return false }
+            state.watch = (state.directCount, clock() + Self.stallTime)
+            return true
+        }
+        guard let content else {
+            take(pieces)
+            return true
+        }
+        let phase = store(pieces, in: content)
+        var isReader = false
+        _ = state.updateQuietly { state in
+            state.phase = phase
+            isReader = state.readsOn.take() != nil
+            guard state.outcome == nil, case .idle(let content) = phase else { return true }
+            return content.isComplete
+        }
+        return isReader
+    }
+
     /// Ends the transfer: no more content arrives.
     func end(_ outcome: TransferOutcome) {
         state.update { state in
-            if state.ending == nil { state.ending = outcome }
+            if state.outcome == nil { state.outcome = outcome }
         }
         // Hashing a large file would hold up the end.
         if outcome != .completed { sink.sink.cancel() }
@@ -80,25 +155,69 @@ final class SinkPump: Sendable {
 
     // MARK: The pump's thread
 
-    /// Runs until the transfer has ended, and reports the outcome to its handle.
+    /// Runs until the transfer has ended, and reports the outcome to its handle; or until the link has ended that this thread
+    /// reads by then.
     func run(_ link: Link) {
-        var detail: String?
-        var delivered: [DeliveredItem] = []
-        var compared: ComparedFiles?
+        let phase: Phase
         do throws(IncomingContentError<StorageError>) {
-            (delivered, compared) = try store(link)
+            phase = try prepare(link).map { .idle($0) } ?? .ended(Ending())
         } catch {
-            switch error {
-            case .violation(let what):
-                detail = what.description
-                link.violated(what)
-            case .receiver(let failure):
-                // A sink that was cancelled throws as a consequence of the end.
-                if state.withLock({ $0.ending }) == nil { detail = failure.description }
-                link.failed(CancelReason(failure))
+            phase = fail(error, link)
+        }
+        state.update { $0.phase = phase }
+        work()
+    }
+
+    /// Stores queued content, and finishes the transfer.
+    func work() {
+        while true {
+            switch nextWork() {
+            case .store(let content, let pieces):
+                let phase = store(pieces, in: content)
+                state.update { $0.phase = phase }
+            case .finish(let content):
+                let phase = finish(content)
+                state.update { $0.phase = phase }
+            case .readOn(let read): return read()
+            case .report(let outcome, let ending): return report(outcome, ending)
             }
         }
-        let outcome: TransferOutcome = state.wait { $0.ending }
+    }
+
+    private func nextWork() -> Work {
+        state.waitWithDeadlines { state, isTimeOver in
+            switch state.phase {
+            case .idle(let content) where content.isComplete:
+                state.phase = .storing
+                return .ready(.finish(content))
+            case .idle(let content) where !state.pieces.isEmpty:
+                // Content received before the end is still stored, so that a repeated transfer resumes after it.
+                let pieces = state.pieces
+                state.pieces = []
+                state.phase = .storing
+                return .ready(.store(content, pieces))
+            case .idle:
+                if let outcome = state.outcome { return .ready(.report(outcome, Ending())) }
+            case .ended(let ending):
+                if let outcome = state.outcome { return .ready(.report(outcome, ending)) }
+            case .preparing, .storing: break
+            }
+            guard let watch = state.watch else { return .waiting() }
+            let now = clock()
+            guard isTimeOver || now >= watch.time else { return .waiting(untilNanoseconds: watch.time.nanoseconds) }
+            if watch.count == state.directCount {
+                state.watch = nil
+                guard let readOn = state.readsOn.take() else { return .waiting() }
+                state.storesDirectly = false
+                return .ready(.readOn(readOn))
+            }
+            let time = now + Self.stallTime
+            state.watch = (state.directCount, time)
+            return .waiting(untilNanoseconds: time.nanoseconds)
+        }
+    }
+
+    private func report(_ outcome: TransferOutcome, _ ending: Ending) {
         if outcome != .completed {
             if keepsPartial, outcome.keepsPartial {
                 sink.sink.suspend()
@@ -108,12 +227,29 @@ final class SinkPump: Sendable {
         }
         let names = outcome == .completed ? sink.sink.changedNames : ChangedNames()
         transfer.end(
-            TransferResult(outcome: outcome, detail: detail, delivered: delivered, changedNames: names, compared: compared))
+            TransferResult(
+                outcome: outcome, detail: ending.detail, delivered: ending.delivered, changedNames: names,
+                compared: ending.compared))
     }
 
-    private func store(
-        _ link: Link
-    ) throws(IncomingContentError<StorageError>) -> (delivered: [DeliveredItem], compared: ComparedFiles?) {
+    private func fail(_ error: IncomingContentError<StorageError>, _ link: Link) -> Phase {
+        var ending = Ending()
+        switch error {
+        case .violation(let what):
+            ending.detail = what.description
+            link.violated(what)
+        case .receiver(let failure):
+            // A sink that was cancelled throws as a consequence of the end.
+            if state.withLock({ $0.outcome }) == nil { ending.detail = failure.description }
+            link.failed(CancelReason(failure))
+        }
+        return .ended(ending)
+    }
+
+    // MARK: Content
+
+    /// - Returns: nil when the transfer has ended meanwhile.
+    private func prepare(_ link: Link) throws(IncomingContentError<StorageError>) -> StoredContent? {
         transfer.enter(.comparing)
         let point: ResumePoint
         do {
@@ -124,7 +260,7 @@ final class SinkPump: Sendable {
         var total: UInt64 = 0
         var present = PresentFiles.none
         if features.contains(.listsFiles), sink.sink.comparesFiles {
-            guard let files = try compareFiles(link, total: &total) else { return ([], nil) }
+            guard let files = try compareFiles(link, total: &total) else { return nil }
             present = files
         }
         do {
@@ -133,36 +269,41 @@ final class SinkPump: Sendable {
             throw .receiver(error)
         }
         link.resumePoint(point)
-        var content = IncomingContent(offer: offer, resumePoint: point, present: present, contents: contents)
-        var receiver = SinkReceiver(sink: sink.sink, asked: point)
-        var hasStarted = false
-        while let pieces = nextPieces() {
-            for piece in pieces {
-                try content.consume(piece.bytes, into: &receiver)
-                total += UInt64(piece.range.count)
-            }
-            if !hasStarted {
-                hasStarted = true
-                transfer.resumes(after: content.resumedByteCount, entries: content.finishedEntryCount)
-            }
-            transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
-            link.stored(total)
-            guard content.isComplete else { continue }
-            // Cancelled or interrupted concurrently: the outcome is about to arrive.
-            guard link.mayFinish() else { return ([], nil) }
-            transfer.enter(.finishing)
-            let delivered: [DeliveredItem]
-            do {
-                delivered = try sink.sink.finish()
-            } catch {
-                throw .receiver(error)
-            }
-            // The transfer is complete from here on, whatever happens to the link.
-            state.update { $0.ending = .completed }
-            link.finished(sink.sink.changedNames)
-            return (delivered, present.counts)
+        return StoredContent(
+            stream: IncomingContent(offer: offer, resumePoint: point, present: present, contents: contents),
+            receiver: SinkReceiver(sink: sink.sink, asked: point), link: link, total: total, compared: present.counts)
+    }
+
+    private func store(_ pieces: [Piece], in stored: StoredContent) -> Phase {
+        var content = stored
+        do throws(IncomingContentError<StorageError>) {
+            for piece in pieces { try content.consume(piece) }
+        } catch {
+            return fail(error, content.link)
         }
-        return ([], nil)
+        if !content.hasStarted {
+            content.hasStarted = true
+            transfer.resumes(after: content.stream.resumedByteCount, entries: content.stream.finishedEntryCount)
+        }
+        transfer.moved(to: content.stream.contentByteCount, entries: content.stream.finishedEntryCount)
+        content.link.stored(content.total)
+        return .idle(content)
+    }
+
+    private func finish(_ content: StoredContent) -> Phase {
+        // Cancelled or interrupted concurrently: the outcome is about to arrive.
+        guard content.link.mayFinish() else { return .ended(Ending()) }
+        transfer.enter(.finishing)
+        let delivered: [DeliveredItem]
+        do throws(StorageError) {
+            delivered = try sink.sink.finish()
+        } catch {
+            return fail(.receiver(error), content.link)
+        }
+        // The transfer is complete from here on, whatever happens to the link.
+        state.update { $0.outcome = .completed }
+        content.link.finished(sink.sink.changedNames)
+        return .ended(Ending(delivered: delivered, compared: content.compared))
     }
 
     /// Compares the files of the offer with those that are present.
@@ -192,13 +333,31 @@ final class SinkPump: Sendable {
 
     private func nextPieces() -> [Piece]? {
         state.waitUntilReady { state -> MonitorWait<[Piece]?> in
-            // Content received before the end is still stored, so that a repeated transfer resumes after it.
             guard state.pieces.isEmpty else {
                 defer { state.pieces = [] }
                 return .ready(state.pieces)
             }
-            return state.ending == nil ? .waiting() : .ready(nil)
+            return state.outcome == nil ? .waiting() : .ready(nil)
         }
+    }
+}
+
+/// The content stream of a transfer on its way to the sink, used by one thread at a time.
+private struct StoredContent {
+    var stream: IncomingContent
+    var receiver: SinkReceiver
+    let link: SinkPump.Link
+    /// Bytes of the content stream so far.
+    var total: UInt64
+    /// The files that were present; nil where none were compared.
+    let compared: ComparedFiles?
+    var hasStarted = false
+
+    var isComplete: Bool { stream.isComplete }
+
+    mutating func consume(_ piece: Piece) throws(IncomingContentError<StorageError>) {
+        try stream.consume(piece.bytes, into: &receiver)
+        total += UInt64(piece.range.count)
     }
 }
 
