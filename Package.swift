@@ -89,7 +89,7 @@ let platform: [Target] = [
         ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CAvahi", "CNearshareShims"]),
     module(
         "NearshareStorage", "Platform",
-        ["NearshareBase", "NearshareCrypto", "NearshareInterfaces", "CMagic", "CNearshareShims", "CNearshareTOML"]),
+        ["NearshareBase", "NearshareCrypto", "NearshareInterfaces", "CMagic", "CNearshareShims", "CNearshareTOML", "CZlib"]),
     module("NearshareAudio", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareAudio", "CNearshareShims"]),
     module(
         "NearshareDatabase", "Platform",

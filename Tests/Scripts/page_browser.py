@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 CHUNK = 256 * 1024
-HELLO, MESSAGE, CONTENT, STATE = 1, 2, 3, 4
-IDLE, WAITING, RECEIVING, STORING, STORED, DECLINED, CANCELLED, FAILED, EXPIRED = range(9)
+HELLO, MESSAGE, CONTENT, STATE, FETCH, SENT = range(1, 7)
+IDLE, WAITING, RECEIVING, STORING, STORED, DECLINED, CANCELLED, FAILED, EXPIRED, SENDING = range(10)
 
 
 def nonce(kind, first, second):
@@ -59,8 +59,8 @@ class PageBrowser:
 
     def read(self, record):
         state = self.server.decrypt(struct.pack(">I", STATE) + record[:8], record[8:], None)
-        self.version, self.phase, self.offered, self.next, self.confirmed = struct.unpack(">IBIII", state[:17])
-        self.name = state[18 : 18 + state[17]].decode()
+        self.version, self.phase, self.offered, self.next, self.confirmed, self.gives = struct.unpack(">IBIIIB", state[:18])
+        self.name = state[19 : 19 + state[18]].decode()
 
     def hello(self):
         return self.send(HELLO, f"{self.path}/hello", 0, 0, prefix=self.nonce)
@@ -83,6 +83,52 @@ class PageBrowser:
 
     def chunk(self, offer, index, content):
         return self.send(CONTENT, f"{self.path}/{self.id}/u/{offer}/{index}", offer, index, content)
+
+    def ask(self):
+        return self.message(b"\x03")
+
+    def received(self, item):
+        return self.message(struct.pack(">BI", 4, item))
+
+    def fetch(self, item, index):
+        """Returns the status, the content of a chunk, and whether it is the last one."""
+        sealed = self.browser.encrypt(nonce(FETCH, item, index), b"", None)
+        status, body = self.request("POST", f"{self.path}/{self.id}/d/{item}/{index}", sealed)
+        if status != 200:
+            return status, None, None
+        content = self.server.decrypt(struct.pack(">I", SENT) + body[:8], body[8:], None)
+        if content[:8] != struct.pack(">II", item, index):
+            raise AssertionError("another chunk")
+        return status, content[9:], content[8] == 1
+
+    def list(self):
+        """Returns the items: kind, whether it was received, name, media type, size and path of a direct download."""
+        status, bytes, _ = self.fetch(0, 0)
+        if status != 200:
+            raise AssertionError(f"status {status}")
+        items, at = [], 2
+        for _ in range(struct.unpack(">H", bytes[:2])[0]):
+            fields = [bytes[at], bytes[at + 1] == 1]
+            at += 2
+            for _ in range(2):
+                fields.append(bytes[at + 1 : at + 1 + bytes[at]].decode())
+                at += 1 + bytes[at]
+            fields.append(struct.unpack(">Q", bytes[at : at + 8])[0])
+            at += 8
+            fields.append(bytes[at + 1 : at + 1 + bytes[at]].decode())
+            at += 1 + bytes[at]
+            items.append(tuple(fields))
+        return items
+
+    def download(self, item):
+        content, index, is_last = b"", 0, False
+        while not is_last:
+            status, chunk, is_last = self.fetch(item, index)
+            if status != 200:
+                raise AssertionError(f"status {status}")
+            content += chunk
+            index += 1
+        return content
 
     def wait(self, *phases):
         """Waits until the offer is in one of the phases."""

@@ -5,15 +5,18 @@ import contextlib
 import ctypes
 import json
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 import unittest
+import zipfile
 
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from harness import ROOT, TIMEOUT, MachinesInARow, Peer, Story, has_namespaces
+from harness import ROOT, TIMEOUT, MachinesInARow, Peer, Story, digest, has_namespaces
 
 PAGE = ROOT / "Sources/Protocols/NearshareWeb/page.html"
 CHROMIUM = shutil.which("chromium")
@@ -83,8 +86,9 @@ def inside(namespace):
             libc.setns(before.fileno(), 0)
 
 
-@unittest.skipUnless(has_namespaces() and CHROMIUM, "needs network namespaces and Chromium")
-class ChromiumStory(Story):
+class ChromiumMachines:
+    """Anna's machine, and another one with Chromium."""
+
     def setUp(self):
         from playwright.sync_api import sync_playwright
 
@@ -101,17 +105,20 @@ class ChromiumStory(Story):
         self.anna = Peer(self.place / "anna", self.machines.names[0])
         self.ben = Peer(self.place / "ben", self.machines.names[1])
 
-    def open(self, url, **options):
+    def open(self, url, ready="#choose:not([hidden])", **options):
         page = self.chromium.new_context(**options).new_page()
         page.set_default_timeout(TIMEOUT * 1000)
         page.goto(url)
-        page.wait_for_selector("#choose:not([hidden])")
+        page.wait_for_selector(ready)
         return page
 
     def assertStatus(self, page, kind, words):
         # The last answers before a cut may still arrive, and change it for a moment.
         page.locator(f"#status.{kind}", has_text=words).wait_for()
 
+
+@unittest.skipUnless(has_namespaces() and CHROMIUM, "needs network namespaces and Chromium")
+class ChromiumStory(ChromiumMachines, Story):
     def page(self, accept="all"):
         anna = self.anna.receive("--qr", accept=accept)
         return anna, anna.wait_for("page")["url"]
@@ -175,3 +182,122 @@ class ChromiumStory(Story):
         # Another run has another key and path.
         self.page()
         page.get_by_text("This page has ended.").wait_for()
+
+    def test_an_upload_goes_on_after_the_page_was_loaded_again(self):
+        anna, url = self.page()
+        page = self.open(url, locale="en")
+        code = page.inner_text("#code")
+        self.machines.slow("20mbit")
+        file = self.file("long.bin", 6_000_000)
+        page.set_input_files("#files", file)
+        # Some of it has arrived.
+        page.locator("#status", has_text=re.compile(r": [1-9]\d %")).wait_for()
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.reload()
+        page.get_by_text("This was interrupted.").wait_for()
+        self.assertEqual(code, page.inner_text("#code"))
+        page.set_input_files("#files", self.file("other.bin", 10))
+        self.assertStatus(page, "bad", "These are other files.")
+        page.set_input_files("#files", file)
+        page.locator("#status", has_text=re.compile(r": [1-9]\d %")).wait_for()
+        self.assertStatus(page, "good", "Done.")
+        self.assertEqual({"long.bin": file.read_bytes()}, self.anna.received())
+        self.assertEqual(1, sum(event["event"] == "invitation" for event in anna.events))
+
+
+@unittest.skipUnless(has_namespaces() and CHROMIUM, "needs network namespaces and Chromium")
+class ChromiumDownloadStory(ChromiumMachines, Story):
+    def page(self, *arguments):
+        anna = self.anna.start("send", "--qr", "--json", "--accept", "all", *arguments)
+        return anna, anna.wait_for("page")["url"]
+
+    def test_photos_and_a_folder_are_saved(self):
+        photos = [self.file("photo 1.jpg", 3_000_000), self.file("grüße.bin", 262_144), self.file("empty.txt", 0)]
+        self.file("trip/a.txt", 1000)
+        anna, url = self.page(*photos, self.place / "source/trip")
+        saved = {}
+        context = self.chromium.new_context(locale="en", viewport={"width": 360, "height": 740}, accept_downloads=True)
+        page = context.new_page()
+        page.set_default_timeout(TIMEOUT * 1000)
+        page.on("download", lambda download: saved.__setitem__(download.suggested_filename, download))
+        page.goto(url)
+        self.assertStatus(page, "good", "Done. 4 items are saved.")
+        self.assertTrue(page.inner_text("h1").startswith("From "))
+        self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+        for photo in photos:
+            self.assertEqual(photo.read_bytes(), pathlib.Path(saved[photo.name].path()).read_bytes())
+        with zipfile.ZipFile(saved["trip.zip"].path()) as archive:
+            self.assertEqual((self.place / "source/trip/a.txt").read_bytes(), archive.read("trip/a.txt"))
+        self.assertEqual(0, anna.end())
+
+    def test_a_text_is_copied(self):
+        anna, url = self.page("--text", "grüße <b>und</b> mehr")
+        page = self.open(url, "textarea[readonly]", locale="de-DE", color_scheme="dark")
+        self.assertEqual("grüße <b>und</b> mehr", page.input_value("textarea[readonly]"))
+        page.get_by_text("Kopieren").click()
+        page.get_by_text("Kopiert", exact=True).wait_for()
+        self.assertEqual(0, anna.end())
+
+    def test_a_download_survives_a_cut_of_the_network(self):
+        file = self.file("long.bin", 6_000_000)
+        anna, url = self.page(file)
+        self.machines.slow("20mbit")
+        page = self.open(url, "#bar:not([hidden])", locale="en")
+        page.locator("#status", has_text=re.compile(r": [1-9]\d %")).wait_for()
+        page.context.set_offline(True)
+        self.assertStatus(page, "bad", "Connection lost.")
+        self.machines.cut()
+        self.machines.mend()
+        with page.expect_download() as download:
+            page.context.set_offline(False)
+        self.assertStatus(page, "good", "Done.")
+        self.assertEqual(file.read_bytes(), pathlib.Path(download.value.path()).read_bytes())
+        self.assertEqual(0, anna.end())
+
+    def test_a_page_that_was_loaded_again_goes_on(self):
+        file = self.file("long.bin", 3_000_000)
+        anna, url = self.page(file)
+        self.machines.slow("20mbit")
+        page = self.open(url, "#bar:not([hidden])", locale="en")
+        code = page.inner_text("#code")
+        page.on("dialog", lambda dialog: dialog.accept())
+        with page.expect_download() as download:
+            page.reload()
+        self.assertStatus(page, "good", "Done.")
+        self.assertEqual(code, page.inner_text("#code"))
+        self.assertEqual(file.read_bytes(), pathlib.Path(download.value.path()).read_bytes())
+        self.assertEqual(0, anna.end())
+        self.assertEqual(1, sum(event["event"] == "inviting" for event in anna.events))
+
+    def test_a_large_file_has_a_notice_and_a_direct_download(self):
+        file = self.file("large.bin", 1000)
+        with open(file, "r+b") as content:
+            content.truncate(200_000_001)
+        anna, url = self.page(file)
+        page = self.open(url, "#items a.button", locale="en")
+        page.get_by_text("can be read by others on this network").wait_for()
+        with page.expect_download() as download:
+            page.click("#items a.button")
+        self.assertStatus(page, "good", "Done.")
+        self.assertEqual(digest(file), digest(download.value.path()))
+        self.assertEqual(0, anna.end())
+
+    def test_a_large_file_is_received_encrypted_where_its_user_wants_that(self):
+        file = self.file("large.bin", 1000)
+        with open(file, "r+b") as content:
+            content.truncate(200_000_001)
+        anna, url = self.page(file)
+        page = self.open(url, "#items a.button", locale="en")
+        with page.expect_download() as download:
+            page.get_by_text("Get it encrypted").click()
+        self.assertStatus(page, "good", "Done.")
+        self.assertEqual(digest(file), digest(download.value.path()))
+        self.assertEqual(0, anna.end())
+
+    def test_a_cancel_on_the_page_ends_the_transfer(self):
+        anna, url = self.page(self.file("long.bin", 6_000_000))
+        self.machines.slow("10mbit")
+        page = self.open(url, "#bar:not([hidden])", locale="en")
+        page.click("#cancel")
+        self.assertStatus(page, "bad", "Cancelled.")
+        self.assertEqual("cancelled", anna.wait_for("finished")["outcome"])

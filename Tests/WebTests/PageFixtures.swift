@@ -1,6 +1,7 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareWeb
+import Testing
 
 /// A page with a fixed secret, and the requests that reach it.
 struct TestPage {
@@ -10,7 +11,21 @@ struct TestPage {
     static let authority = "192.168.1.5:29743"
 
     var machine = PageMachine(secret: secret, name: try! DisplayName("anna"))
+    /// The last direct download that was begun.
+    var lastDirect: PageDirectDownload?
     var now = MonotonicInstant(nanoseconds: 0)
+
+    /// A page that gives a small and a large file.
+    static func sharing() -> TestPage {
+        let sizes = [("small.txt", UInt64(1)), ("large é\r\n.bin", PageShare.maximumSealedByteCount + 1)]
+        let items = sizes.map { name, size in
+            OfferedItem(kind: .file, name: ClaimedFileName(name)!, size: size, entryCount: 1, mediaType: .unknown)
+        }
+        var page = TestPage()
+        let share = PageShare(items.map { PageShare.Item($0) })
+        page.machine = PageMachine(secret: TestPage.secret, name: try! DisplayName("anna"), share: share)
+        return page
+    }
 
     /// Sends a request through the reader, as it would arrive on a connection.
     mutating func send(
@@ -29,6 +44,10 @@ struct TestPage {
             let (answer, reaction) = machine.respond(to: request!.request, body: request!.body, from: address, now: now)
             switch answer {
             case .response(let response): return (response.status, response.body, reaction)
+            case .fetch(let fetch): return (.ok, fetch.response([7], isLast: true).body, reaction)
+            case .direct(let direct):
+                lastDirect = direct
+                return (direct.head.status, [], reaction)
             case .change(let id, let version):
                 let response = machine.change(of: id, knownVersion: version, isTimeOver: true)!
                 return (response.status, response.body, reaction)
@@ -81,6 +100,7 @@ struct TestBrowser {
         let (offer, next, last): (UInt32, UInt32, UInt32) = (
             try reader.readInteger(), try reader.readInteger(), try reader.readInteger()
         )
+        _ = try reader.readInteger() as UInt8
         let name = try reader.readCounted(by: UInt8.self, upTo: 63, field: "name")
         return State(
             version: version, offer: offer, next: next, lastMessage: last, phase: phase,
@@ -107,6 +127,33 @@ struct TestBrowser {
     ) {
         lastMessage += 1
         return page.send("\(Self.path)/\(id)/m", lastMessage.bigEndianBytes + seal(message, 2, 0, lastMessage))
+    }
+
+    /// Asks a page for what it gives, and is accepted.
+    mutating func ask(_ page: inout TestPage, from address: String = "192.168.1.20") throws -> PageMachine.OfferID {
+        _ = page.send("\(Self.path)/hello", hello, from: address)
+        guard case .requested(let id, let code) = send([3], to: &page).reaction, code.description == self.code,
+            page.machine.accept(id) != nil
+        else { throw MalformedInput("no request") }
+        return id
+    }
+
+    /// The status, and the content of a chunk or the list.
+    func fetch(
+        _ item: UInt32, _ index: UInt32, of page: inout TestPage, from address: String = "192.168.1.20"
+    ) throws -> (status: HTTPStatus, content: [UInt8]) {
+        let path = "\(Self.path)/\(id)/d/\(item)/\(index)"
+        let reply = page.send(path, seal([], 5, item, index), from: address)
+        guard reply.status == .ok else { return (reply.status, []) }
+        let nonce = [0, 0, 0, 6] + reply.body.prefix(8)
+        let bytes = try ChaCha20Poly1305.open(reply.body.dropFirst(8), key: serverKey, nonce: nonce, authenticating: [])
+        #expect(bytes.prefix(8).elementsEqual(item.bigEndianBytes + index.bigEndianBytes))
+        return (.ok, Array(bytes.dropFirst(9)))
+    }
+
+    /// The direct path of the large file, which the list ends with.
+    func directPath(in page: inout TestPage, from address: String = "192.168.1.20") throws -> String {
+        "\(Self.path)/f/" + String(decoding: try fetch(0, 0, of: &page, from: address).content.suffix(26), as: UTF8.self)
     }
 
     func sendChunk(

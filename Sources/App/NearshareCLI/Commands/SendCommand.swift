@@ -76,6 +76,18 @@ struct SendCommand: AsyncParsableCommand {
             valueName: "rate"), transform: SizeArgument.expected)
     var limit: SizeArgument?
 
+    @Flag(help: "Show a QR code: phones that scan it open a page, and get what is sent without an app.")
+    var qr = false
+
+    @Flag(help: "With --qr: go on when the first phone has everything, until Ctrl-C.")
+    var keep = false
+
+    @Option(
+        help: ArgumentHelp(
+            "With --qr: ask about each browser that opens the page, or send to all (ask, all; default: ask).",
+            valueName: "policy"))
+    var accept: PageAcceptance?
+
     @OptionGroup var transport: TransportOptions
 
     @Flag(help: "Write one JSON event per line to standard output.")
@@ -110,11 +122,12 @@ struct SendCommand: AsyncParsableCommand {
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
         if limit != nil, transport.via == .mesh { throw ValidationError("--limit does not apply to --via mesh") }
         try transport.validate(for: peers)
+        try validatePage()
         var exclusions = ExclusionPatterns()
         for pattern in exclude where !exclusions.add(pattern) {
             throw ValidationError("--exclude '\(TerminalText.escaped(pattern))' matches nothing; name a file or a pattern")
         }
-        if peers.isEmpty, files == ["-"] { throw ValidationError("--to is needed when standard input is sent") }
+        if peers.isEmpty, files == ["-"], !qr { throw ValidationError("--to is needed when standard input is sent") }
     }
 
     func run() async throws {
@@ -131,6 +144,10 @@ struct SendCommand: AsyncParsableCommand {
             for file in source.skipped { Console.warn("left out: \(file)") }
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
             let unreadableCount = source.unreadableCount
+            if qr {
+                try await sendThroughPage(source, reporter, on: machine, settings)
+                return try Self.failIfUnreadable(unreadableCount)
+            }
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
@@ -150,6 +167,44 @@ struct SendCommand: AsyncParsableCommand {
                 }
             }
             try Self.failIfUnreadable(unreadableCount)
+        }
+    }
+
+    private func validatePage() throws {
+        guard qr else {
+            if keep { throw ValidationError("--keep needs --qr") }
+            if accept != nil { throw ValidationError("--accept needs --qr") }
+            return
+        }
+        if !peers.isEmpty || toEveryone { throw ValidationError("give either --qr or a receiver, not both") }
+        if transport.via != nil { throw ValidationError("--qr sends over the local network; omit --via") }
+        if links || keepModes {
+            throw ValidationError("a page gives neither links nor permissions; omit --links and --keep-modes")
+        }
+        if timeout != nil || retry != nil || noResume {
+            throw ValidationError("--timeout, --retry and --no-resume do not apply to --qr")
+        }
+        if keep, files == ["-"] { throw ValidationError("standard input can be read once; omit --keep") }
+    }
+
+    /// Shows a page, and sends to the browsers that open it.
+    private func sendThroughPage(
+        _ source: SendSource, _ reporter: any Reporter, on machine: LocalMachine, _ settings: NodeSettings
+    ) async throws {
+        let display: TerminalPromptDisplay? = accept == .all ? nil : .terminal
+        guard accept == .all || display != nil else {
+            throw CommandFailure(.usage, "there is no terminal to ask on; use --accept all")
+        }
+        let operation = PageSendOperation(
+            machine: machine, source: source, reporter: reporter, acceptsAll: accept == .all, endsAfterFirst: !keep,
+            display: display)
+        try await withNode(settings) { [interface = transport.interface, json] node in
+            let page = try node.servePage(
+                sending: operation.contents(), rateLimit: source.rateLimit, port: Node.defaultPagePort)
+            PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: json, toDo: "get \(source.label)")
+            try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
+                try await operation.serve(page, on: node)
+            }
         }
     }
 
@@ -209,6 +264,14 @@ struct SendCommand: AsyncParsableCommand {
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
         return try FileSource(localPaths: try CommandLineBytes.ofProcess.paths(of: files), options: options)
     }
+}
+
+/// The browsers that a page gives content to.
+enum PageAcceptance: String, ExpressibleByArgument, CaseIterable {
+    /// Those that the user accepts.
+    case ask
+    /// All that have the page's key.
+    case all
 }
 
 extension SendOperation {

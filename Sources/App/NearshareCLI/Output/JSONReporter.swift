@@ -89,6 +89,7 @@ struct JSONReporter: Reporter {
         switch invitation.path {
         case .direct(let address): fields["address"] = .string(address.description)
         case .mesh(_, let estimate): fields["estimate"] = .number(UInt64(max(0, estimate.components.seconds)))
+        case .page(let address): (fields["address"], fields["protocol"]) = (.string(address.host), .string("web"))
         case .node: break
         }
         return fields

@@ -104,6 +104,7 @@ struct TextReporter: Reporter {
             let path = isNeighbour ? "directly to a neighbour" : "relayed by other peers"
             let duration = estimate >= .seconds(2) ? ", \(estimate.asClock) at least" : ""
             return "sending to \(name) (\(trust)) over the mesh, \(path)\(duration)"
+        case .page: return "\(name) has opened the page"
         case .node: return "sending to \(name) in the mesh, by the node of this machine"
         }
     }

@@ -57,6 +57,8 @@ package struct OutgoingInvitation: Sendable {
         case mesh(isNeighbour: Bool, estimate: Duration)
         /// The node that runs on this machine sends it through the mesh.
         case node
+        /// A browser fetches it from the page.
+        case page(LinkAddress)
     }
 
     package var transfer: TransferID
@@ -70,6 +72,7 @@ package struct OutgoingInvitation: Sendable {
         switch path {
         case .direct(let address): Transport(address.medium)
         case .mesh, .node: .mesh
+        case .page: .lan
         }
     }
 }

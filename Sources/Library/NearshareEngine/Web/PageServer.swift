@@ -2,19 +2,28 @@ internal import Logging
 internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
-internal import NearshareInterfaces
+package import NearshareInterfaces
 internal import NearshareWeb
 
-/// Serves a page to browsers, and turns what they offer into invitations (`docs/PROTOCOL.md`, section 15).
+/// Serves a page to browsers (`docs/PROTOCOL.md`, section 15): turns what they offer into invitations, or sends to those for which
+/// the program accepts a ``PageRequest``.
 package final class PageServer: Sendable {
-    private struct WeakInvitation {
+    struct WeakInvitation {
         weak var invitation: Invitation?
     }
 
-    private struct State {
+    struct WeakRequest {
+        let transfer: Transfer
+        weak var request: PageRequest?
+    }
+
+    struct State {
         var machine: PageMachine
         var invitations: [PageMachine.OfferID: WeakInvitation] = [:]
         var uploads: [PageMachine.OfferID: PageUpload] = [:]
+        var downloads: [PageMachine.OfferID: PageDownload] = [:]
+        /// Requests that the program has not answered.
+        var requests: [PageMachine.OfferID: WeakRequest] = [:]
         /// Browsers get one more response each.
         var isStopping = false
     }
@@ -22,23 +31,39 @@ package final class PageServer: Sendable {
     /// The TCP port of the page.
     package let port: UInt16
     private let secret: PageSecret
-    private let node: Node
-    private let invitations: AsyncStream<Invitation>.Continuation
-    private let state: Monitor<State>
+    /// Requests of browsers for what the node sends, for one reader.
+    package let requests: AsyncStream<PageRequest>
+    let requestContinuation: AsyncStream<PageRequest>.Continuation
+    let node: Node
+    /// nil for a page that gives content.
+    private let invitations: AsyncStream<Invitation>.Continuation?
+    /// The content that the page gives; nil for a page that takes content.
+    let content: PageDownload.Content?
+    let state: Monitor<State>
 
     /// Timeout of one request with its response (R5).
-    private static let requestTimeout = Duration.seconds(60)
+    static let requestTimeout = Duration.seconds(60)
     /// The time for which a browser that waits for a change gets no response.
     private static let changeTimeout = Duration.seconds(20)
     /// The time in which the user answers an offer: as that of a peer that waits beside this machine.
-    private static let invitationTimeout = Duration.seconds(300)
+    static let invitationTimeout = Duration.seconds(300)
     /// The time in which browsers learn how their offers have ended, before the node stops.
     private static let farewellTimeout = Duration.seconds(1)
 
-    init(_ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation) {
+    init(
+        _ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation?,
+        content: PageDownload.Content?
+    ) {
         (self.node, self.secret, self.port, self.invitations) = (node, secret, port, invitations)
-        state = Monitor(State(machine: PageMachine(secret: secret, name: node.name)))
+        self.content = content
+        (requests, requestContinuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumUnreadCount))
+        state = Monitor(State(machine: PageMachine(secret: secret, name: node.name, share: content?.share)))
     }
+
+    /// Limit on the contents that a page gives.
+    package static let maximumItemCount = PageShare.maximumItemCount
+    /// Limit on requests that the program has not read. There is at most one for each session.
+    private static let maximumUnreadCount = 32
 
     /// The address of the page for a QR code.
     /// - Parameter host: a numeric address of this machine.
@@ -118,7 +143,11 @@ package final class PageServer: Sendable {
                 try? LinkDemultiplexer.write(HTTPResponse(error).encoded(closes: true), to: link)
                 return link.finishWriting()
             }
-            let response = respond(to: request, body, from: host)
+            let response: HTTPResponse
+            switch respond(to: request, body, from: host) {
+            case .response(let ready): response = ready
+            case .direct(let direct): return send(direct, over: link) { activity.withLock { $0.since = node.settings.clock() } }
+            }
             let closes = request.closesConnection || state.withLock { $0.isStopping }
             guard (try? LinkDemultiplexer.write(response.encoded(closes: closes), to: link)) != nil, !closes else {
                 return link.finishWriting()
@@ -155,7 +184,12 @@ package final class PageServer: Sendable {
 
     // MARK: Requests
 
-    private func respond(to request: HTTPRequest, _ body: [UInt8], from host: String) -> HTTPResponse {
+    private enum Reply {
+        case response(HTTPResponse)
+        case direct(PageDirectDownload)
+    }
+
+    private func respond(to request: HTTPRequest, _ body: [UInt8], from host: String) -> Reply {
         let now = node.settings.clock()
         let (answer, reaction, upload) = state.update { state -> (PageMachine.Answer, PageMachine.Reaction?, PageUpload?) in
             let (answer, reaction) = state.machine.respond(to: request, body: body, from: host, now: now)
@@ -168,20 +202,24 @@ package final class PageServer: Sendable {
         upload?.waitForRoom()
         if let reaction { perform(reaction, from: host) }
         switch answer {
-        case .response(let response): return response
+        case .response(let response): return .response(response)
+        case .fetch(let fetch): return .response(read(fetch))
+        case .direct(let direct): return .direct(direct)
         case .change(let session, let version):
             let deadline = now + Self.changeTimeout
             let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
                 state.machine.change(of: session, knownVersion: version, isTimeOver: state.isStopping)
             }
-            if let change { return change }
-            return state.update { $0.machine.change(of: session, knownVersion: version, isTimeOver: true) }
-                ?? HTTPResponse(.gone)
+            let response =
+                change ?? state.update { $0.machine.change(of: session, knownVersion: version, isTimeOver: true) }
+            return .response(response ?? HTTPResponse(.gone))
         }
     }
 
-    private func perform(_ reaction: PageMachine.Reaction, from host: String) {
+    func perform(_ reaction: PageMachine.Reaction, from host: String) {
         switch reaction {
+        case .requested(let id, let code): ask(id, code, from: host)
+        case .received(let id, let item, let isLast): complete(item, of: id, isLast: isLast)
         case .offered(let id, let offer, let code): invite(id, offer, code, from: host)
         case .cancelled(let id):
             let (invitation, upload) = state.update { state in
@@ -189,6 +227,7 @@ package final class PageServer: Sendable {
             }
             invitation?.end(.cancelled(by: .remote))
             upload?.end(.cancelled(by: .remote))
+            endDownload(id, TransferResult(outcome: .cancelled(by: .remote)))
         case .content: break
         }
     }
@@ -197,10 +236,7 @@ package final class PageServer: Sendable {
         _ id: PageMachine.OfferID, _ content: PageOffer, _ code: ShortAuthenticationDigits, from host: String
     ) {
         let settings = node.settings
-        guard let name = DisplayName(truncating: "a browser at \(host)") else { return }
-        let peer = Peer(
-            foreign: ForeignPeer(.web, identity: id.session.bytes), name: name,
-            address: LinkAddress(host: host, port: port))
+        guard let peer = peer(of: id, at: host) else { return }
         guard let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port))) else {
             return end(id, .declined)
         }
@@ -220,15 +256,29 @@ package final class PageServer: Sendable {
             state.invitations = state.invitations.filter { $0.value.invitation != nil }
             state.invitations[id] = WeakInvitation(invitation: invitation)
         }
-        invitations.yield(invitation)
-        node.start { [weak self, node] in
+        invitations?.yield(invitation)
+        startTimeout { [weak self] in self?.expire(id) }
+    }
+
+    /// The browser of an offer or a request.
+    func peer(of id: PageMachine.OfferID, at host: String) -> Peer? {
+        DisplayName(truncating: "a browser at \(host)").map { name in
+            Peer(
+                foreign: ForeignPeer(.web, identity: id.session.bytes), name: name,
+                address: LinkAddress(host: host, port: port))
+        }
+    }
+
+    /// Calls `action` when the time for the user's answer is over, or the node begins to stop.
+    func startTimeout(_ action: @escaping @Sendable () -> Void) {
+        node.start { [node] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { _ = await node.stopping.value }
                 group.addTask { try? await Task.sleep(for: Self.invitationTimeout) }
                 await group.next()
                 group.cancelAll()
             }
-            self?.expire(id)
+            action()
         }
     }
 
@@ -263,8 +313,8 @@ package final class PageServer: Sendable {
         if !isStarted { transfer.end(TransferResult(outcome: .interrupted)) }
     }
 
-    /// Ends an offer for its browser. No effect on one that has ended.
-    private func end(_ id: PageMachine.OfferID, _ end: PageMachine.End) {
+    /// Ends an offer or a request for its browser. No effect on one that has ended.
+    func end(_ id: PageMachine.OfferID, _ end: PageMachine.End) {
         state.update { state in
             state.machine.end(id, end)
             state.uploads[id] = nil
@@ -273,11 +323,13 @@ package final class PageServer: Sendable {
 
     /// Ends what is running: each browser gets one more response.
     func stop() {
-        let uploads = state.update { state in
+        let (uploads, downloads) = state.update { state in
             state.isStopping = true
-            return Array(state.uploads.values)
+            return (Array(state.uploads.values), Array(state.downloads.keys))
         }
         for upload in uploads { upload.end(.interrupted) }
+        for id in downloads { endDownload(id, TransferResult(outcome: .interrupted)) }
+        requestContinuation.finish()
     }
 }
 
@@ -295,6 +347,23 @@ extension Node {
     ///   - listener: receives the offers of browsers as invitations.
     ///   - port: the preferred port; if another socket has it, a free one is used.
     package func servePage(for listener: Listener, port: UInt16) throws(NodeError) -> PageServer {
+        try servePage(port: port, invitations: listener.continuations.invitations, content: nil)
+    }
+
+    /// Serves a page from which browsers receive content, on a port of its own, until the node shuts down.
+    /// - Parameters:
+    ///   - items: at most ``PageShare/maximumItemCount`` contents of one entry each.
+    ///   - rateLimit: nil for none.
+    ///   - port: the preferred port; if another socket has it, a free one is used.
+    package func servePage(
+        sending items: [any ResourceSource], rateLimit: TransmissionLimit?, port: UInt16
+    ) throws(NodeError) -> PageServer {
+        try servePage(port: port, invitations: nil, content: PageDownload.Content(items, rateLimit: rateLimit))
+    }
+
+    private func servePage(
+        port: UInt16, invitations: AsyncStream<Invitation>.Continuation?, content: PageDownload.Content?
+    ) throws(NodeError) -> PageServer {
         let socket: any StreamListener
         do throws(LinkError) {
             do throws(LinkError) {
@@ -308,7 +377,7 @@ extension Node {
         }
         let server = PageServer(
             self, PageSecret(random: settings.random(PageSecret.byteCount)), port: socket.port,
-            invitations: listener.continuations.invitations)
+            invitations: invitations, content: content)
         guard keep(socket, nil) else { throw .unavailable("the node is shutting down") }
         do throws(ThreadError) {
             let thread = try BlockingThread.start { server.acceptLoop(socket) }

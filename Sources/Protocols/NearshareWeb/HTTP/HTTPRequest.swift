@@ -16,8 +16,12 @@ package struct HTTPRequest: Sendable, Hashable {
     package let origin: String?
     /// The value of the field Sec-Fetch-Site; nil where there is none.
     package let fetchSite: String?
+    /// The value of the field If-Range: the version of the content for which alone the range is meant.
+    package let ifRange: String?
     /// The size of the body.
     package let contentLength: Int
+    /// The part of the content that the client asks for; nil for all of it.
+    package let range: HTTPRange?
     /// Whether the client closes the connection after the response.
     package let closesConnection: Bool
 
@@ -61,11 +65,14 @@ package struct HTTPRequest: Sendable, Hashable {
         origin = fields["origin"]
         fetchSite = fields["sec-fetch-site"]
         contentLength = length
+        range = fields["range"].flatMap { HTTPRange($0) }
+        ifRange = fields["if-range"]
         closesConnection = fields["connection"]?.lowercased().contains("close") ?? false
     }
 
     private static let singleFields: Set<String> = [
-        "content-length", "host", "origin", "sec-fetch-site", "transfer-encoding", "connection",
+        "content-length", "host", "origin", "sec-fetch-site", "transfer-encoding", "connection", "range",
+        "if-range",
     ]
 
     /// The lines, each of which ends with CR LF but the last.

@@ -1,6 +1,7 @@
 /// The status of an HTTP response (RFC 9110, section 15), as far as a page uses them.
 package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
     case ok = 200
+    case partialContent = 206
     case badRequest = 400
     case forbidden = 403
     case notFound = 404
@@ -10,6 +11,7 @@ package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
     /// The session or the page has ended.
     case gone = 410
     case contentTooLarge = 413
+    case rangeNotSatisfiable = 416
     /// The request names another host: DNS rebinding.
     case misdirected = 421
     case tooManyRequests = 429
@@ -21,6 +23,7 @@ package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
     var reason: String {
         switch self {
         case .ok: "OK"
+        case .partialContent: "Partial Content"
         case .badRequest: "Bad Request"
         case .forbidden: "Forbidden"
         case .notFound: "Not Found"
@@ -28,6 +31,7 @@ package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
         case .conflict: "Conflict"
         case .gone: "Gone"
         case .contentTooLarge: "Content Too Large"
+        case .rangeNotSatisfiable: "Range Not Satisfiable"
         case .misdirected: "Misdirected Request"
         case .tooManyRequests: "Too Many Requests"
         case .headTooLarge: "Request Header Fields Too Large"

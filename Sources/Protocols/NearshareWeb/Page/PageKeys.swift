@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareCrypto
 
 /// The keys of one browser's session, derived from the page's key and the browser's nonce (`docs/PROTOCOL.md`, section 15.2).
@@ -10,6 +11,8 @@ struct PageKeys: Sendable {
         case message = 2
         case chunk = 3
         case state = 4
+        case fetch = 5
+        case content = 6
     }
 
     /// The name of the session in paths: 16 hexadecimal digits.
@@ -34,11 +37,15 @@ struct PageKeys: Sendable {
         try ChaCha20Poly1305.open(sealed, key: browserKey, nonce: Self.nonce(kind, first, second), authenticating: [])
     }
 
-    /// Seals a state for the browser.
+    /// Seals a state or content for the browser.
     /// - Parameter number: different for each.
-    func seal(state: [UInt8], number: UInt64) -> [UInt8] {
-        let nonce = Self.nonce(.state, UInt32(truncatingIfNeeded: number >> 32), UInt32(truncatingIfNeeded: number))
-        return ChaCha20Poly1305.seal(state, key: serverKey, nonce: nonce, authenticating: [])
+    /// - Returns: the number and the sealed bytes.
+    func seal(_ bytes: [UInt8], _ kind: RecordKind, number: UInt64) -> [UInt8] {
+        let nonce = Self.nonce(kind, UInt32(truncatingIfNeeded: number >> 32), UInt32(truncatingIfNeeded: number))
+        var record = ByteWriter()
+        record.write(number)
+        record.write(ChaCha20Poly1305.seal(bytes, key: serverKey, nonce: nonce, authenticating: []))
+        return record.bytes
     }
 
     private static func nonce(_ kind: RecordKind, _ first: UInt32, _ second: UInt32) -> [UInt8] {

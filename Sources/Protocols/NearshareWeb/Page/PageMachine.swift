@@ -3,7 +3,13 @@ package import NearshareCrypto
 
 /// The page and the sessions of all its browsers (`docs/PROTOCOL.md`, section 15): requests in, responses and reactions out.
 package struct PageMachine: Sendable {
-    /// An offer of a browser, in this process.
+    /// The direction of the content. The raw values are those of the wire format.
+    enum Mode: UInt8, Sendable {
+        case receives = 0
+        case sends = 1
+    }
+
+    /// An offer or request of a browser, in this process.
     package struct OfferID: Sendable, Hashable {
         package let session: PageSessionID
         package let number: UInt32
@@ -17,6 +23,11 @@ package struct PageMachine: Sendable {
         /// Content in order.
         /// - Parameter isComplete: whether it ends with this.
         case content(OfferID, [[UInt8]], isComplete: Bool)
+        /// The browser asks for what the node sends.
+        case requested(OfferID, shortCode: ShortAuthenticationDigits)
+        /// The browser has an item whole.
+        /// - Parameter isLast: whether it has all items now.
+        case received(OfferID, item: UInt32, isLast: Bool)
     }
 
     /// The answer to a request.
@@ -24,6 +35,10 @@ package struct PageMachine: Sendable {
         case response(HTTPResponse)
         /// The state of a session, once it differs from the version that the browser knows.
         case change(PageSessionID, knownVersion: UInt32)
+        /// A chunk of an item, which is read without delaying other requests.
+        case fetch(PageFetch)
+        /// An item, or a part of it, readable on the network.
+        case direct(PageDirectDownload)
     }
 
     /// The outcome that ends an offer at the local side.
@@ -47,20 +62,30 @@ package struct PageMachine: Sendable {
         case message(PageSessionID)
         case state(PageSessionID, known: UInt32)
         case chunk(PageSessionID, offer: UInt32, index: UInt32)
+        case fetch(PageSessionID, item: UInt32, index: UInt32)
+        case direct(String)
     }
 
     private let secret: PageSecret
     private let name: DisplayName
     private let page: HTTPResponse
+    /// The items that the page gives to browsers; nil for a page that takes theirs.
+    private let share: PageShare?
+    private let mode: Mode
+    private var directPaths = PageDirectPaths()
     private var sessions: [PageSessionID: PageSession] = [:]
     /// The sessions that were forgotten. None begins again: its keys have sealed records.
     private var ended: Set<PageSessionID> = []
     private var wrongPaths: [String: RateWindow] = [:]
 
-    /// - Parameter name: the name of this machine that browsers show.
-    package init(secret: PageSecret, name: DisplayName) {
+    /// - Parameters:
+    ///   - name: the name of this machine that browsers show.
+    ///   - share: the items that the page gives to browsers; nil for a page that takes theirs.
+    package init(secret: PageSecret, name: DisplayName, share: PageShare? = nil) {
         self.secret = secret
         self.name = name
+        self.share = share
+        mode = share == nil ? .receives : .sends
         page = PageContent.response
     }
 
@@ -86,7 +111,8 @@ package struct PageMachine: Sendable {
         }
         let (method, limit) =
             switch resource {
-            case .page, .state: ("GET", 0)
+            case .page, .state, .direct: ("GET", 0)
+            case .fetch: ("POST", ChaCha20Poly1305.tagByteCount)
             case .hello: ("POST", PageKeys.nonceByteCount + ChaCha20Poly1305.tagByteCount)
             case .message: ("POST", PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount)
             case .chunk: ("POST", ChunkWindow.chunkByteCount + ChaCha20Poly1305.tagByteCount)
@@ -108,15 +134,23 @@ package struct PageMachine: Sendable {
                 guard sessions[id] != nil else { throw .gone }
                 return (.change(id, knownVersion: known), nil)
             case .message(let id):
-                let message = try update(id) { (session) throws(HTTPStatus) in try session.receiveMessage(body, now: now) }
-                return (try state(of: id), message.flatMap { reaction(to: $0, in: id) })
+                let mode = mode
+                let message = try update(id) { (session) throws(HTTPStatus) -> PageMessage? in
+                    try session.receiveMessage(body, mode, now: now)
+                }
+                let consequence = message.flatMap { reaction(to: $0, in: id) }
+                return (try state(of: id), consequence)
             case .chunk(let id, let offer, let index):
                 let content = try update(id) { (session) throws(HTTPStatus) in
                     try session.receiveChunk(body, of: offer, at: index, now: now)
                 }
                 let isComplete = sessions[id]?.phase == .storing
-                let reaction = Reaction.content(OfferID(session: id, number: offer), content, isComplete: isComplete)
+                let number = sessions[id]?.offerNumber ?? offer
+                let reaction = Reaction.content(OfferID(session: id, number: number), content, isComplete: isComplete)
                 return (try state(of: id), content.isEmpty ? nil : reaction)
+            case .fetch(let id, let item, let index):
+                return (try fetch(body, from: host, id, item: item, index: index, now: now), nil)
+            case .direct(let path): return (.direct(try direct(path, request, from: host)), nil)
             }
         } catch {
             return (.response(HTTPResponse(error)), nil)
@@ -151,25 +185,76 @@ package struct PageMachine: Sendable {
         return try state(of: keys.id)
     }
 
-    private func reaction(to message: PageMessage, in id: PageSessionID) -> Reaction? {
+    private mutating func fetch(
+        _ body: [UInt8], from host: String, _ id: PageSessionID, item: UInt32, index: UInt32, now: MonotonicInstant
+    ) throws(HTTPStatus) -> Answer {
+        guard let share else { throw .notFound }
+        let (fetch, received) = try update(id) { (session) throws(HTTPStatus) -> (PageFetch, Set<UInt32>) in
+            try session.receiveFetch(body, of: item, at: index, now: now)
+            let fetch = PageFetch(
+                offer: OfferID(session: id, number: session.offerNumber), item: item, index: index, keys: session.keys,
+                number: session.nextRecordNumber())
+            return (fetch, session.received)
+        }
+        guard item == 0 else {
+            guard share[item] != nil else { throw .conflict }
+            return .fetch(fetch)
+        }
+        guard index == 0 else { throw .conflict }
+        var paths: [UInt32: String] = [:]
+        for (number, item) in zip(share.numbers, share.items) where item.size ?? 0 > PageShare.maximumSealedByteCount {
+            paths[number] = directPaths.path(of: number, in: fetch.offer, for: host, secret)
+        }
+        return .response(fetch.response(share.encoded(received: received, directPaths: paths), isLast: true))
+    }
+
+    private mutating func direct(
+        _ path: String, _ request: HTTPRequest, from host: String
+    ) throws(HTTPStatus) -> PageDirectDownload {
+        let download = try directPaths.admit(path, from: host)
+        guard let share, let item = share[download.item], let size = item.size else { throw .gone }
+        return try PageDirectDownload(path, download, item, size: size, request)
+    }
+
+    /// Records that a browser has received bytes of a direct download.
+    package mutating func receivedDirectly(_ bytes: Range<UInt64>, of direct: PageDirectDownload) -> Reaction? {
+        guard let download = directPaths.received(bytes, over: direct.path), download.receivedByteCount >= direct.size else {
+            return nil
+        }
+        return markReceived(download.item, in: download.offer)
+    }
+
+    private mutating func markReceived(_ item: UInt32, in offer: OfferID) -> Reaction? {
+        guard let share, share[item] != nil, sessions[offer.session]?.offerNumber == offer.number else { return nil }
+        directPaths.remove(offer, item: item)
+        return sessions[offer.session]?.markReceived(item, of: share.items.count).map {
+            .received(offer, item: item, isLast: $0)
+        }
+    }
+
+    private mutating func reaction(to message: PageMessage, in id: PageSessionID) -> Reaction? {
         guard let session = sessions[id] else { return nil }
         let offer = OfferID(session: id, number: session.offerNumber)
         switch message {
         case .offer(let content): return .offered(offer, content, shortCode: session.keys.shortCode)
-        case .cancel: return .cancelled(offer)
+        case .cancel:
+            directPaths.remove(offer)
+            return .cancelled(offer)
+        case .request: return .requested(offer, shortCode: session.keys.shortCode)
+        case .received(let item): return markReceived(item, in: offer)
         }
     }
 
     // MARK: From the local node
 
-    /// Accepts an offer.
+    /// Accepts an offer or a request.
     /// - Returns: nil when it is over already; otherwise whether it has no content.
     package mutating func accept(_ offer: OfferID) -> Bool? {
-        guard sessions[offer.session]?.accept(offer.number) == true else { return nil }
+        guard sessions[offer.session]?.accept(offer.number, mode) == true else { return nil }
         return sessions[offer.session]?.phase == .storing
     }
 
-    /// Ends an offer.
+    /// Ends an offer or a request.
     package mutating func end(_ offer: OfferID, _ end: End) {
         let phase: PageSession.Phase =
             switch end {
@@ -180,12 +265,7 @@ package struct PageMachine: Sendable {
             case .expired: .expired
             }
         sessions[offer.session]?.end(offer.number, phase)
-    }
-
-    /// The offers whose content is awaited, and whose browsers have sent nothing for a time.
-    package func silentOffers(for duration: Duration, now: MonotonicInstant) -> [OfferID] {
-        sessions.filter { $0.value.phase == .receiving && now - $0.value.lastUse >= duration }
-            .map { OfferID(session: $0.key, number: $0.value.offerNumber) }
+        directPaths.remove(offer)
     }
 
     // MARK: Parts
@@ -205,10 +285,11 @@ package struct PageMachine: Sendable {
     }
 
     private mutating func sealedState(of id: PageSessionID) -> HTTPResponse? {
-        (sessions[id]?.sealedState(named: name)).map { HTTPResponse(.ok, body: $0) }
+        (sessions[id]?.sealedState(named: name, mode)).map { HTTPResponse(.ok, body: $0) }
     }
 
-    /// The resource of a path: `/PATH`, `/PATH/hello`, or `/PATH/<session>/` and `m`, `s/<version>` or `u/<offer>/<chunk>`.
+    /// The resource of a path: `/PATH`, `/PATH/hello`, or `/PATH/<session>/` and `m`, `s/<version>`,
+    /// `u/<offer>/<chunk>` or `d/<item>/<chunk>`; or `/PATH/f/` and the path of a direct download.
     private func resource(of request: HTTPRequest) -> Resource? {
         let parts = request.path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map(String.init)
         guard let path = parts.first, constantTimeEqual(Array(path.uppercased().utf8), Array(secret.path.utf8)) else {
@@ -216,6 +297,7 @@ package struct PageMachine: Sendable {
         }
         if parts.count == 1 { return .page }
         if parts.count == 2, parts[1] == "hello" { return .hello }
+        if parts.count == 3, parts[1] == "f" { return share == nil ? nil : .direct(parts[2].uppercased()) }
         guard parts.count >= 3, let bytes = Hex.decode(parts[1]), bytes.count == 8 else { return nil }
         let id = PageSessionID(bytes: bytes)
         switch (parts[2], parts.count) {
@@ -224,6 +306,9 @@ package struct PageMachine: Sendable {
         case ("u", 5):
             guard let offer = Self.number(parts[3]), let index = Self.number(parts[4]) else { return nil }
             return .chunk(id, offer: offer, index: index)
+        case ("d", 5):
+            guard let item = Self.number(parts[3]), let index = Self.number(parts[4]) else { return nil }
+            return .fetch(id, item: item, index: index)
         default: return nil
         }
     }

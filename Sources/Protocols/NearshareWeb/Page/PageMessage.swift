@@ -5,18 +5,27 @@ enum PageMessage: Sendable, Hashable {
     case offer(PageOffer)
     /// Withdraws or cancels the present offer.
     case cancel
+    /// Asks for what the node sends.
+    case request
+    /// The browser has an item whole.
+    /// - Parameter item: counted from 1.
+    case received(item: UInt32)
 
     /// Limit on a sealed message: a list of ``PageOffer/maximumItemCount`` long names fits.
     static let maximumByteCount = 1 << 18
 
     private static let offerType: UInt8 = 1
     private static let cancelType: UInt8 = 2
+    private static let requestType: UInt8 = 3
+    private static let receivedType: UInt8 = 4
 
     init(decoding bytes: [UInt8]) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "page message")
         switch try reader.readInteger(UInt8.self) {
         case Self.offerType: self = .offer(try PageOffer(from: &reader))
         case Self.cancelType: self = .cancel
+        case Self.requestType: self = .request
+        case Self.receivedType: self = .received(item: try reader.readInteger())
         default: throw MalformedInput("page message: unknown type")
         }
         try reader.finish()

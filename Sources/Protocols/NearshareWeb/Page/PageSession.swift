@@ -1,12 +1,15 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// The session of one browser that has the page's key: at most one offer at a time.
+/// The session of one browser that has the page's key: at most one offer, or one request for what the node sends, at a time.
 ///
 ///     idle ──offer──► waiting ──accepted──► receiving ──all chunks──► storing ──► stored
 ///                        └─────────┴──────────────┴── declined, cancelled, failed
 ///
-/// An offer may follow each end.
+///     idle ──request──► waiting ──accepted──► sending ──all items received──► stored
+///
+/// An offer or request may follow each end. The number of its first message identifies it in this process. A browser that has
+/// loaded the page again repeats its offer, whose content goes on where it was under the number of the new message.
 struct PageSession: Sendable {
     /// The states that the browser shows. The raw values are those of the wire format.
     enum Phase: UInt8, Sendable {
@@ -19,21 +22,27 @@ struct PageSession: Sendable {
         case cancelled = 6
         case failed = 7
         case expired = 8
+        case sending = 9
     }
 
     let keys: PageKeys
     /// The numeric address of the browser that began the session.
     let host: String
     private(set) var phase = Phase.idle
-    /// The number of the present offer: that of its message.
+    /// The number of the present offer or request: that of its first message.
     private(set) var offerNumber: UInt32 = 0
+    /// The number of the message that has offered the present content last.
+    private var contentNumber: UInt32 = 0
+    private var offer: PageOffer?
+    /// The items that the browser has.
+    private(set) var received: Set<UInt32> = []
     /// Counts changes of the state, so that a browser can wait for the next one.
     private(set) var version: UInt32 = 0
     /// The time of the last authentic record.
     private(set) var lastUse: MonotonicInstant
     private var lastMessage: UInt32 = 0
     private var chunks: ChunkWindow?
-    private var stateCount: UInt64 = 0
+    private var recordCount: UInt64 = 0
 
     init(keys: PageKeys, host: String, now: MonotonicInstant) {
         (self.keys, self.host) = (keys, host)
@@ -43,48 +52,64 @@ struct PageSession: Sendable {
     /// Whether an offer is being decided about or received.
     var isBusy: Bool {
         switch phase {
-        case .waiting, .receiving, .storing: true
+        case .waiting, .receiving, .storing, .sending: true
         case .idle, .stored, .declined, .cancelled, .failed, .expired: false
         }
     }
 
     /// The sealed state. Each has a number of its own; the browser ignores one that is older than another it has seen.
-    mutating func sealedState(named name: DisplayName) -> [UInt8] {
-        stateCount += 1
+    mutating func sealedState(named name: DisplayName, _ mode: PageMachine.Mode) -> [UInt8] {
         var state = ByteWriter()
         state.write(version)
         state.write(phase.rawValue)
-        state.write(offerNumber)
+        state.write(contentNumber)
         state.write(chunks?.next ?? 0)
         state.write(lastMessage)
+        state.write(mode.rawValue)
         // Bounded: a display name has at most 63 bytes.
         state.writeCounted(name.claimed.utf8, by: UInt8.self)
-        var record = ByteWriter()
-        record.write(stateCount)
-        record.write(keys.seal(state: state.bytes, number: stateCount))
-        return record.bytes
+        return keys.seal(state.bytes, .state, number: nextRecordNumber())
+    }
+
+    /// The number of the next record of the node.
+    mutating func nextRecordNumber() -> UInt64 {
+        recordCount += 1
+        return recordCount
     }
 
     // MARK: Records of the browser
 
     /// Receives a message: its number and the sealed content.
     /// - Returns: nil for a repetition, whose first reply was lost.
-    mutating func receiveMessage(_ record: [UInt8], now: MonotonicInstant) throws(HTTPStatus) -> PageMessage? {
+    mutating func receiveMessage(
+        _ record: [UInt8], _ mode: PageMachine.Mode, now: MonotonicInstant
+    ) throws(HTTPStatus) -> PageMessage? {
         guard let number = UInt32(bigEndianBytes: record.prefix(4)) else { throw .badRequest }
         guard let bytes = try? keys.open(record.dropFirst(4), .message, 0, number) else { throw .forbidden }
         lastUse = now
         if number <= lastMessage { return nil }
-        guard number == lastMessage.addingReportingOverflow(1).partialValue else { throw .conflict }
-        // The number is used up, whatever the message is: the browser seals no other one under it.
+        // The number is used up, whatever the message is: the browser seals no other one under it. One that was lost while the
+        // page was loaded again leaves a gap.
         lastMessage = number
         guard let message = try? PageMessage(decoding: bytes) else { throw .badRequest }
-        if case .offer = message, isBusy { throw .conflict }
-        switch message {
-        case .offer(let offer):
-            offerNumber = number
+        switch (message, mode) {
+        case (.offer(let offer), .receives):
+            if isBusy {
+                guard offer == self.offer else { throw .conflict }
+                contentNumber = number
+                enter(phase)
+                return nil
+            }
+            (offerNumber, contentNumber, self.offer) = (number, number, offer)
             chunks = ChunkWindow(totalSize: offer.totalSize)
             enter(.waiting)
-        case .cancel: if isBusy, phase != .storing { enter(.cancelled) }
+        case (.request, .sends):
+            guard !isBusy else { throw .conflict }
+            (offerNumber, contentNumber, received) = (number, number, [])
+            enter(.waiting)
+        case (.received, .sends): guard phase == .sending else { throw .conflict }
+        case (.cancel, _): if isBusy, phase != .storing { enter(.cancelled) }
+        case (.offer, .sends), (.request, .receives), (.received, .receives): throw .conflict
         }
         return message
     }
@@ -95,7 +120,8 @@ struct PageSession: Sendable {
         _ sealed: [UInt8], of offer: UInt32, at index: UInt32, now: MonotonicInstant
     ) throws(HTTPStatus) -> [[UInt8]] {
         // Content before consent, after the end or of another offer is never opened (A1, A2).
-        guard offer == offerNumber, phase == .receiving || phase == .storing || phase == .stored, chunks?.expects(index) == true
+        guard offer == contentNumber, phase == .receiving || phase == .storing || phase == .stored,
+            chunks?.expects(index) == true
         else { throw .conflict }
         guard let chunk = try? keys.open(sealed[...], .chunk, offer, index) else { throw .forbidden }
         lastUse = now
@@ -105,13 +131,31 @@ struct PageSession: Sendable {
         return content
     }
 
+    /// Checks the record with which a browser fetches content: what listeners have not seen, they cannot ask for.
+    mutating func receiveFetch(
+        _ sealed: [UInt8], of item: UInt32, at index: UInt32, now: MonotonicInstant
+    ) throws(HTTPStatus) {
+        guard phase == .sending else { throw .conflict }
+        guard (try? keys.open(sealed[...], .fetch, item, index)) != nil else { throw .forbidden }
+        lastUse = now
+    }
+
     // MARK: From the local node
 
-    /// - Returns: false when the offer is over already.
-    mutating func accept(_ offer: UInt32) -> Bool {
+    /// - Returns: false when the offer or request is over already.
+    mutating func accept(_ offer: UInt32, _ mode: PageMachine.Mode) -> Bool {
         guard offer == offerNumber, phase == .waiting else { return false }
-        enter(chunks?.isComplete == true ? .storing : .receiving)
+        enter(mode == .sends ? .sending : chunks?.isComplete == true ? .storing : .receiving)
         return true
+    }
+
+    /// Records that the browser has an item whole.
+    /// - Parameter count: the number of all items.
+    /// - Returns: nil for one that was recorded before; otherwise whether it was the last one.
+    mutating func markReceived(_ item: UInt32, of count: Int) -> Bool? {
+        guard phase == .sending, received.insert(item).inserted else { return nil }
+        enter(received.count == count ? .stored : .sending)
+        return phase == .stored
     }
 
     mutating func end(_ offer: UInt32, _ phase: Phase) {

@@ -1,0 +1,130 @@
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import NearshareWeb
+
+/// The part of the server that gives content to browsers.
+extension PageServer {
+    // MARK: Requests for it
+
+    /// Passes the request of a browser to the program.
+    func ask(_ id: PageMachine.OfferID, _ code: ShortAuthenticationDigits, from host: String) {
+        let settings = node.settings
+        guard let content, let peer = peer(of: id, at: host) else { return }
+        guard let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port))) else {
+            return end(id, .declined)
+        }
+        var progress = TransferProgress(
+            id: settings.freshTransferID(), direction: .outgoing, total: content.totalSize,
+            totalEntries: UInt64(content.sources.count))
+        progress.phase = .waiting
+        let transfer = Transfer(progress: progress, clock: settings.clock)
+        let request = PageRequest(peer, code, transfer) { [weak self] isAccepted in
+            if isAccepted {
+                prompt.release()
+                self?.accept(id, transfer)
+            } else {
+                self?.endRequest(id, .declined, .declined(.declined))
+            }
+        }
+        state.update { $0.requests[id] = WeakRequest(transfer: transfer, request: request) }
+        requestContinuation.yield(request)
+        startTimeout { [weak self] in self?.endRequest(id, .expired, .expired) }
+    }
+
+    /// Ends a request that the program has not accepted.
+    func endRequest(_ id: PageMachine.OfferID, _ end: PageMachine.End, _ outcome: TransferOutcome) {
+        guard let open = state.update({ $0.requests.removeValue(forKey: id) }) else { return }
+        self.end(id, end)
+        open.request?.end(outcome)
+        open.transfer.end(TransferResult(outcome: outcome))
+    }
+
+    private func accept(_ id: PageMachine.OfferID, _ transfer: Transfer) {
+        guard let content else { return }
+        let download = PageDownload(content, transfer: transfer, clock: node.settings.clock)
+        let isOpen = state.update { state in
+            state.requests[id] = nil
+            guard state.machine.accept(id) != nil, !state.isStopping else { return false }
+            state.downloads[id] = download
+            return true
+        }
+        guard isOpen else { return transfer.end(TransferResult(outcome: .cancelled(by: .remote))) }
+        node.transfers.add(transfer)
+        transfer.enter(.moving)
+        transfer.onCancel { [weak self] in
+            self?.endDownload(id, TransferResult(outcome: .cancelled(by: .local)))
+        }
+        node.start { [weak self, node] in
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { _ = await transfer.result }
+                group.addTask {
+                    while !Task.isCancelled {
+                        let remaining = download.silenceDeadline - node.settings.clock()
+                        guard remaining > .zero else { return }
+                        try? await Task.sleep(for: remaining)
+                    }
+                }
+                await group.next()
+                group.cancelAll()
+                // No effect on a transfer that has ended.
+                self?.endDownload(id, TransferResult(outcome: .interrupted))
+            }
+        }
+    }
+
+    /// Ends a transfer. No effect on one that has ended, and on offers.
+    func endDownload(_ id: PageMachine.OfferID, _ result: TransferResult) {
+        endRequest(id, .cancelled, result.outcome)
+        guard let download = state.update({ $0.downloads.removeValue(forKey: id) }) else { return }
+        download.end()
+        let phase: PageMachine.End =
+            switch result.outcome {
+            case .completed: .stored
+            case .cancelled: .cancelled
+            case .interrupted: .expired
+            case .declined, .expired, .failed: .failed
+            }
+        end(id, phase)
+        download.transfer.end(result)
+    }
+
+    /// Records that a browser has an item whole.
+    func complete(_ item: UInt32, of id: PageMachine.OfferID, isLast: Bool) {
+        state.withLock { $0.downloads[id] }?.complete(item)
+        if isLast { endDownload(id, TransferResult(outcome: .completed)) }
+    }
+
+    // MARK: Content
+
+    /// Reads a chunk that a browser fetches.
+    func read(_ fetch: PageFetch) -> HTTPResponse {
+        guard let download = state.withLock({ $0.downloads[fetch.offer] }) else { return HTTPResponse(.conflict) }
+        do throws(StorageError) {
+            guard let chunk = try download.chunk(fetch.index, of: fetch.item) else { return HTTPResponse(.conflict) }
+            return fetch.response(chunk.content, isLast: chunk.isLast)
+        } catch {
+            endDownload(
+                fetch.offer,
+                TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description))
+            return HTTPResponse(.conflict)
+        }
+    }
+
+    /// Sends an item, or a part of it, readable on the network. The connection ends behind it: a client that has closed its own end
+    /// after that of this one has received all bytes.
+    func send(_ direct: PageDirectDownload, over link: any StreamLink, onProgress: () -> Void) {
+        defer { link.close() }
+        let head = direct.head.head(length: UInt64(direct.bytes.count), closes: true)
+        guard let download = state.withLock({ $0.downloads[direct.offer] }),
+            (try? LinkDemultiplexer.write(head, to: link)) != nil,
+            download.write(direct.bytes, of: direct.item, to: link, onProgress: onProgress)
+        else { return }
+        link.finishWriting()
+        let isReceived = withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { (try? link.read(into: $0)) == 0 }
+        guard isReceived else { return }
+        let reaction = state.update { $0.machine.receivedDirectly(direct.bytes, of: direct) }
+        if let reaction { perform(reaction, from: link.remote.host) }
+    }
+}

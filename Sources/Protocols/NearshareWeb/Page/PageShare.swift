@@ -1,0 +1,115 @@
+package import NearshareBase
+
+/// The files and texts that a page gives to browsers (`docs/PROTOCOL.md`, section 15.5). Each is one content, numbered from 1; a
+/// folder is an archive.
+package struct PageShare: Sendable {
+    /// One file or text.
+    package struct Item: Sendable, Hashable {
+        let kind: OfferedItem.Kind
+        let name: ClaimedFileName
+        let mediaType: ClaimedMediaType
+        /// nil for standard input.
+        package let size: UInt64?
+
+        package init(_ item: OfferedItem) {
+            (kind, name, mediaType, size) = (item.kind, item.name, item.mediaType, item.size)
+        }
+    }
+
+    /// Limit on items; more of them are sent as one archive.
+    package static let maximumItemCount = 100
+    /// Limit on content that a page holds in memory. Larger items have a path for a direct download, and content of unknown size
+    /// ends there.
+    package static let maximumSealedByteCount: UInt64 = 200_000_000
+    /// The size of a chunk of content; only the last one is shorter.
+    package static let chunkByteCount = ChunkWindow.chunkByteCount
+
+    package let items: [Item]
+
+    package init(_ items: [Item]) { self.items = items }
+
+    /// The numbers of the items.
+    var numbers: ClosedRange<UInt32> { 1...UInt32(clamping: max(1, items.count)) }
+
+    subscript(number: UInt32) -> Item? { numbers.contains(number) ? items[Int(number) - 1] : nil }
+
+    /// The list that a browser fetches.
+    /// - Parameters:
+    ///   - received: the items that the browser has.
+    ///   - directPaths: by the numbers of the items that have one.
+    func encoded(received: Set<UInt32>, directPaths: [UInt32: String]) -> [UInt8] {
+        var list = ByteWriter()
+        list.write(UInt16(clamping: items.count))
+        for (number, item) in zip(numbers, items) {
+            list.write(item.kind == .text ? UInt8(2) : 0)
+            list.write(received.contains(number) ? UInt8(1) : 0)
+            // Bounded: names have at most 255 bytes, media types 100 and paths 26.
+            list.writeCounted(String(decoding: item.name.bytes, as: UTF8.self).utf8.prefix(255), by: UInt8.self)
+            list.writeCounted(item.mediaType.text.utf8, by: UInt8.self)
+            list.write(item.size ?? .max)
+            list.writeCounted((directPaths[number] ?? "").utf8, by: UInt8.self)
+        }
+        return list.bytes
+    }
+}
+
+/// The one-time paths of direct downloads. Each belongs to one item for one browser, at the address from which that has asked for the
+/// list, until the item has been received.
+struct PageDirectPaths: Sendable {
+    struct Download: Sendable {
+        let offer: PageMachine.OfferID
+        let item: UInt32
+        /// The numeric address of the browser.
+        var host: String
+        /// Bytes from the start that were received.
+        var receivedByteCount: UInt64 = 0
+        var requestCount = 0
+    }
+
+    /// Limit on the requests for one path: a download manager makes some with ranges, and each may read an archive from its start
+    /// (N14).
+    static let maximumRequestCount = 1000
+
+    private var downloads: [String: Download] = [:]
+    private var lastNumber: UInt64 = 0
+
+    /// The path of an item, which is a new one when there is none.
+    mutating func path(
+        of item: UInt32, in offer: PageMachine.OfferID, for host: String, _ secret: PageSecret
+    ) -> String {
+        if let known = downloads.first(where: { $0.value.offer == offer && $0.value.item == item })?.key {
+            downloads[known]?.host = host
+            return known
+        }
+        lastNumber += 1
+        let path = secret.directPath(number: lastNumber)
+        downloads[path] = Download(offer: offer, item: item, host: host)
+        return path
+    }
+
+    /// Counts a request.
+    mutating func admit(_ path: String, from host: String) throws(HTTPStatus) -> Download {
+        // A path that was used up, and one that never was.
+        guard var download = downloads[path], download.requestCount < Self.maximumRequestCount else { throw .gone }
+        guard download.host == host else { throw .forbidden }
+        download.requestCount += 1
+        downloads[path] = download
+        return download
+    }
+
+    /// Records that a browser has received bytes.
+    /// - Returns: the number of all bytes from the start.
+    mutating func received(_ bytes: Range<UInt64>, over path: String) -> Download? {
+        guard var download = downloads[path] else { return nil }
+        if bytes.lowerBound <= download.receivedByteCount {
+            download.receivedByteCount = max(download.receivedByteCount, bytes.upperBound)
+        }
+        downloads[path] = download
+        return download
+    }
+
+    /// Removes the paths of an offer, or of one of its items.
+    mutating func remove(_ offer: PageMachine.OfferID, item: UInt32? = nil) {
+        downloads = downloads.filter { $0.value.offer != offer || item != nil && $0.value.item != item }
+    }
+}

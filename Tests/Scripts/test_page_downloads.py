@@ -1,0 +1,249 @@
+"""The page that gives content to browsers, as a browser of another implementation uses it."""
+
+import io
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import zipfile
+
+from harness import TIMEOUT, Story
+from page_browser import CANCELLED, CHUNK, DECLINED, EXPIRED, FAILED, SENDING, STORED, PageBrowser
+from pseudo_terminal import PseudoTerminal
+
+
+class DownloadStory(Story):
+    def page(self, *arguments, accept="all", stdin=subprocess.DEVNULL):
+        running = self.anna.start("send", "--qr", "--json", "--accept", accept, *arguments, stdin=stdin)
+        return running, running.wait_for("page")["url"]
+
+    def browser(self, url):
+        browser = PageBrowser(url)
+        self.addCleanup(browser.close)
+        self.assertEqual(200, browser.hello())
+        self.assertEqual(1, browser.gives)
+        return browser
+
+    def accepted(self, url):
+        browser = self.browser(url)
+        self.assertEqual(200, browser.ask())
+        self.assertEqual(SENDING, browser.wait(SENDING))
+        return browser
+
+    def large(self, size=201_000_000):
+        """A file that is too large for the memory of a page."""
+        path = self.file("large.bin", CHUNK)
+        with open(path, "r+b") as file:
+            file.seek(size - CHUNK)
+            file.write(self.random.randbytes(CHUNK))
+        return path
+
+    def test_files_are_received_and_the_command_ends(self):
+        photo, empty = self.file("photo 1.jpg", 3 * CHUNK + 17), self.file("empty.txt", 0)
+        anna, url = self.page(photo, empty)
+        browser = self.accepted(url)
+        self.assertEqual([("photo 1.jpg", 3 * CHUNK + 17), ("empty.txt", 0)], [item[2:5:2] for item in browser.list()])
+        self.assertEqual(photo.read_bytes(), browser.download(1))
+        self.assertEqual(200, browser.received(1))
+        self.assertEqual([True, False], [item[1] for item in browser.list()])
+        self.assertEqual(b"", browser.download(2))
+        self.assertEqual(200, browser.received(2))
+        self.assertEqual(STORED, browser.phase)
+        inviting = anna.wait_for("inviting")
+        self.assertEqual(("web", "new", "127.0.0.1"), (inviting["protocol"], inviting["trust"], inviting["address"]))
+        self.assertEqual(browser.code.replace(" ", ""), anna.wait_for("short_code")["code"].replace(" ", ""))
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual(0, anna.end())
+        history = self.anna.run("history", "--json").stdout.decode()
+        self.assertIn("a browser at 127.0.0.1", history)
+
+    def test_a_text_is_received(self):
+        anna, url = self.page("--text", "see you at 8 ✓")
+        browser = self.accepted(url)
+        [(kind, _, name, *_)] = browser.list()
+        self.assertEqual((2, "message.txt"), (kind, name))
+        self.assertEqual("see you at 8 ✓", browser.download(1).decode())
+        self.assertEqual(200, browser.received(1))
+        self.assertEqual(0, anna.end())
+
+    def test_standard_input_is_received_by_one_browser(self):
+        content = self.random.randbytes(2 * CHUNK)
+        anna, url = self.page("-", "--as", "notes.txt", stdin=subprocess.PIPE)
+        browser = self.accepted(url)
+        writing = threading.Thread(target=lambda: (anna.process.stdin.buffer.write(content), anna.process.stdin.close()))
+        writing.start()
+        self.assertEqual([("notes.txt", 2**64 - 1)], [item[2:5:2] for item in browser.list()])
+        self.assertEqual(content, browser.download(1))
+        writing.join()
+        other = self.browser(url)
+        self.assertEqual(200, other.ask())
+        self.assertEqual(DECLINED, other.wait(DECLINED))
+        self.assertEqual(200, browser.received(1))
+        self.assertEqual(0, anna.end())
+
+    def test_a_folder_is_an_archive(self):
+        contents = {"a.txt": b"a" * 1000, "sub/grüße.bin": self.random.randbytes(CHUNK), "sub/empty": b""}
+        for name, content in contents.items():
+            self.file(f"trip/{name}", 0).write_bytes(content)
+        os.utime(self.place / "source/trip/a.txt", (1_700_000_000, 1_700_000_000))
+        os.symlink("a.txt", self.place / "source/trip/link")
+        anna, url = self.page(self.place / "source/trip")
+        browser = self.accepted(url)
+        [(_, _, name, type, size, _)] = browser.list()
+        self.assertEqual(("trip.zip", "application/zip"), (name, type))
+        archive = browser.download(1)
+        self.assertEqual(size, len(archive))
+        with zipfile.ZipFile(io.BytesIO(archive)) as files:
+            self.assertIsNone(files.testzip())
+            found = {info.filename: files.read(info) for info in files.infolist() if not info.is_dir()}
+            self.assertEqual((2023, 11, 14, 22, 13, 20), files.getinfo("trip/a.txt").date_time)
+        self.assertEqual({f"trip/{name}": content for name, content in contents.items()}, found)
+        self.assertEqual(200, browser.received(1))
+        self.assertEqual(0, anna.end())
+
+    def test_many_files_are_one_archive(self):
+        files = [self.file(f"{number}.txt", number) for number in range(101)]
+        _, url = self.page(*files)
+        browser = self.accepted(url)
+        self.assertEqual(["nearshare.zip"], [item[2] for item in browser.list()])
+        with zipfile.ZipFile(io.BytesIO(browser.download(1))) as archive:
+            self.assertEqual({path.name: path.read_bytes() for path in files}, {n: archive.read(n) for n in archive.namelist()})
+
+    def test_two_browsers_receive_at_once_and_keep_goes_on(self):
+        path = self.file("a.bin", 2 * CHUNK)
+        anna, url = self.page("--keep", path)
+        first, second = self.accepted(url), self.accepted(url)
+        for browser in (first, second):
+            self.assertEqual(path.read_bytes(), browser.download(1))
+            self.assertEqual(200, browser.received(1))
+            self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        # The same browser again.
+        self.assertEqual(200, first.ask())
+        self.assertEqual(SENDING, first.wait(SENDING))
+        anna.signal(signal.SIGINT)
+        self.assertEqual(130, anna.end())
+
+    def test_the_user_compares_the_code_once(self):
+        path = self.file("a.bin", 100)
+        command = self.anna.command("send", "--qr", "--keep", path)
+        terminal = PseudoTerminal(command, self.anna.environment() | {"LC_ALL": "C.UTF-8"}, 80, 24)
+
+        def read_until(pattern):
+            while not (found := re.search(pattern, terminal.drawn.decode(errors="replace"))):
+                self.assertTrue(terminal.read(TIMEOUT), terminal.drawn.decode(errors="replace"))
+            return found[0]
+
+        url = read_until(r"HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26}")
+        self.assertIn("█", terminal.drawn.decode())
+        browser = self.browser(url)
+        self.assertEqual(200, browser.ask())
+        read_until(r"send it\?")
+        self.assertIn(browser.code, terminal.drawn.decode())
+        self.assertEqual(409, browser.fetch(1, 0)[0])
+        terminal.press("y\r")
+        self.assertEqual(SENDING, browser.wait(SENDING))
+        self.assertEqual(path.read_bytes(), browser.download(1))
+        self.assertEqual(200, browser.received(1))
+        # Accepted once, it is not asked about again.
+        self.assertEqual(200, browser.ask())
+        self.assertEqual(SENDING, browser.wait(SENDING))
+        other = self.browser(url)
+        self.assertEqual(200, other.ask())
+        read_until(rf"{other.code}[\s\S]*send it\?")
+        terminal.press("n\r")
+        self.assertEqual(DECLINED, other.wait(DECLINED))
+        terminal.press("\x03")
+        while terminal.read(TIMEOUT):
+            pass
+
+    def test_A8_a_cancel_of_either_side_ends_the_transfer(self):
+        anna, url = self.page("--keep", self.file("a.bin", 2 * CHUNK))
+        browser = self.accepted(url)
+        self.assertEqual(200, browser.fetch(1, 0)[0])
+        self.assertEqual(200, browser.cancel())
+        self.assertEqual("cancelled", anna.wait_for("finished")["outcome"])
+        self.assertEqual(409, browser.fetch(1, 1)[0])
+        self.assertEqual(200, browser.ask())
+        self.assertEqual(SENDING, browser.wait(SENDING))
+        # The browser hears of the end while it waits for a change.
+        anna.signal(signal.SIGINT)
+        self.assertEqual(CANCELLED, browser.wait(CANCELLED, EXPIRED))
+        self.assertEqual(130, anna.end())
+
+    def test_A10_a_file_that_has_changed_ends_the_transfer(self):
+        path = self.file("a.bin", 2 * CHUNK)
+        anna, url = self.page(path)
+        browser = self.accepted(url)
+        self.assertEqual(200, browser.fetch(1, 0)[0])
+        path.write_bytes(b"short")
+        self.assertEqual(409, browser.fetch(1, 1)[0])
+        self.assertEqual("failed", anna.wait_for("finished")["outcome"])
+        self.assertEqual(FAILED, browser.wait(FAILED))
+        anna.signal(signal.SIGINT)
+
+    def test_a_large_file_is_received_directly_in_parts(self):
+        path = self.large()
+        content = path.read_bytes()
+        anna, url = self.page(path)
+        browser = self.accepted(url)
+        direct = f"{browser.path}/f/{browser.list()[0][5]}"
+        status, head = browser.request("GET", direct, fields={"Range": f"bytes=0-{CHUNK - 1}"})
+        self.assertEqual((206, content[:CHUNK]), (status, head))
+        browser.close()
+        self.assertEqual((206, content[-5:]), browser.request("GET", direct, fields={"Range": "bytes=-5"}))
+        browser.close()
+        self.assertFalse(browser.list()[0][1])
+        self.assertEqual((206, content[CHUNK:]), browser.request("GET", direct, fields={"Range": f"bytes={CHUNK}-"}))
+        browser.close()
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual(0, anna.end())
+
+    def test_N13_a_direct_path_serves_one_download_of_its_own_browser(self):
+        path = self.large()
+        anna, url = self.page("--keep", path)
+        browser = self.accepted(url)
+        direct = f"{browser.path}/f/{browser.list()[0][5]}"
+        other = self.accepted(url)
+        self.assertNotEqual(direct, f"{other.path}/f/{other.list()[0][5]}")
+        # From another address of this machine.
+        with socket.create_connection((browser.host, browser.port), source_address=("127.0.0.2", 0)) as link:
+            link.sendall(f"GET {direct} HTTP/1.1\r\nHost: {browser.host}:{browser.port}\r\n\r\n".encode())
+            self.assertTrue(link.recv(100).startswith(b"HTTP/1.1 403 "))
+        self.assertEqual(410, browser.request("GET", f"{browser.path}/f/{'A' * 26}")[0])
+        self.assertEqual(path.read_bytes(), browser.request("GET", direct)[1])
+        browser.close()
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual((410, b""), browser.request("GET", direct))
+
+    def test_N14_a_range_of_many_parts_and_one_that_does_not_exist_are_refused(self):
+        path = self.large()
+        _, url = self.page(path)
+        browser = self.accepted(url)
+        direct = f"{browser.path}/f/{browser.list()[0][5]}"
+        for ranges in ("bytes=0-1,2-3", "bytes=" + ",".join(["0-"] * 100), f"bytes={path.stat().st_size}-", "bytes=-0"):
+            self.assertEqual((416, b""), browser.request("GET", direct, fields={"Range": ranges}), ranges)
+        # Another version is sent from its start.
+        status, content = browser.request("GET", direct, fields={"Range": "bytes=5-", "If-Range": '"other"'})
+        self.assertEqual((200, path.stat().st_size), (status, len(content)))
+
+    def test_A1_nothing_is_sent_without_the_users_answer(self):
+        result = self.anna.run("send", "--qr", "--json", self.file("a.bin", 10))
+        self.assertCode(2, result)
+        _, url = self.page("--keep", self.file("b.bin", 10))
+        browser = self.browser(url)
+        self.assertEqual(409, browser.fetch(0, 0)[0])
+        self.assertEqual(409, browser.fetch(1, 0)[0])
+        self.assertEqual(409, browser.received(1))
+        self.assertEqual(409, browser.offer([(b"x", b"x", False)]))
+        self.assertEqual(200, browser.ask())
+        browser.wait(SENDING)
+        # A record of another browser, and chunks that do not exist.
+        other = self.browser(url)
+        sealed = other.browser.encrypt(struct.pack(">III", 5, 1, 0), b"", None)
+        self.assertEqual(403, browser.request("POST", f"{browser.path}/{browser.id}/d/1/0", sealed)[0])
+        for item, index in ((2, 0), (1, 1), (0, 1), (2**32 - 1, 0), (1, 2**32 - 1)):
+            self.assertEqual(409, browser.fetch(item, index)[0], (item, index))
+        self.assertEqual(10, len(browser.download(1)))
