@@ -13,12 +13,12 @@ func system(_ name: String, pkgConfig: String? = nil, apt: String) -> Target {
     .systemLibrary(name: name, path: "Sources/C/\(name)", pkgConfig: pkgConfig, providers: [.apt([apt])])
 }
 
-/// A module of the floor `floor`: a folder below `Sources`, as `docs/ARCHITECTURE.md` draws them.
+/// A module of the layer `layer`: a folder below `Sources`, as `docs/ARCHITECTURE.md` draws them.
 func module(
-    _ name: String, _ floor: String, _ dependencies: [Target.Dependency] = [], resources: [Resource]? = nil
+    _ name: String, _ layer: String, _ dependencies: [Target.Dependency] = [], resources: [Resource]? = nil
 ) -> Target {
     .target(
-        name: name, dependencies: dependencies, path: "Sources/\(floor)/\(name)", resources: resources,
+        name: name, dependencies: dependencies, path: "Sources/\(layer)/\(name)", resources: resources,
         swiftSettings: strict)
 }
 

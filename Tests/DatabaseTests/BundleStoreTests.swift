@@ -6,7 +6,7 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// The contract of every bundle store, checked on the in-memory twin and on SQLite.
+/// The contract of every bundle store, checked on the in-memory form and on SQLite.
 @Suite("contract: bundle store")
 struct CarriedStoreContractTests {
     enum Kind: CaseIterable {

@@ -1,4 +1,4 @@
-// The contract of every engine, checked over the in-memory twin and over the real engines between network namespaces.
+// The contract of every engine, checked over the in-memory form and over the real engines between network namespaces.
 
 import NearshareInterfaces
 import Testing
@@ -159,7 +159,7 @@ enum Contract: String, CaseIterable, CustomTestStringConvertible {
     }
 }
 
-@Suite("discovery contract over the in-memory twin")
+@Suite("discovery contract over the in-memory form")
 struct ContractOverTwin {
     @Test(arguments: Contract.allCases)
     func keeps(_ contract: Contract) async throws {

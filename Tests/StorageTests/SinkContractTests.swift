@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareStorage
 
-/// The contract of every sink, checked on the in-memory twin and on real files.
+/// The contract of every sink, checked on the in-memory form and on real files.
 @Suite("contract: sink")
 struct SinkContractTests {
     enum Kind: String, CaseIterable, Sendable {

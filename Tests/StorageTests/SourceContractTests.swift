@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareStorage
 
-/// The contract of every source that can be read again, checked on the in-memory twin and on real files.
+/// The contract of every source that can be read again, checked on the in-memory form and on real files.
 @Suite("contract: source")
 struct SourceContractTests {
     enum Kind: String, CaseIterable, Sendable {

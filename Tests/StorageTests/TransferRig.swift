@@ -5,7 +5,7 @@ import NearshareDirect
 import NearshareInterfaces
 import Testing
 
-// The other names in there are those of the twins in NearshareInterfaces, which this target is about.
+// The other names in there are those of the in-memory forms in NearshareInterfaces, which this target is about.
 import class NearshareTesting.ScratchFolder
 
 @testable import NearshareStorage

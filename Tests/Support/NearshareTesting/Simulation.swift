@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// Machines on virtual time, in one thread: the twin of the engine's `MachineDriver`. One seed is one story.
+/// Machines on virtual time, in one thread: the counterpart of the engine's `MachineDriver`. One seed is one story.
 ///
 /// A conforming type owns the machines and whatever lies between them. ``run(for:until:)`` jumps from one event or deadline to
 /// the next.

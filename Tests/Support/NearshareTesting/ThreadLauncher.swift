@@ -1,7 +1,7 @@
 internal import Glibc
 package import NearshareInterfaces
 
-/// The in-memory twin of the helper process: workers are threads, which keep their rights.
+/// The in-memory form of the helper process: workers are threads, which keep their rights.
 package struct ThreadLauncher: WorkerLauncher {
     private let routines: [WorkerJob: WorkerRoutine]
 

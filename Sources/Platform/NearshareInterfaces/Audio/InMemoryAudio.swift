@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Synchronization
 
-/// The in-memory twin of sound hardware: a microphone with given samples, and a loudspeaker that collects what it plays.
+/// The in-memory form of sound hardware: a microphone with given samples, and a loudspeaker that collects what it plays.
 package final class InMemoryAudio: AudioSystem {
     /// The microphone's behaviour after its last sample.
     package enum Ending: Sendable, Hashable {

@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import Synchronization
 
-/// The in-memory twin of the store on disk.
+/// The in-memory form of the store on disk.
 package final class InMemoryBundleStore: BundleStore {
     private struct State {
         var bundles: [PersistedBundle] = []

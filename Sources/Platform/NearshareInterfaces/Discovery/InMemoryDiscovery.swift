@@ -142,7 +142,7 @@ package final class InMemorySegment: Sendable {
     }
 }
 
-/// The in-memory twin of the real engines: one host's view of an ``InMemorySegment``.
+/// The in-memory form of the real engines: one host's view of an ``InMemorySegment``.
 private struct InMemoryDiscovery: Discovery {
     let segment: InMemorySegment
     let host: String

@@ -1,4 +1,4 @@
-/// The in-memory twin of a frame link: two ends in one process. Chunks arrive whole at the other end.
+/// The in-memory form of a frame link: two ends in one process. Chunks arrive whole at the other end.
 package final class InMemoryFrameLink: FrameLink {
     private struct Queue {
         var chunks: [[UInt8]] = []
@@ -63,7 +63,7 @@ package final class InMemoryFrameLink: FrameLink {
     deinit { close() }
 }
 
-/// The in-memory twin of a frame radio: the caller adds the links.
+/// The in-memory form of a frame radio: the caller adds the links.
 package final class InMemoryFrameRadio: FrameRadio {
     private let stream: AsyncStream<any FrameLink>
     private let continuation: AsyncStream<any FrameLink>.Continuation

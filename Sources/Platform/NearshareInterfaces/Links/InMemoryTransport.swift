@@ -1,4 +1,4 @@
-/// The in-memory twin of a stream transport: links are bounded pipes between threads of one process.
+/// The in-memory form of a stream transport: links are bounded pipes between threads of one process.
 package final class InMemoryTransport: StreamTransport {
     private struct Listening {
         var listeners: [UInt16: InMemoryListener] = [:]

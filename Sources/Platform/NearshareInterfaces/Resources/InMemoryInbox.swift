@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import Synchronization
 
-/// The in-memory twin of the inbox. It keeps partial transfers for resuming, numbers duplicate names, and can be set to be full
+/// The in-memory form of the inbox. It keeps partial transfers for resuming, numbers duplicate names, and can be set to be full
 /// or not available.
 package final class InMemoryInbox: Sendable {
     package enum Stored: Sendable, Hashable {

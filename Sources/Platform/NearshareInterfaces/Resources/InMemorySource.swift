@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import Synchronization
 
-/// The in-memory twin of a file source, with optional read errors.
+/// The in-memory form of a file source, with optional read errors.
 package struct InMemorySource: ResourceSource {
     package struct Entry: Sendable, Hashable {
         package var header: EntryHeader
