@@ -43,17 +43,25 @@ import Testing
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\n",
-            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999999\r\n\r\n", "\r\n\r\n", "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999999\r\n\r\n", "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\ry\r\n\r\n", "GET / HTTP/1.1\r\n: x\r\n\r\n", "GET / HTTP/1.1 \r\nHost: x\r\n\r\n",
         ])
     func malformedHeads(text: String) {
         #expect(throws: HTTPStatus.badRequest) { try read(text) }
     }
 
-    @Test("R1: other versions, codings and upgrades are not implemented")
+    @Test("an empty line before a request is skipped; a list of options may contain close")
+    func leniency() throws {
+        #expect(try read("\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: a, Close\r\n\r\n")?.0.closesConnection == true)
+        #expect(try read("GET / HTTP/1.1\r\nHost: x\r\nConnection: disclose\r\n\r\n")?.0.closesConnection == false)
+    }
+
+    @Test("R1: other versions, codings and upgrades are rejected")
     func unsupported() {
+        for version in ["1.0", "2"] {
+            #expect(throws: HTTPStatus.versionNotSupported) { try read("GET / HTTP/\(version)\r\nHost: x\r\n\r\n") }
+        }
         for text in [
-            "GET / HTTP/1.0\r\nHost: x\r\n\r\n", "GET / HTTP/2\r\nHost: x\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\n\r\n",
         ] {

@@ -73,7 +73,7 @@ package final class PageServer: Sendable {
 
     /// Accepts connections until the listener is closed.
     func acceptLoop(_ listener: any StreamListener) {
-        while let link = try? listener.accept() {
+        while let link = accept(from: listener) {
             guard let ticket = node.admit(LinkSource(link.remote), link) else {
                 node.settings.log.info("a browser's connection from \(link.remote) was refused: too many")
                 link.close()
@@ -84,6 +84,16 @@ package final class PageServer: Sendable {
                 node.release(ticket)
             }
             if !isStarted { link.close() }
+        }
+    }
+
+    /// - Returns: nil when the listener is closed, or can accept nothing any more.
+    private func accept(from listener: any StreamListener) -> (any StreamLink)? {
+        do throws(LinkError) {
+            return try listener.accept()
+        } catch {
+            if error.code != .closed { node.settings.log.error("the page for browsers is not served any more: \(error)") }
+            return nil
         }
     }
 
@@ -141,7 +151,8 @@ package final class PageServer: Sendable {
                 // Guesses get no response: only a connection that closes.
                 guard error != .tooManyRequests else { return link.close() }
                 try? LinkDemultiplexer.write(HTTPResponse(error).encoded(closes: true), to: link)
-                return link.finishWriting()
+                link.finishWriting()
+                return Self.discardRest(of: link)
             }
             let response: HTTPResponse
             switch respond(to: request, body, from: host) {
@@ -156,6 +167,17 @@ package final class PageServer: Sendable {
         }
     }
 
+    /// Reads what a rejected client still sends: otherwise a reset could overtake the response (RFC 9112, section 9.6). Bounded, as
+    /// the connection is, by ``requestTimeout``.
+    private static func discardRest(of link: any StreamLink) {
+        withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+            for _ in 0..<maximumDiscardCount { guard let count = try? link.read(into: buffer), count > 0 else { return } }
+        }
+    }
+
+    /// Limit on the reads of what a rejected client sends.
+    private static let maximumDiscardCount = 32
+
     /// Reads the next request.
     /// - Returns: nil at the end of the connection.
     private func next(
@@ -169,7 +191,10 @@ package final class PageServer: Sendable {
                     try state.machine.admit(head, from: host, at: authority, now: now)
                 }
             }
-            if let request { return request }
+            if let request {
+                activity.withLock { $0.isIdle = false }
+                return request
+            }
             let count = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
                 let count = (try? link.read(into: buffer)) ?? 0
                 reader.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
@@ -236,10 +261,9 @@ package final class PageServer: Sendable {
         _ id: PageMachine.OfferID, _ content: PageOffer, _ code: ShortAuthenticationDigits, from host: String
     ) {
         let settings = node.settings
-        guard let peer = peer(of: id, at: host) else { return }
-        guard let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port))) else {
-            return end(id, .declined)
-        }
+        guard let peer = peer(of: id, at: host),
+            let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port)))
+        else { return end(id, .declined) }
         let offer = content.offer
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: offer.totalSize, totalEntries: offer.entryCount)
@@ -252,10 +276,14 @@ package final class PageServer: Sendable {
                 accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, transfer, sink) },
                 decline: { [weak self] _ in self?.end(id, .declined) }, prompt: prompt))
         invitation.shortCodeIsReady(code)
-        state.withLock { state in
+        let isWaiting = state.withLock { state in
             state.invitations = state.invitations.filter { $0.value.invitation != nil }
+            guard state.machine.isWaiting(id) else { return false }
             state.invitations[id] = WeakInvitation(invitation: invitation)
+            return true
         }
+        // Cancelled meanwhile, on another connection.
+        guard isWaiting else { return invitation.end(.cancelled(by: .remote)) }
         invitations?.yield(invitation)
         startTimeout { [weak self] in self?.expire(id) }
     }
@@ -291,12 +319,13 @@ package final class PageServer: Sendable {
 
     private func accept(_ id: PageMachine.OfferID, _ offer: PageOffer, _ transfer: Transfer, _ sink: any ResourceSink) {
         let upload = PageUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
-        let isComplete: Bool? = state.update { state in
+        let (isComplete, isStopping) = state.update { state -> (Bool?, Bool) in
             state.invitations[id] = nil
             let isComplete = state.machine.accept(id)
             if isComplete != nil { state.uploads[id] = upload }
-            return isComplete
+            return (isComplete, state.isStopping)
         }
+        if isStopping { upload.end(.interrupted) }
         if isComplete == nil { upload.end(.cancelled(by: .remote)) }
         if isComplete == true { upload.append([], isComplete: true) }
         transfer.onCancel { [weak self] in

@@ -35,7 +35,7 @@ package struct HTTPRequest: Sendable, Hashable {
         guard parts.count == 3, let method = Self.text(parts[0]), let target = Self.text(parts[1]),
             Self.isToken(parts[0]), target.hasPrefix("/")
         else { throw .badRequest }
-        guard parts[2].elementsEqual("HTTP/1.1".utf8) else { throw .notImplemented }
+        guard parts[2].elementsEqual("HTTP/1.1".utf8) else { throw .versionNotSupported }
         guard lines.count - 1 <= Self.maximumFieldCount else { throw .headTooLarge }
         var fields: [String: String] = [:]
         for line in lines.dropFirst() {
@@ -67,7 +67,11 @@ package struct HTTPRequest: Sendable, Hashable {
         contentLength = length
         range = fields["range"].flatMap { HTTPRange($0) }
         ifRange = fields["if-range"]
-        closesConnection = fields["connection"]?.lowercased().contains("close") ?? false
+        closesConnection =
+            fields["connection"]?.lowercased().split(separator: ",").contains {
+                $0.filter { $0 != " " && $0 != "\t" } == "close"
+            }
+            ?? false
     }
 
     private static let singleFields: Set<String> = [

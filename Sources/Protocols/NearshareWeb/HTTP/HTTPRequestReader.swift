@@ -26,6 +26,8 @@ package struct HTTPRequestReader: Sendable {
     }
 
     private mutating func readHead(_ limit: (HTTPRequest) throws(HTTPStatus) -> Int) throws(HTTPStatus) -> HTTPRequest? {
+        // Some clients end a body with an empty line that its length does not count (RFC 9112, section 2.2).
+        while scannedCount == 0, buffer.starts(with: [0x0d, 0x0a]) { buffer.removeFirst(2) }
         guard let end = headEnd() else {
             guard buffer.count < HTTPRequest.maximumHeadByteCount else { throw .headTooLarge }
             return nil

@@ -18,6 +18,7 @@ package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
     case headTooLarge = 431
     case notImplemented = 501
     case unavailable = 503
+    case versionNotSupported = 505
 
     /// The reason phrase, which no program reads.
     var reason: String {
@@ -37,6 +38,7 @@ package enum HTTPStatus: UInt16, Error, Sendable, Hashable {
         case .headTooLarge: "Request Header Fields Too Large"
         case .notImplemented: "Not Implemented"
         case .unavailable: "Service Unavailable"
+        case .versionNotSupported: "HTTP Version Not Supported"
         }
     }
 }

@@ -247,6 +247,12 @@ package struct PageMachine: Sendable {
 
     // MARK: From the local node
 
+    /// Whether an offer or a request waits for the user's answer.
+    package func isWaiting(_ offer: OfferID) -> Bool {
+        guard let session = sessions[offer.session] else { return false }
+        return session.offerNumber == offer.number && session.phase == .waiting
+    }
+
     /// Accepts an offer or a request.
     /// - Returns: nil when it is over already; otherwise whether it has no content.
     package mutating func accept(_ offer: OfferID) -> Bool? {

@@ -80,7 +80,7 @@ struct PageSession: Sendable {
     // MARK: Records of the browser
 
     /// Receives a message: its number and the sealed content.
-    /// - Returns: nil for a repetition, whose first reply was lost.
+    /// - Returns: nil for one without a consequence: a repetition, whose first reply was lost, or a cancel that comes too late.
     mutating func receiveMessage(
         _ record: [UInt8], _ mode: PageMachine.Mode, now: MonotonicInstant
     ) throws(HTTPStatus) -> PageMessage? {
@@ -108,7 +108,10 @@ struct PageSession: Sendable {
             (offerNumber, contentNumber, received) = (number, number, [])
             enter(.waiting)
         case (.received, .sends): guard phase == .sending else { throw .conflict }
-        case (.cancel, _): if isBusy, phase != .storing { enter(.cancelled) }
+        case (.cancel, _):
+            // All content is here, or there is nothing to cancel.
+            guard isBusy, phase != .storing else { return nil }
+            enter(.cancelled)
         case (.offer, .sends), (.request, .receives), (.received, .receives): throw .conflict
         }
         return message
