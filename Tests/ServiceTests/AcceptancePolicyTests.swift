@@ -215,7 +215,8 @@ struct AcceptancePolicyTests {
         #expect(configuration.unattendedAcceptance == .friends)
         configuration.accept = .ask
         #expect(configuration.unattendedAcceptance == .friends)
-        let failure = #expect(throws: CommandFailure.self) { try configuration.acceptance(given: nil, canAsk: false) }
+        #expect(try configuration.acceptance(given: nil, canAsk: false) == .friends, "what setup writes is no error")
+        let failure = #expect(throws: CommandFailure.self) { try configuration.acceptance(given: .ask, canAsk: false) }
         #expect(failure?.status == .usage)
         configuration.accept = Configuration.Accept.none
         #expect(configuration.unattendedAcceptance == Configuration.Accept.none)

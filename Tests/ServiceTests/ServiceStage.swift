@@ -124,7 +124,7 @@ final class EventRecorder: Reporter {
     var ended: [ReceiveResult] { events.compactMap { if case .receiveEnded(let result) = $0 { result } else { nil } } }
     var invitations: [OutgoingInvitation] { events.compactMap { if case .inviting(let one) = $0 { one } else { nil } } }
     var digits: [ShortAuthenticationDigits] {
-        events.compactMap { if case .authenticationDigits(_, _, let digits) = $0 { digits } else { nil } }
+        events.compactMap { if case .authenticationDigits(_, _, let digits, _) = $0 { digits } else { nil } }
     }
     var found: [PeerID] { events.compactMap { if case .found(let id, _, _) = $0 { id } else { nil } } }
 }

@@ -67,14 +67,7 @@ struct IdentityQRCommand: AsyncParsableCommand {
                 throw CommandFailure(.failure, "this machine's name does not fit into a verification link")
             }
             if json { return JSONEvents.emit("link", ["link": .string(link)]) }
-            if TerminalProperties.usesUTF8 {
-                do throws(QRCodeError) {
-                    let code = try QRCode(link)
-                    for line in code.text(hasColor: TerminalProperties.hasColor(STDOUT_FILENO)) { Console.writeResult(line) }
-                } catch {
-                    Console.warn(error.description)
-                }
-            }
+            QRCodeOutput.write(link, to: STDOUT_FILENO)
             Console.writeResult(link)
         }
     }

@@ -80,6 +80,7 @@ private func raiseDescriptorLimit() {
 func runCommand(_ body: () async throws -> Void) async throws {
     do {
         try await body()
+        if let problem = DescriptorOutput.outputFailure { throw CommandFailure(.failure, problem) }
     } catch is SignalHandling.Interrupted {
         // The terminal has shown ^C where the shell writes its prompt.
         if !StatusDisplay.shared.clear(), TerminalProperties.isTerminal(STDERR_FILENO) {

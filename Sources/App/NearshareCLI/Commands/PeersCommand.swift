@@ -137,7 +137,7 @@ struct PeersBlockCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peerArgument.peer, successText: "is blocked") { $0.setBlocked($1, true) }
+        try await changePeer(peerArgument.peer, successText: "is blocked, and no longer a friend or verified") { $0.setBlocked($1, true) }
     }
 }
 
@@ -153,7 +153,7 @@ struct PeersUnblockCommand: AsyncParsableCommand {
             let shownPeer = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
             guard found.entry.trust == .blocked else { return Console.notice("\(shownPeer) is not blocked") }
             _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
-            Console.notice("\(shownPeer) is no longer blocked")
+            Console.notice("\(shownPeer) is no longer blocked; it is neither a friend nor verified")
         }
     }
 }

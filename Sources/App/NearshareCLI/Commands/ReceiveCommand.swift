@@ -42,6 +42,9 @@ struct ReceiveCommand: ConfinedCommand {
         if stdout, receiving.existing != nil {
             throw ValidationError("--stdout replaces no files; omit --update and --overwrite")
         }
+        if let inbox = receiving.inbox, LocalPath(inbox).isNoDirectory {
+            throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is a file")
+        }
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 
@@ -210,11 +213,20 @@ private struct Greeting: Sendable {
             return !isShown
         }
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+        if isFirst, page == nil, !LocalMachine.hasNetwork(on: pageInterface) {
+            Console.warn("no network interface leads to other machines; those nearby find this one once a network is connected")
+        }
         if isFirst, let page {
             PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: "send files to this machine")
         }
-        guard case .own(let port) = state, let notice = Node.fallbackNotice(port: port, chosen: chosenPort) else { return }
-        Console.warn(notice)
+        guard case .own(let port, let other) = state else { return }
+        if let other {
+            Console.warn(
+                "another `nearshare receive` of this user is running (process \(other)): what peers send arrives at one of the two; "
+                    + "end one of them")
+        } else if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) {
+            Console.warn(notice)
+        }
     }
 
     private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
@@ -229,7 +241,7 @@ private struct Greeting: Sendable {
     private func write(_ state: ReceiverPort.State, isFirst: Bool) {
         let place =
             switch state {
-            case .own(let port): "on port \(port)"
+            case .own(let port, _): "on port \(port)"
             case .node(let port, let process): "on port \(port) of the running node (process \(process))"
             }
         guard isFirst else { return Console.notice("now \(place)") }

@@ -20,9 +20,9 @@ struct SetupCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             var dialogue = SetupDialogue(machine: machine, terminal: terminal)
             try await dialogue.run()
-            Console.notice("")
-            try await DoctorCommand.parse([]).run()
         }
+        Console.notice("")
+        try await DoctorCommand.parse([]).run()
     }
 }
 
@@ -41,30 +41,47 @@ private struct SetupDialogue {
 
     mutating func run() async throws {
         let name = try await ask("name of this machine, as people nearby see it", now: machine.name().claimed) { text in
-            NameArgument(argument: text)?.name.claimed
+            guard let name = NameArgument(argument: text) else { throw Refusal("a name has 1 to 63 bytes, and is visible") }
+            return name.name.claimed
         }
-        let inbox = try await ask("folder for received files", now: machine.inbox().path) { text in
-            text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") ? text : nil
+        let inbox = try await ask("folder for received files", now: machine.inbox().path) { [machine] text in
+            guard text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") else {
+                throw Refusal("the path begins with / or ~/")
+            }
+            try machine.inbox(Directories.expanding(text, home: machine.directories.home)).prepare()
+            return text
         }
         let accept = try await ask(
             "who may send: ask (me, each time), friends (without asking), all (without asking) or none",
             now: (machine.configuration.accept ?? .ask).rawValue
-        ) { text in Configuration.Accept(rawValue: text)?.rawValue }
+        ) { text in
+            guard let accept = Configuration.Accept(rawValue: text) else { throw Refusal("answer ask, friends, all or none") }
+            return accept.rawValue
+        }
         try machine.configure(name: NameArgument(argument: name)?.name, inbox: inbox, accept: accept)
         Console.notice("written to \(TerminalText.escaped(machine.directories.configurationFile, columns: 400))")
         try await offerService()
         try await offerFirewall()
     }
 
-    /// - Parameter parse: the value of an answer; nil for one that is not valid.
-    private mutating func ask(_ question: String, now: String, parse: (String) -> String?) async throws -> String {
+    /// A reason for which an answer is not valid.
+    private struct Refusal: Error, CustomStringConvertible {
+        let description: String
+        init(_ description: String) { self.description = description }
+    }
+
+    /// - Parameter parse: the value of an answer; throws for one that is not valid.
+    private mutating func ask(_ question: String, now: String, parse: (String) throws -> String) async throws -> String {
         let prompt = "\(question) [\(TerminalText.escaped(now, columns: 400))]: "
         terminal.write(prompt)
         while let line = await lines.next(isolation: nil) {
             let text = line.trimmingSpaces
             if text.isEmpty { return now }
-            if let value = parse(text) { return value }
-            terminal.write("that is not possible. \(prompt)")
+            do {
+                return try parse(text)
+            } catch {
+                terminal.write("\(error)\n\(prompt)")
+            }
         }
         throw CommandFailure(.interrupted, "nothing was changed")
     }

@@ -29,9 +29,9 @@ enum Console {
     }
 
     /// Writes the lines of a picture for the user, which are not wrapped.
-    static func drawing(_ lines: [String]) {
+    static func drawing(_ lines: [String], on descriptor: Int32) {
         let text = lines.joined(separator: "\n") + "\n"
-        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(text, to: STDERR_FILENO) }
+        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(text, to: descriptor) }
     }
 
     /// - Returns: nil for what is not a terminal.

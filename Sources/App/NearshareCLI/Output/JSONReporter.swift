@@ -30,7 +30,7 @@ struct JSONReporter: Reporter {
         case .found(let id, let name, let transport):
             ("found", ["peer": .string(id.hex), "name": .string(name.claimed), "via": .string(transport.rawValue)])
         case .inviting(let invitation): ("inviting", fields(invitation))
-        case .authenticationDigits(let id, _, let digits):
+        case .authenticationDigits(let id, _, let digits, _):
             ("short_code", ["peer": .string(id.hex), "code": .string(digits.digits)])
         case .waitingForAnswer(let id): ("waiting", ["transfer": .string(id.hex)])
         case .acceptedByReceiver(let id): ("accepted", ["transfer": .string(id.hex)])

@@ -16,22 +16,8 @@ enum PageNotice {
             return JSONEvents.emit("page", ["url": JSONValue(urls.first), "urls": .array(urls.map { .string($0) })])
         }
         guard let url = urls.first else { return }
-        if TerminalProperties.usesUTF8 {
-            do throws(QRCodeError) {
-                let code = try QRCode(url)
-                let lines = code.text(hasColor: TerminalProperties.hasColor(STDERR_FILENO))
-                let size = TerminalProperties.size(of: STDERR_FILENO)
-                if TerminalProperties.isTerminal(STDERR_FILENO), code.columns > size.columns || lines.count + 2 > size.rows {
-                    Console.warn(
-                        "the terminal has no room for the QR code, which takes \(code.columns) columns and \(lines.count) rows")
-                } else {
-                    Console.drawing(lines)
-                }
-            } catch {
-                Console.warn(error.description)
-            }
-        }
-        Console.notice("scan this with a phone on the same network to \(action), or open \(url)")
+        QRCodeOutput.write(url, to: STDERR_FILENO)
+        Console.notice("scan the code with a phone on the same network to \(action), or open \(url)")
         for url in urls.dropFirst().prefix(3) { Console.notice("also at \(url)") }
     }
 }

@@ -6,7 +6,8 @@ internal import NearshareTerminal
 struct PeerPicker: Sendable {
     private let book: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
-    private var list = PickerList<PeerID>(title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking…")
+    private var list = PickerList<PeerID>(
+        title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?")
 
     init(book: TrustStore) {
         self.book = book
@@ -61,6 +62,11 @@ extension PeerPicker {
     ) async throws -> SendOperation.Target {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "no terminal to pick a receiver on; give one with --to")
+        }
+        guard TerminalProperties.canMoveCursor else {
+            throw CommandFailure(
+                .usage,
+                "this terminal cannot show a list to pick from; give a receiver with --to: `nearshare browse` lists them")
         }
         let (inputs, sink) = AsyncStream.makeStream(of: Input.self)
         let changes = try await node.browse(media)

@@ -22,8 +22,12 @@ struct TextReporter: Reporter {
         case .reconnecting(_, let name, let timeLeft):
             notice("the connection to \(name) was lost; trying again for \(timeLeft.asLargestUnit)…")
         case .inviting(let invitation): notice(Self.text(invitation))
-        case .authenticationDigits(let id, let name, let digits):
-            notice("short code \(digits): \(name.shown(of: id)) should see the same")
+        case .authenticationDigits(let id, let name, let digits, let isVerified):
+            let name = name.shown(of: id)
+            notice(
+                isVerified
+                    ? "short code \(digits), in case that \(name) sees one: it is verified here, perhaps not this machine there"
+                    : "short code \(digits): \(name) should see the same")
         case .sent(let result):
             switch result.outcome {
             case .completed:

@@ -142,11 +142,10 @@ extension Configuration {
     ///   - canAsk: whether the process can ask the user.
     /// - Throws: ``CommandFailure`` when the user must be asked and cannot be.
     package func acceptance(given: Accept?, canAsk: Bool) throws(CommandFailure) -> Accept {
-        let accept = given ?? accept ?? (canAsk ? .ask : .friends)
-        guard accept != .ask || canAsk else {
+        guard given != .ask || canAsk else {
             throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
         }
-        return accept
+        return given ?? (canAsk ? accept ?? .ask : unattendedAcceptance)
     }
 
     /// The policy for a node of another command, whose user cannot be asked.

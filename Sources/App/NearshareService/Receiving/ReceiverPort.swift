@@ -6,12 +6,13 @@ package import Nearshare
 package struct ReceiverPort: Sendable {
     /// Where peers reach the receiver.
     package enum State: Sendable, Hashable {
-        case own(port: UInt16)
+        /// - Parameter beside: the process of another `receive` of this user, at which senders may arrive as well.
+        case own(port: UInt16, beside: Int32? = nil)
         case node(port: UInt16, process: Int32)
 
         package var port: UInt16 {
             switch self {
-            case .own(let port), .node(let port, _): port
+            case .own(let port, _), .node(let port, _): port
             }
         }
     }
@@ -100,7 +101,9 @@ package struct ReceiverPort: Sendable {
             }
             guard try await client.submit(.serveLinks) == .done else { return false }
             let isPassed = status.isStanding && !isFixed
-            emitIfChanged(isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
+            let other = status.isStanding ? nil : status.process
+            emitIfChanged(
+                isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port, beside: other), report)
             for await link in client.links { node.serve(link.descriptor, opening: link.opening, for: listener) }
             return true
         }

@@ -9,7 +9,8 @@ package enum OperationEvent: Sendable {
     // Sending.
     case inviting(OutgoingInvitation)
     /// The code that both users compare.
-    case authenticationDigits(PeerID, DisplayName, ShortAuthenticationDigits)
+    /// - Parameter isVerified: whether the user has verified the peer, which may not have verified this machine.
+    case authenticationDigits(PeerID, DisplayName, ShortAuthenticationDigits, isVerified: Bool = false)
     /// The receiver has been asked and has not answered yet.
     case waitingForAnswer(TransferID)
     case acceptedByReceiver(TransferID)

@@ -40,6 +40,10 @@ package struct PeerResolver: Sendable {
     /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
     package func resolve(_ text: String, on node: Node) async throws -> Destination {
         if let address = LinkAddress(parsing: text) { return .direct(PeerDestination(addresses: [address])) }
+        guard text != node.id.hex, text != node.name.claimed || isKnown(text) else {
+            throw CommandFailure(
+                .usage, "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others")
+        }
         reporter.report(.searching(text))
         let trusted = (try? machine.trust.read())?.trustedPeers(named: text) ?? []
         guard let fingerprint = Fingerprint(hex: text) ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil) else {
@@ -48,8 +52,19 @@ package struct PeerResolver: Sendable {
         do {
             return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
         } catch PeerLookupError.notFound(_, let nearby) {
-            throw PeerLookupError.notFound(text, nearby: nearby)
+            let others = nearby.filter { $0.name.claimed.lowercased() == text.lowercased() }
+            guard let other = others.first else { throw PeerLookupError.notFound(text, nearby: nearby) }
+            throw CommandFailure(
+                .notTrusted,
+                "nothing was sent: \(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you "
+                    + "know (\(fingerprint.peerID)); it may be another peer that claims the name, or a new machine: ask its owner, and "
+                    + "then use its id")
         }
+    }
+
+    /// Whether a trusted peer has this name.
+    private func isKnown(_ name: String) -> Bool {
+        !((try? machine.trust.read())?.trustedPeers(named: name) ?? []).isEmpty
     }
 
     /// The destination, unless it is a newcomer under a name by which the user knows several trusted peers.

@@ -160,7 +160,8 @@ package final class SendOperation: Sendable {
             guard canRetry, let peer, let brokenSince,
                 let delay = reconnection.delay(
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
-            else { throw linkFailure ?? failure }
+                // An answer counts more than the break before it.
+            else { throw attempt.isBroken ? linkFailure ?? failure : failure }
             let name = name(of: peer.fingerprint, claimed: first.name)?.shown ?? peer.id.hex
             reporter.report(
                 .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
@@ -258,7 +259,7 @@ package final class SendOperation: Sendable {
                     trustStatus: trustStatus, path: .direct(connection.address))))
         let result = await running.following(transfer, label: "\(source.label) → \(name)") {
             await withTaskGroup(of: Void.self) { group in
-                if !trustStatus.isVerified { group.addTask { await self.reportDigits(of: connection, whileAsking: transfer) } }
+                group.addTask { await self.reportDigits(of: connection, whileAsking: transfer, trustStatus) }
                 await follow(transfer, to: name)
                 group.cancelAll()
             }
@@ -298,13 +299,19 @@ package final class SendOperation: Sendable {
         }
     }
 
-    /// Reports the short code while the receiver's user looks at it: an answer that comes at once is not a user's.
-    private func reportDigits(of connection: Connection, whileAsking transfer: Transfer) async {
-        guard (try? await Task.sleep(for: .milliseconds(500))) != nil, transfer.snapshot.phase == .waiting,
+    /// Reports the short code while the receiver's user looks at it: an answer that comes at once is not a user's. Later for a
+    /// peer that is verified here: its user is shown a code only if this machine is not verified there.
+    private func reportDigits(
+        of connection: Connection, whileAsking transfer: Transfer, _ trustStatus: TrustStatus
+    ) async {
+        let delay: Duration = trustStatus.isVerified ? .seconds(3) : .milliseconds(500)
+        guard (try? await Task.sleep(for: delay)) != nil, transfer.snapshot.phase == .waiting,
             let digits = try? await connection.shortCode, let claimed = try? await connection.peerName
         else { return }
         let peer = connection.proven
-        reporter.report(.authenticationDigits(peer.id, name(of: peer.fingerprint, claimed: claimed) ?? claimed, digits))
+        reporter.report(
+            .authenticationDigits(
+                peer.id, name(of: peer.fingerprint, claimed: claimed) ?? claimed, digits, isVerified: trustStatus.isVerified))
     }
 
     /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one

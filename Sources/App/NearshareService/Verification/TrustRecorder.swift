@@ -69,7 +69,10 @@ struct TrustRecorder: Sendable {
             trust.recordContact(with: proven, named: peer.name, at: SystemClock.wall())
             trust.setBlocked(proven.fingerprint, true)
         }
-        reporter.report(.notice("\(peer.name.shown) is blocked; `nearshare peers unblock \(peer.id.hex)` unblocks it"))
+        reporter.report(
+            .notice(
+                "\(peer.name.shown) is blocked, and no longer a friend or verified; `nearshare peers unblock \(peer.id.hex)` unblocks it"
+            ))
     }
 
     /// - Returns: whether the store was written.

@@ -34,6 +34,7 @@ package struct VerificationOperation: Sendable {
         case nil: break
         }
         guard try await connection.peerConfirmation else {
+            try trust.update { $0.recordMismatch(with: connection.proven) }
             throw CommandFailure(.notTrusted, "not verified: \(Self.denialText(of: name))")
         }
         try trust.update { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }

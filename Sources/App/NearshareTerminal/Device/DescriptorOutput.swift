@@ -1,14 +1,24 @@
 internal import Glibc
+internal import Synchronization
 
 /// Blocking writes to standard output, standard error and terminals.
 package enum DescriptorOutput {
+    /// The first errno of a write to standard output, other than of a closed pipe; 0 for none.
+    private static let outputError = Atomic<Int32>(0)
+
+    /// The reason why results are missing on standard output; nil when all were written.
+    package static var outputFailure: String? {
+        let code = outputError.load(ordering: .relaxed)
+        return code == 0 ? nil : "could not write to standard output: \(String(cString: strerror(code)))"
+    }
+
     /// Writes a text. A terminal with another encoding than UTF-8 gets ASCII: other bytes may be control characters there (T2).
     package static func write(_ text: String, to descriptor: Int32) {
         let isASCII = !TerminalProperties.usesUTF8 && TerminalProperties.isTerminal(descriptor)
         write(Array((isASCII ? TextLayout.replacingNonASCII(text) : text).utf8), to: descriptor)
     }
 
-    /// Writes all bytes. Errors other than a closed pipe are ignored: there is no channel left to report them on.
+    /// Writes all bytes. Other errors than a closed pipe are kept in ``outputFailure``, and ignored on standard error.
     ///
     /// A closed pipe ends the process, as it ends other tools: successfully where standard output was closed (`| head`).
     package static func write(_ bytes: [UInt8], to descriptor: Int32) {
@@ -20,6 +30,8 @@ package enum DescriptorOutput {
             } else if errno == EPIPE {
                 exit(descriptor == STDOUT_FILENO ? EXIT_SUCCESS : EXIT_FAILURE)
             } else if errno != EINTR, errno != EAGAIN {
+                let code = errno
+                if descriptor == STDOUT_FILENO { outputError.compareExchange(expected: 0, desired: code, ordering: .relaxed) }
                 return
             }
         }

@@ -38,6 +38,7 @@ package final class BundleDriver: Sendable {
         let contacts = ContactEndpoints(settings.contacts())
         self.contacts = contacts
         routerSettings.isContact = { contacts.contains($0) }
+        routerSettings.isBlocked = { settings.trustStatus($0, nil).isBlocked }
         let now = settings.moment()
         var router = BundleRouter(
             keys: RouterKeys(settings.identity), settings: routerSettings, random: KernelRandom(draw: settings.random),
@@ -174,8 +175,6 @@ package final class BundleDriver: Sendable {
         case .delivered(let id): publish(BundleDriverEvent.delivered(id))
         case .expired(let id): publish(BundleDriverEvent.failed(id, "not acknowledged within its time to live"))
         case .received(let delivered):
-            // Messages of blocked peers are dropped, whichever node forwarded them.
-            if let peer = delivered.sealedBy, settings.trustStatus(peer, nil).isBlocked { return }
             guard let content = try? BundleContent(decoding: delivered.content[...]) else { return }
             publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
         case .clockDiffers(let lead):

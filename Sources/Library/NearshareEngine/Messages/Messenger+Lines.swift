@@ -223,8 +223,10 @@ extension Messenger {
     func process(_ text: MeshText) throws(StorageError) {
         switch text {
         case .privateText(let peer, let id, let text):
+            // Its text is not delivered, and its sender is not told that it was.
+            guard !node.trustStatus(peer, nil).isBlocked else { return }
             try keep(text, id: id, from: peer)
-            // After it is stored. A blocked peer gets the same acknowledgement, and learns nothing.
+            // After it is stored.
             mesh.acknowledge(id, of: peer.id)
         case .publicText(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }

@@ -77,9 +77,7 @@ package struct Configuration: Sendable, Hashable {
         }
         do {
             var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))
-            if let home, let inbox = configuration.inbox, inbox == "~" || inbox.hasPrefix("~/") {
-                configuration.inbox = home + inbox.dropFirst()
-            }
+            if let home { configuration.inbox = configuration.inbox.map { Directories.expanding($0, home: home) } }
             return configuration
         } catch {
             throw StorageError(.failed, "\(shown(path)): \(error)")

@@ -1,5 +1,6 @@
 /// The directories of nearshare's files, by the XDG base directory specification.
 package struct Directories: Sendable, Hashable {
+    package var home: String
     package var configuration: String
     package var state: String
     /// Files that the user has created and keeps, such as recorded voice notes.
@@ -16,6 +17,7 @@ package struct Directories: Sendable, Hashable {
     ///   - home: the home directory if HOME is not set.
     package init(environment: [String: String], home: String) {
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? home
+        self.home = home
         // The specification requires relative paths to be ignored.
         func base(_ variable: String, _ fallback: String) -> String {
             guard let value = environment[variable], value.hasPrefix("/") else { return "\(home)/\(fallback)" }
@@ -26,5 +28,10 @@ package struct Directories: Sendable, Hashable {
         state = base("XDG_STATE_HOME", ".local/state") + "/nearshare"
         runtime = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/nearshare" : nil } ?? "\(state)/run"
         defaultInbox = "\(home)/Inbox"
+    }
+
+    /// A path whose beginning `~` is a home directory.
+    package static func expanding(_ path: String, home: String) -> String {
+        path == "~" || path.hasPrefix("~/") ? home + path.dropFirst() : path
     }
 }

@@ -24,6 +24,12 @@ package struct LocalPath: Sendable, Hashable {
     /// Whether ``text`` denotes the same file.
     package var isText: Bool { bytes.elementsEqual(text.utf8) }
 
+    /// Whether it denotes something else than a directory.
+    package var isNoDirectory: Bool {
+        var status = stat()
+        return stat(text, &status) == 0 && status.st_mode & S_IFMT != S_IFDIR
+    }
+
     /// The path, escaped for a terminal.
     var shown: String { NearshareStorage.shown(text) }
 

@@ -59,6 +59,8 @@ extension BundleRouter {
             }
         if isForUs, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
             index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
+            // Whichever node forwarded it. It is not delivered, and its sender is not told that it was.
+            if let sender = message.sealedBy, settings.isBlocked(sender) { return confirm(id, to: neighbour, now: now) }
             if copy.forwarding == .epidemic { index.markEpidemic(id) }
             // Recorded after it was delivered: a node that is killed between the two receives it again.
             react(.emit(.received(message)))

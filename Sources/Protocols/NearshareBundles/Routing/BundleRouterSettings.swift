@@ -22,6 +22,8 @@ package struct BundleRouterSettings: Sendable {
     package var reportByteCount = 4_096
     /// Whether an endpoint is a contact of the user, whose bundles are the last to be evicted.
     package var isContact: @Sendable (EndpointID) -> Bool = { _ in false }
+    /// Whether messages of a sender are dropped, and not acknowledged.
+    package var isBlocked: @Sendable (AuthenticatedPeer) -> Bool = { _ in false }
     /// Verifies a signature. A simulation of many nodes in one process verifies each once.
     package var isSigned: @Sendable (BundleCopy, BundleID) -> Bool = { copy, _ in copy.bundle.isValid(copy.signature) }
 
