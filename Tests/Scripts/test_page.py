@@ -65,6 +65,15 @@ class PageStory(Story):
         self.assertIn("a browser at 127.0.0.1", terminal.drawn.decode())
         terminal.press("n\r")
         self.assertEqual(DECLINED, browser.wait(DECLINED))
+        self.assertEqual(200, browser.offer([(b"b.txt", b"b", False)]))
+        read_until(r"b\.txt[\s\S]*accept\?")
+        terminal.press("y\r")
+        self.assertEqual(RECEIVING, browser.wait(RECEIVING))
+        self.assertEqual(200, browser.chunk(browser.last_message, 0, b"b"))
+        self.assertEqual(STORED, browser.wait(STORED))
+        # Accepted once, it is not asked about again.
+        self.assertEqual(STORED, browser.upload([(b"c.txt", b"c", False)]))
+        self.assertEqual({"b.txt": b"b", "c.txt": b"c"}, self.anna.received())
         terminal.press("\x03")
         while terminal.read(TIMEOUT):
             pass

@@ -34,6 +34,9 @@ package final class ReceiveController: Sendable {
     /// For the friends that the user has made with "always".
     private let friendPolicy: AcceptancePolicy
     private let alwaysAccepted = Mutex<Set<Fingerprint>>([])
+    /// For the browsers that the user has accepted.
+    private let browserPolicy: AcceptancePolicy
+    private let acceptedBrowsers = Mutex(AcceptedBrowsers())
     private let prompts: PromptQueue?
     private let trust: TrustRecorder
     private let reporter: any Reporter
@@ -66,6 +69,8 @@ package final class ReceiveController: Sendable {
             accept: accept, limits: destination.inbox?.limits, canAsk: accept == .ask && prompts != nil, quota: quota)
         friendPolicy = AcceptancePolicy(
             accept: .friends, limits: destination.inbox?.limits, canAsk: false, quota: quota)
+        browserPolicy = AcceptancePolicy(
+            accept: .all, limits: destination.inbox?.limits, canAsk: false, quota: quota)
         trust = TrustRecorder(machine: machine, reporter: reporter)
     }
 
@@ -137,7 +142,7 @@ package final class ReceiveController: Sendable {
         let downgrade = peer.proven.flatMap { proven in
             trust.downgradeWarning(of: proven, to: peer.version, name: machine.shown(peer).name.shown)
         }
-        let rules = policy(for: peer.fingerprint)
+        let rules = policy(for: peer)
         let verdict = rules.verdict(
             on: invitation.offer, from: peer.fingerprint,
             trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
@@ -212,7 +217,12 @@ package final class ReceiveController: Sendable {
                     alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
                 }
             }
-            guard let refusal else { return .accept(rules: rules, wasAsked: true) }
+            guard let refusal else {
+                if peer.foreign?.kind == .web {
+                    acceptedBrowsers.withLock { $0.accept(peer.fingerprint, now: SystemClock.monotonic()) }
+                }
+                return .accept(rules: rules, wasAsked: true)
+            }
             return .decline(refusal.reason, detail: refusal.detail, wasAsked: true)
         case .part(let part):
             if case .decline(let reason, let detail)? = rules.refusal(of: part.offer, freeSpace: destination.freeSpace) {
@@ -227,8 +237,18 @@ package final class ReceiveController: Sendable {
         }
     }
 
-    /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one.
-    private func policy(for fingerprint: Fingerprint) -> AcceptancePolicy {
+    /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one, and those of an
+    /// accepted browser.
+    private func policy(for peer: Peer) -> AcceptancePolicy {
+        let fingerprint = peer.fingerprint
+        if policy.accept == .ask, peer.foreign?.kind == .web {
+            let now = SystemClock.monotonic()
+            return acceptedBrowsers.withLock { browsers in
+                guard browsers.contains(fingerprint, now: now) else { return policy }
+                browsers.accept(fingerprint, now: now)
+                return browserPolicy
+            }
+        }
         guard policy.accept == .ask, alwaysAccepted.withLock({ $0.contains(fingerprint) }),
             let known = try? machine.trust.read()[fingerprint], known.isFriend, known.trust != .blocked
         else { return policy }
