@@ -1,5 +1,6 @@
 """The page that gives content to browsers, as a browser of another implementation uses it."""
 
+import contextlib
 import io
 import os
 import re
@@ -247,3 +248,30 @@ class DownloadStory(Story):
         for item, index in ((2, 0), (1, 1), (0, 1), (2**32 - 1, 0), (1, 2**32 - 1)):
             self.assertEqual(409, browser.fetch(item, index)[0], (item, index))
         self.assertEqual(10, len(browser.download(1)))
+
+    def test_R3_a_thousand_connections_leave_a_download_running(self):
+        path = self.file("a.bin", 8 * CHUNK)
+        _, url = self.page(path)
+        browser = self.accepted(url)
+        content = b""
+        for index in range(8):
+            for _ in range(125):
+                address = (browser.host, browser.port)
+                with contextlib.suppress(OSError), socket.create_connection(address, source_address=("127.0.0.9", 0)) as link:
+                    link.sendall(b"GET /AAAAAAAA HTTP/1.1\r\nHost: x\r\n")
+            # Idle connections give way to others; a page repeats what was lost.
+            browser.close()
+            status, chunk, _ = browser.fetch(1, index)
+            self.assertEqual(200, status)
+            content += chunk
+        self.assertEqual(path.read_bytes(), content)
+
+    def test_K13_a_guessed_key_begins_no_session(self):
+        _, url = self.page(self.file("a.bin", 10))
+        address, _ = url.split("#")
+        for _ in range(20):
+            browser = PageBrowser(f"{address}#{'A' * 26}")
+            self.addCleanup(browser.close)
+            self.assertEqual(403, browser.hello())
+            self.assertEqual(410, browser.ask())
+        self.accepted(url)

@@ -28,6 +28,18 @@ package final class PageServer: Sendable {
         var isStopping = false
     }
 
+    /// The time limits of a page.
+    package struct Timeouts: Sendable {
+        /// One request with its response; in a direct download the time without progress (R5).
+        package var request = Duration.seconds(60)
+        /// The time for which a browser that waits for a change gets no response.
+        package var change = Duration.seconds(20)
+        /// The time in which the user answers, as that of a peer that waits beside this machine.
+        package var answer = Duration.seconds(300)
+
+        package init() {}
+    }
+
     /// The TCP port of the page.
     package let port: UInt16
     private let secret: PageSecret
@@ -39,23 +51,18 @@ package final class PageServer: Sendable {
     private let invitations: AsyncStream<Invitation>.Continuation?
     /// The content that the page gives; nil for a page that takes content.
     let content: PageDownload.Content?
+    let timeouts: Timeouts
     let state: Monitor<State>
 
-    /// Timeout of one request with its response (R5).
-    static let requestTimeout = Duration.seconds(60)
-    /// The time for which a browser that waits for a change gets no response.
-    private static let changeTimeout = Duration.seconds(20)
-    /// The time in which the user answers an offer: as that of a peer that waits beside this machine.
-    static let invitationTimeout = Duration.seconds(300)
     /// The time in which browsers learn how their offers have ended, before the node stops.
     private static let farewellTimeout = Duration.seconds(1)
 
     init(
         _ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation?,
-        content: PageDownload.Content?
+        content: PageDownload.Content?, timeouts: Timeouts
     ) {
         (self.node, self.secret, self.port, self.invitations) = (node, secret, port, invitations)
-        self.content = content
+        (self.content, self.timeouts) = (content, timeouts)
         (requests, requestContinuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumUnreadCount))
         state = Monitor(State(machine: PageMachine(secret: secret, name: node.name, share: content?.share)))
     }
@@ -123,9 +130,9 @@ package final class PageServer: Sendable {
                 _ = await node.stopping.value
                 try? await Task.sleep(for: Self.farewellTimeout)
             }
-            group.addTask { [node] in
+            group.addTask { [node, timeouts] in
                 while !Task.isCancelled {
-                    let deadline = activity.withLock { $0.since } + Self.requestTimeout
+                    let deadline = activity.withLock { $0.since } + timeouts.request
                     let remaining = deadline - node.settings.clock()
                     guard remaining > .zero else { return }
                     try? await Task.sleep(for: remaining)
@@ -231,7 +238,7 @@ package final class PageServer: Sendable {
         case .fetch(let fetch): return .response(read(fetch))
         case .direct(let direct): return .direct(direct)
         case .change(let session, let version):
-            let deadline = now + Self.changeTimeout
+            let deadline = now + timeouts.change
             let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
                 state.machine.change(of: session, knownVersion: version, isTimeOver: state.isStopping)
             }
@@ -270,7 +277,7 @@ package final class PageServer: Sendable {
         progress.phase = .waiting
         let invitation = Invitation(
             peer: peer, offer: offer, context: [], resumeKey: settings.random(32),
-            expiry: settings.clock() + Self.invitationTimeout,
+            expiry: settings.clock() + timeouts.answer,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
             answering: Invitation.Answering(
                 accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, transfer, sink) },
@@ -299,10 +306,10 @@ package final class PageServer: Sendable {
 
     /// Calls `action` when the time for the user's answer is over, or the node begins to stop.
     func startTimeout(_ action: @escaping @Sendable () -> Void) {
-        node.start { [node] in
+        node.start { [node, timeouts] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { _ = await node.stopping.value }
-                group.addTask { try? await Task.sleep(for: Self.invitationTimeout) }
+                group.addTask { try? await Task.sleep(for: timeouts.answer) }
                 await group.next()
                 group.cancelAll()
             }
@@ -375,8 +382,10 @@ extension Node {
     /// - Parameters:
     ///   - listener: receives the offers of browsers as invitations.
     ///   - port: the preferred port; if another socket has it, a free one is used.
-    package func servePage(for listener: Listener, port: UInt16) throws(NodeError) -> PageServer {
-        try servePage(port: port, invitations: listener.continuations.invitations, content: nil)
+    package func servePage(
+        for listener: Listener, port: UInt16, timeouts: PageServer.Timeouts = PageServer.Timeouts()
+    ) throws(NodeError) -> PageServer {
+        try servePage(port: port, invitations: listener.continuations.invitations, content: nil, timeouts)
     }
 
     /// Serves a page from which browsers receive content, on a port of its own, until the node shuts down.
@@ -385,13 +394,15 @@ extension Node {
     ///   - rateLimit: nil for none.
     ///   - port: the preferred port; if another socket has it, a free one is used.
     package func servePage(
-        sending items: [any ResourceSource], rateLimit: TransmissionLimit?, port: UInt16
+        sending items: [any ResourceSource], rateLimit: TransmissionLimit?, port: UInt16,
+        timeouts: PageServer.Timeouts = PageServer.Timeouts()
     ) throws(NodeError) -> PageServer {
-        try servePage(port: port, invitations: nil, content: PageDownload.Content(items, rateLimit: rateLimit))
+        try servePage(port: port, invitations: nil, content: PageDownload.Content(items, rateLimit: rateLimit), timeouts)
     }
 
     private func servePage(
-        port: UInt16, invitations: AsyncStream<Invitation>.Continuation?, content: PageDownload.Content?
+        port: UInt16, invitations: AsyncStream<Invitation>.Continuation?, content: PageDownload.Content?,
+        _ timeouts: PageServer.Timeouts
     ) throws(NodeError) -> PageServer {
         let socket: any StreamListener
         do throws(LinkError) {
@@ -406,7 +417,7 @@ extension Node {
         }
         let server = PageServer(
             self, PageSecret(random: settings.random(PageSecret.byteCount)), port: socket.port,
-            invitations: invitations, content: content)
+            invitations: invitations, content: content, timeouts: timeouts)
         guard keep(socket, nil) else { throw .unavailable("the node is shutting down") }
         do throws(ThreadError) {
             let thread = try BlockingThread.start { server.acceptLoop(socket) }
