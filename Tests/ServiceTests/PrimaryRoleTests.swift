@@ -92,7 +92,8 @@ struct PrimaryRoleTests {
             try await withNodeClient(machine, options, environment) { second in
                 #expect(second is ControlClient)
                 #expect(try await second.status().id == status.id)
-                #expect(try await second.contacts().isEmpty)
+                // Nodes of other programs on this machine may be there.
+                #expect(try await !second.contacts().contains { $0.id == status.id })
                 #expect(try await second.conversations().isEmpty)
                 #expect(try await second.messages(after: 0).isEmpty)
                 #expect(try await second.history(of: .publicRoom, limit: 5_000).isEmpty)

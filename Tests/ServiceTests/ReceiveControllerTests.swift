@@ -65,12 +65,15 @@ struct ReceiveControllerTests {
     /// Offers one file from `ada` to the listener of `bea`.
     private func offer(
         _ ada: StageUser, _ bea: StageUser, _ listener: Listener, name: String = "a.txt", size: Int = 10,
+        failsAt offset: Int? = nil,
         meanwhile: @escaping @Sendable (Transfer) async -> Void = { _ in }
     ) async throws -> TransferOutcome {
-        let content = InMemorySource(MemoryContent(file: name, [UInt8](repeating: 0x61, count: size)))
-        return try await withNode(try ada.settings()) { node in
+        let content = MemoryContent(file: name, [UInt8](repeating: 0x61, count: size))
+        var source = InMemorySource(content)
+        source.failure = offset.map { .init(entry: 0, offset: $0, error: StorageError(.failed, "unreadable")) }
+        return try await withNode(try ada.settings()) { [source] node in
             try await node.withConnection(to: bea.destination(listener)) { connection in
-                let transfer = connection.send(content, resumeKey: [UInt8](repeating: 5, count: 32), timeout: .seconds(60))
+                let transfer = connection.send(source, resumeKey: [UInt8](repeating: 5, count: 32), timeout: .seconds(60))
                 await meanwhile(transfer)
                 return await transfer.result.outcome
             }
@@ -137,7 +140,10 @@ struct ReceiveControllerTests {
             #expect(try await offer(ada, bea, listener) == .declined(.declined))
         }
         #expect(try bea.trust(in: ada.fingerprint) == .blocked)
-        #expect(reporter.notices == ["ada is blocked; `nearshare peers unblock \(ada.id.hex)` unblocks it"])
+        #expect(
+            reporter.notices == [
+                "ada is blocked, and no longer a friend or verified; `nearshare peers unblock \(ada.id.hex)` unblocks it"
+            ])
         #expect(reporter.names.filter { $0 == "delivered" }.isEmpty)
     }
 
@@ -346,11 +352,8 @@ struct ReceiveControllerTests {
     @Test func `with --once a broken try does not count after a complete one`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let failure = try await receiving(bea, accept: .all, endsAfterFirst: true) { listener, _, _ async throws in
-            let broken = try await offer(ada, bea, listener, size: 50_000_000) { transfer in
-                for await progress in transfer.progress where progress.done > 0 { break }
-                transfer.cancel()
-            }
-            #expect(broken == .cancelled(by: .local))
+            let broken = try await offer(ada, bea, listener, size: 200, failsAt: 100)
+            #expect(broken == .failed(.sourceUnreadable, at: .local))
             #expect(try await offer(ada, bea, listener) == .completed)
         }
         #expect(failure == nil)

@@ -1,4 +1,5 @@
 package import NearshareBase
+package import NearshareCrypto
 
 /// Parameters of this node's router. Values on which all nodes must agree are declared where they are used.
 package struct BundleRouterSettings: Sendable {
