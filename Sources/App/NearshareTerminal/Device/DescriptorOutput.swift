@@ -31,7 +31,9 @@ package enum DescriptorOutput {
                 exit(descriptor == STDOUT_FILENO ? EXIT_SUCCESS : EXIT_FAILURE)
             } else if errno != EINTR, errno != EAGAIN {
                 let code = errno
-                if descriptor == STDOUT_FILENO { outputError.compareExchange(expected: 0, desired: code, ordering: .relaxed) }
+                if descriptor == STDOUT_FILENO {
+                    _ = outputError.compareExchange(expected: 0, desired: code, ordering: .relaxed)
+                }
                 return
             }
         }
