@@ -137,7 +137,9 @@ struct PeersBlockCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peerArgument.peer, successText: "is blocked, and no longer a friend or verified") { $0.setBlocked($1, true) }
+        try await changePeer(peerArgument.peer, successText: "is blocked, and no longer a friend or verified") {
+            $0.setBlocked($1, true)
+        }
     }
 }
 

@@ -122,10 +122,19 @@ struct TextReporter: Reporter {
 
     // MARK: Receiving
 
+    /// Limit on the lines of one text that are shown.
+    private static let maximumTextLineCount = 200
+
     private func reportDelivered(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) {
         if case .text(let text) = content {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
-            for line in TextLayout.lines(of: text) { writeResult("\(name): \(TextLayout.escaped(line))") }
+            let lines = TextLayout.lines(of: text)
+            for line in lines.prefix(Self.maximumTextLineCount) { writeResult("\(name): \(TextLayout.escaped(line))") }
+            let hiddenCount = lines.count - Self.maximumTextLineCount
+            if hiddenCount > 0 {
+                let place = item.path.isEmpty ? "" : "; the whole text is in \(TerminalText.escaped(item.path, columns: 4096))"
+                notice("\(hiddenCount) more lines of this text are not shown\(place)")
+            }
             return
         }
         // Standard output has no path.
@@ -162,7 +171,7 @@ struct TextReporter: Reporter {
         case .declined(let reason):
             notice("\(subject): declined (\(reason.words))\(result.detail.map { ": \($0)" } ?? "")")
         default:
-            let sentence = result.outcome.receiverSentence(result.name, isKept: result.offer.totalSize != nil)
+            let sentence = result.outcome.receiverSentence(result.name, isKept: result.isKept)
             warn("\(subject): \(result.detail ?? sentence)")
         }
     }

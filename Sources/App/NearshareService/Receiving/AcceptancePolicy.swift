@@ -35,7 +35,7 @@ package struct AcceptancePolicy: Sendable {
     ///   - kept: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
         on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, sendsParts: Bool = false,
-        isPartlyPresent: () -> Bool = { false }, kept: () -> UInt64 = { 0 }
+        at source: String? = nil, isPartlyPresent: () -> Bool = { false }, kept: () -> UInt64 = { 0 }
     ) -> Verdict {
         var offered = refusal(of: offer, freeSpace: freeSpace)
         let isMissingChecked =
@@ -51,19 +51,20 @@ package struct AcceptancePolicy: Sendable {
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
             if case .nameClash = trustStatus { return .decline(.identityChanged) }
-            return accept(offer, for: peer, reservesNothing: isMissingChecked, isPartlyPresent, kept)
+            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, kept)
         case .friends:
             guard trustStatus.isFriend else { return .decline(.notAllowed) }
-            return accept(offer, for: peer, reservesNothing: isMissingChecked, isPartlyPresent, kept)
+            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, kept)
         case .ask: return canAsk ? .ask : .decline(.notAllowed)
         }
     }
 
     private func accept(
-        _ offer: Offer, for peer: Fingerprint, reservesNothing: Bool, _ isPartlyPresent: () -> Bool, _ kept: () -> UInt64
+        _ offer: Offer, for peer: Fingerprint, at source: String?, reservesNothing: Bool, _ isPartlyPresent: () -> Bool,
+        _ kept: () -> UInt64
     ) -> Verdict {
         if reservesNothing { return .acceptMissing }
-        let verdict = reserve(Self.byteCount(of: offer), for: peer, kept)
+        let verdict = reserve(Self.byteCount(of: offer), for: peer, at: source, kept)
         guard case .decline = verdict, offer.totalSize != nil, isPartlyPresent() else { return verdict }
         return .acceptMissing
     }
@@ -72,8 +73,8 @@ package struct AcceptancePolicy: Sendable {
     static func byteCount(of offer: Offer) -> UInt64? { offer.totalSize.map { _ in offer.storedByteCount } }
 
     /// Releases what was reserved for a transfer that was not completed.
-    package func release(_ byteCount: UInt64?, from peer: Fingerprint) {
-        if accept != .ask { quota.release(byteCount, for: peer) }
+    package func release(_ byteCount: UInt64?, from peer: Fingerprint, at source: String? = nil) {
+        if accept != .ask { quota.release(byteCount, for: peer, at: source) }
     }
 
     /// - Returns: nil for an offer within the limits.
@@ -104,9 +105,9 @@ package struct AcceptancePolicy: Sendable {
     }
 
     /// Counts bytes towards the limit of a peer. Without effect where the user answers.
-    func reserve(_ byteCount: UInt64?, for peer: Fingerprint, _ kept: () -> UInt64) -> Verdict {
+    func reserve(_ byteCount: UInt64?, for peer: Fingerprint, at source: String? = nil, _ kept: () -> UInt64) -> Verdict {
         guard accept != .ask else { return .accept }
-        switch quota.reserve(byteCount, for: peer, kept: kept) {
+        switch quota.reserve(byteCount, for: peer, at: source, kept: kept) {
         case .reserved: return .accept
         case .unknownSize: return .decline(.tooLarge, detail: "its size is not known, and --max-per-peer sets a limit")
         case .exceeds(let limit, let used):

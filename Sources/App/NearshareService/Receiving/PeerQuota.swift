@@ -12,8 +12,14 @@ package final class PeerQuota: Sendable {
         case exceeds(limit: UInt64, used: UInt64)
     }
 
+    /// A peer, or the address of one that is no friend: keys are free, and one host can have many.
+    private enum Holder: Hashable {
+        case peer(Fingerprint)
+        case source(String)
+    }
+
     private let limit: UInt64?
-    private let used = Mutex<[Fingerprint: UInt64]>([:])
+    private let used = Mutex<[Holder: UInt64]>([:])
 
     /// - Parameter limit: in bytes per peer; nil for no limit but the disk's.
     package init(limit: UInt64?) {
@@ -21,27 +27,40 @@ package final class PeerQuota: Sendable {
     }
 
     /// Counts an offer towards its peer's limit, if it fits.
-    /// - Parameter kept: returns the space that the peer's unfinished transfers take; called if there is a limit.
-    package func reserve(_ size: UInt64?, for peer: Fingerprint, kept: () -> UInt64 = { 0 }) -> Reservation {
+    /// - Parameters:
+    ///   - source: the address or network of a peer that is no friend, all of whose peers share one limit; nil for others.
+    ///   - kept: returns the space that the peer's unfinished transfers take; called if there is a limit.
+    package func reserve(
+        _ size: UInt64?, for peer: Fingerprint, at source: String? = nil, kept: () -> UInt64 = { 0 }
+    ) -> Reservation {
         guard let limit else { return .reserved }
         guard let size else { return .unknownSize }
         let kept = kept()
+        let holders = Self.holders(peer, source)
         return used.withLock { used in
-            let before = used[peer, default: 0]
+            // Bounded: each reserved total is within the limit.
+            let before = holders.map { used[$0, default: 0] }.max() ?? 0
             let (total, overflows) = before.addingReportingOverflow(size)
             guard !overflows, total.addingClamped(kept) <= limit else {
                 return .exceeds(limit: limit, used: before.addingClamped(kept))
             }
-            used[peer] = total
+            for holder in holders { used[holder, default: 0] += size }
             return .reserved
         }
     }
 
     /// Releases what was reserved for a transfer that was not stored.
-    package func release(_ size: UInt64?, for peer: Fingerprint) {
+    package func release(_ size: UInt64?, for peer: Fingerprint, at source: String? = nil) {
+        guard let size else { return }
         used.withLock { used in
-            guard let total = used[peer], let size else { return }
-            used[peer] = total - min(total, size)
+            for holder in Self.holders(peer, source) {
+                guard let total = used[holder] else { continue }
+                used[holder] = total > size ? total - size : nil
+            }
         }
+    }
+
+    private static func holders(_ peer: Fingerprint, _ source: String?) -> [Holder] {
+        [.peer(peer)] + (source.map { [.source($0)] } ?? [])
     }
 }

@@ -4,12 +4,15 @@ internal import Synchronization
 /// The bytes of one transfer that count towards the limit of its peer.
 final class QuotaReservation: Sendable {
     private let peer: Fingerprint
+    private let source: String?
     private let rules: AcceptancePolicy
     private let byteCount: Mutex<UInt64?>
 
-    /// - Parameter byteCount: the bytes that are reserved already; nil for none.
-    init(_ byteCount: UInt64?, for peer: Fingerprint, _ rules: AcceptancePolicy) {
-        self.peer = peer
+    /// - Parameters:
+    ///   - byteCount: the bytes that are reserved already; nil for none.
+    ///   - source: see ``PeerQuota/reserve(_:for:at:kept:)``.
+    init(_ byteCount: UInt64?, for peer: Fingerprint, at source: String?, _ rules: AcceptancePolicy) {
+        (self.peer, self.source) = (peer, source)
         self.rules = rules
         self.byteCount = Mutex(byteCount)
     }
@@ -18,7 +21,7 @@ final class QuotaReservation: Sendable {
     /// - Parameter kept: the disk space that the peer's unfinished transfers take, in bytes.
     func replace(by count: UInt64, kept: () -> UInt64) throws(StorageError) {
         release()
-        if case .decline(_, let detail) = rules.reserve(count, for: peer, kept) {
+        if case .decline(_, let detail) = rules.reserve(count, for: peer, at: source, kept) {
             throw StorageError(.noSpace, detail ?? "the limit of this peer is reached")
         }
         byteCount.withLock { $0 = count }
@@ -30,6 +33,6 @@ final class QuotaReservation: Sendable {
             defer { byteCount = nil }
             return byteCount
         }
-        rules.release(reserved, from: peer)
+        rules.release(reserved, from: peer, at: source)
     }
 }

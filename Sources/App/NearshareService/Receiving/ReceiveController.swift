@@ -45,7 +45,8 @@ package final class ReceiveController: Sendable {
     private let running = RunningTransfers()
     private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
     private let accepted = Mutex(AcceptedOffers())
-    private let status = Mutex(ExitStatus.ok)
+    /// The status of the first completed transfer, or else of the last one; nil before the end of one.
+    private let status = Mutex<ExitStatus?>(nil)
     private let refusals = RefusalLog()
     private let output = Mutex(Output.free)
 
@@ -94,8 +95,7 @@ package final class ReceiveController: Sendable {
             }
             group.cancelAll()
         }
-        let status = status.withLock { $0 }
-        if status != .ok, endsAfterFirst { throw CommandFailure.silent(status) }
+        if endsAfterFirst, let status = status.withLock({ $0 }), status != .ok { throw CommandFailure.silent(status) }
     }
 
     /// Declines open invitations, and shuts the node down. Transfers that the user has not cancelled are interrupted: their
@@ -126,7 +126,8 @@ package final class ReceiveController: Sendable {
             reportEnd(of: invitation, outcome)
             return false
         case .accept(let rules, let part, let reserved, let wasAsked):
-            let reservation = QuotaReservation(reserved, for: invitation.peer.fingerprint, rules)
+            let reservation = QuotaReservation(
+                reserved, for: invitation.peer.fingerprint, at: Self.source(of: invitation.peer), rules)
             return await receive(invitation, part, reservation, wasAsked: wasAsked)
         }
     }
@@ -146,7 +147,7 @@ package final class ReceiveController: Sendable {
         let verdict = rules.verdict(
             on: invitation.offer, from: peer.fingerprint,
             trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
-            freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation),
+            freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation), at: Self.source(of: peer),
             isPartlyPresent: {
                 let paths = pathsReceived(from: peer.fingerprint)
                 return invitation.features.contains(.listsFiles)
@@ -178,6 +179,12 @@ package final class ReceiveController: Sendable {
         return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
     }
 
+    /// The address of a peer that is no friend, or its IPv6 network: keys are free, and all of them there share a limit.
+    private static func source(of peer: Peer) -> String? {
+        guard !peer.trustStatus.isFriend, let address = peer.address, address.medium == .network else { return nil }
+        return address.ipv6Network ?? address.host
+    }
+
     /// Whether the user can accept a part of an offer.
     private static func sendsParts(_ invitation: Invitation) -> Bool {
         invitation.features.contains(.sendsParts) && invitation.offer.totalSize != nil
@@ -200,6 +207,7 @@ package final class ReceiveController: Sendable {
         case .all, nil: break
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
+        if digits == nil, let outcome = invitation.presentEnd { return .ended(outcome) }
         let shown = machine.shown(peer)
         let text = OfferText.describe(
             invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: warning,
@@ -294,8 +302,7 @@ package final class ReceiveController: Sendable {
             return false
         }
         trust.recordMeeting(with: invitation.peer)
-        // A sender that cannot read its content again cannot resume.
-        let transfer = invitation.accept(into: sink, part: part, keepsPartial: invitation.offer.totalSize != nil)
+        let transfer = invitation.accept(into: sink, part: part, keepsPartial: Self.keepsPartial(invitation))
         receiving.withLock { $0[identity] = transfer }
         accepted.withLock { $0.accept(invitation.offer, part: part, listed: invitation.contents, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
@@ -309,12 +316,18 @@ package final class ReceiveController: Sendable {
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
             compared: result.compared)
-        status.withLock { $0 = ExitStatus(result.outcome) }
+        status.withLock { if $0 != .ok { $0 = ExitStatus(result.outcome) } }
         guard result.outcome != .completed else { return true }
         reservation.release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
         return output.withLock { $0 == .used }
+    }
+
+    /// Whether a broken transfer can be resumed: not by a sender that cannot read its content again, nor by a browser, whose key
+    /// ends with its page.
+    private static func keepsPartial(_ invitation: Invitation) -> Bool {
+        invitation.offer.totalSize != nil && invitation.peer.foreign == nil
     }
 
     private func makeSink(
@@ -414,7 +427,8 @@ package final class ReceiveController: Sendable {
                 ReceiveResult(
                     offer: part?.offer ?? invitation.offer, peer: invitation.peer.id,
                     name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
-                    transfer: transfer, changedNames: changedNames, compared: compared, isRepeated: isRepeated)))
+                    transfer: transfer, changedNames: changedNames, compared: compared, isRepeated: isRepeated,
+                    isKept: transfer != nil && Self.keepsPartial(invitation))))
     }
 
     private static func clashWarning(_ peer: Peer) -> String {

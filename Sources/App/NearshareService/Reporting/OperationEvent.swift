@@ -117,4 +117,6 @@ package struct ReceiveResult: Sendable {
     package var compared: ComparedFiles?
     /// A refusal by policy of which the user has read within the last minute.
     package var isRepeated = false
+    /// Whether what has arrived of a broken transfer is kept.
+    package var isKept = false
 }

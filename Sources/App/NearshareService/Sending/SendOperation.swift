@@ -280,9 +280,8 @@ package final class SendOperation: Sendable {
                 result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
         }
         if let name = try? await connection.peerName {
-            try? machine.trust.update {
-                $0.recordContact(with: peer, named: name, version: connection.version, at: SystemClock.wall())
-            }
+            try? machine.trust.recordContact(
+                with: peer, named: name, version: connection.version, at: SystemClock.wall())
         }
     }
 

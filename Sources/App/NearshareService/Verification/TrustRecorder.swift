@@ -10,8 +10,11 @@ struct TrustRecorder: Sendable {
     func recordMeeting(with peer: Peer) {
         if case .nameClash = peer.trustStatus { return }
         guard let proven = peer.proven else { return }
-        update {
-            $0.recordContact(with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+        do {
+            try machine.trust.recordContact(
+                with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+        } catch {
+            reporter.report(.warning("\(error)"))
         }
     }
 

@@ -137,6 +137,15 @@ package struct TrustStore: Sendable, Hashable {
         _ = update(peer.fingerprint) { $0.newestVersion = max(version, $0.newestVersion ?? 0) }
     }
 
+    /// Whether recording a contact would change nothing but the time of the latest one, by less than a minute.
+    package func isRecorded(
+        _ peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
+    ) -> Bool {
+        guard let entry = entries[peer.fingerprint], entry.claimedName == name else { return false }
+        let age = now.milliseconds.subtractingReportingOverflow(entry.lastSeen.milliseconds)
+        return !age.overflow && (0..<60_000).contains(age.partialValue) && version ?? 0 <= entry.newestVersion ?? 0
+    }
+
     /// The newer version that a peer has spoken before; nil for a peer that speaks none older (K12).
     package func downgrade(of peer: AuthenticatedPeer, to version: UInt8) -> UInt8? {
         guard let newest = entries[peer.fingerprint]?.newestVersion, newest > version else { return nil }
@@ -278,8 +287,17 @@ package struct TrustStore: Sendable, Hashable {
     fileprivate static func folded(_ name: DisplayName) -> String {
         // Upper case first, which turns "ß" into "SS"; lower case alone would leave it different from "ss".
         var text = name.claimed.uppercased().lowercased()
-        text.unicodeScalars.removeAll { $0.properties.isWhitespace || $0.properties.isDefaultIgnorableCodePoint }
+        text.unicodeScalars.removeAll(where: isInvisible)
         return text
+    }
+
+    private static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
+        if scalar.properties.isWhitespace || scalar.properties.isDefaultIgnorableCodePoint { return true }
+        switch scalar.properties.generalCategory {
+        case .control, .format, .privateUse, .unassigned: return true
+        // The empty pattern of Braille, and the place of an object.
+        default: return scalar == "\u{2800}" || scalar == "\u{FFFC}"
+        }
     }
 }
 

@@ -68,6 +68,9 @@ public final class Invitation: Sendable {
         get async { await endEvent.value }
     }
 
+    /// The outcome of an invitation that has ended unanswered, without waiting.
+    package var presentEnd: TransferOutcome? { endEvent.current }
+
     /// Accepts the offer. The returned transfer ends at once when the invitation was over already.
     /// - Parameters:
     ///   - part: the accepted part of the offer, for which the sink is made; nil for all of it. Only a sender with
@@ -123,7 +126,8 @@ public final class Invitation: Sendable {
     }
 
     func end(_ outcome: TransferOutcome) {
-        codeEvent.fulfil(nil)
+        // First, so that without a code the end is known.
         endEvent.fulfil(outcome)
+        codeEvent.fulfil(nil)
     }
 }

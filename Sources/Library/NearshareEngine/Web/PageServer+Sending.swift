@@ -20,7 +20,9 @@ extension PageServer {
             totalEntries: UInt64(content.sources.count))
         progress.phase = .waiting
         let transfer = Transfer(progress: progress, clock: settings.clock)
+        let isOver = Promise<Bool>()
         let request = PageRequest(peer, code, transfer) { [weak self] isAccepted in
+            isOver.fulfil(true)
             if isAccepted {
                 prompt.release()
                 self?.accept(id, transfer)
@@ -28,14 +30,15 @@ extension PageServer {
                 self?.endRequest(id, .declined, .declined(.declined))
             }
         }
-        state.update { $0.requests[id] = WeakRequest(transfer: transfer, request: request) }
+        state.update { $0.requests[id] = WeakRequest(transfer: transfer, request: request, isOver: isOver) }
         requestContinuation.yield(request)
-        startTimeout { [weak self] in self?.endRequest(id, .expired, .expired) }
+        startTimeout(unless: isOver) { [weak self] in self?.endRequest(id, .expired, .expired) }
     }
 
     /// Ends a request that the program has not accepted.
     func endRequest(_ id: PageMachine.OfferID, _ end: PageMachine.End, _ outcome: TransferOutcome) {
         guard let open = state.update({ $0.requests.removeValue(forKey: id) }) else { return }
+        open.isOver.fulfil(true)
         self.end(id, end)
         open.request?.end(outcome)
         open.transfer.end(TransferResult(outcome: outcome))

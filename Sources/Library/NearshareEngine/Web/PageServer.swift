@@ -10,11 +10,15 @@ internal import NearshareWeb
 package final class PageServer: Sendable {
     struct WeakInvitation {
         weak var invitation: Invitation?
+        /// Fulfilled when nobody waits for the user's answer any more.
+        let isOver: Promise<Bool>
     }
 
     struct WeakRequest {
         let transfer: Transfer
         weak var request: PageRequest?
+        /// Fulfilled when nobody waits for the user's answer any more.
+        let isOver: Promise<Bool>
     }
 
     struct State {
@@ -254,10 +258,11 @@ package final class PageServer: Sendable {
         case .received(let id, let item, let isLast): complete(item, of: id, isLast: isLast)
         case .offered(let id, let offer, let code): invite(id, offer, code, from: host)
         case .cancelled(let id):
-            let (invitation, upload) = state.update { state in
-                (state.invitations.removeValue(forKey: id)?.invitation, state.uploads[id])
+            let (open, upload) = state.update { state in
+                (state.invitations.removeValue(forKey: id), state.uploads[id])
             }
-            invitation?.end(.cancelled(by: .remote))
+            open?.isOver.fulfil(true)
+            open?.invitation?.end(.cancelled(by: .remote))
             upload?.end(.cancelled(by: .remote))
             endDownload(id, TransferResult(outcome: .cancelled(by: .remote)))
         case .content: break
@@ -275,24 +280,31 @@ package final class PageServer: Sendable {
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: offer.totalSize, totalEntries: offer.entryCount)
         progress.phase = .waiting
+        let isOver = Promise<Bool>()
         let invitation = Invitation(
             peer: peer, offer: offer, context: [], resumeKey: settings.random(32),
             expiry: settings.clock() + timeouts.answer,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
             answering: Invitation.Answering(
-                accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, transfer, sink) },
-                decline: { [weak self] _ in self?.end(id, .declined) }, prompt: prompt))
+                accept: { [weak self] transfer, sink, _, _ in
+                    isOver.fulfil(true)
+                    self?.accept(id, content, transfer, sink)
+                },
+                decline: { [weak self] _ in
+                    isOver.fulfil(true)
+                    self?.end(id, .declined)
+                }, prompt: prompt))
         invitation.shortCodeIsReady(code)
         let isWaiting = state.withLock { state in
             state.invitations = state.invitations.filter { $0.value.invitation != nil }
             guard state.machine.isWaiting(id) else { return false }
-            state.invitations[id] = WeakInvitation(invitation: invitation)
+            state.invitations[id] = WeakInvitation(invitation: invitation, isOver: isOver)
             return true
         }
         // Cancelled meanwhile, on another connection.
         guard isWaiting else { return invitation.end(.cancelled(by: .remote)) }
         invitations?.yield(invitation)
-        startTimeout { [weak self] in self?.expire(id) }
+        startTimeout(unless: isOver) { [weak self] in self?.expire(id) }
     }
 
     /// The browser of an offer or a request.
@@ -304,16 +316,17 @@ package final class PageServer: Sendable {
         }
     }
 
-    /// Calls `action` when the time for the user's answer is over, or the node begins to stop.
-    func startTimeout(_ action: @escaping @Sendable () -> Void) {
+    /// Calls `action` when the time for the user's answer is over, or the node begins to stop; not once the question is over.
+    func startTimeout(unless isOver: Promise<Bool>, _ action: @escaping @Sendable () -> Void) {
         node.start { [node, timeouts] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { _ = await node.stopping.value }
+                group.addTask { _ = await isOver.value }
                 group.addTask { try? await Task.sleep(for: timeouts.answer) }
                 await group.next()
                 group.cancelAll()
             }
-            action()
+            if isOver.current == nil { action() }
         }
     }
 

@@ -1,3 +1,4 @@
+package import NearshareBase
 package import NearshareCrypto
 package import NearshareInterfaces
 internal import Synchronization
@@ -54,6 +55,14 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
 }
 
 extension StateFile where Value == TrustStore {
+    /// Records a contact with a peer, and pins its key. The file is not replaced for another contact within a minute.
+    package func recordContact(
+        with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
+    ) throws(StorageError) {
+        if try read().isRecorded(peer, named: name, version: version, at: now) { return }
+        try update { $0.recordContact(with: peer, named: name, version: version, at: now) }
+    }
+
     package convenience init(in directory: StateDirectory) {
         self.init("trust.json", in: directory, startingWith: TrustStore())
     }
