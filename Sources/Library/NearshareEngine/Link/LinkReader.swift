@@ -25,8 +25,8 @@ struct LinkReader: Sendable {
 
     private typealias Batch = [(id: TransferID, pieces: [Piece])]
 
-    /// Size of a receive buffer: more than a sender writes at once.
-    private static let receiveBlockByteCount = 640 << 10
+    /// Size of a receive buffer: more than a sender writes at once, and small enough for a processor's cache.
+    private static let receiveBlockByteCount = 384 << 10
 
     init(
         link: any StreamLink, parts: LinkDriver.Parts, control: LinkControl, writer: LinkWriter, streams: LinkStreams,

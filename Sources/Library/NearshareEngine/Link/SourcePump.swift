@@ -320,10 +320,10 @@ private final class ContentBlocks {
     }
 }
 
-/// Size of one write to a link, adapted to its speed: at most the size of a processor cache, and less on a slow link, where a
+/// Size of one write to a link, adapted to its speed: at most a part of a processor cache, and less on a slow link, where a
 /// control frame would wait behind it for seconds.
 struct BlockSize {
-    private static let records = 4
+    private static let records = 2
     private static let minimum = 16 << 10
     private static let maximum = records * RecordFormat.maximumContentByteCount
     static let maximumByteCount = records * RecordFormat.maximumRecordByteCount
