@@ -25,7 +25,7 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
 .PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak sbom bench simulate bench-sessions bench-bluetooth
-.PHONY: sanitize install uninstall packages packages-test completions deb tarball test-package
+.PHONY: cost sanitize install uninstall packages packages-test completions deb tarball test-package
 
 build: packages
 	swift build $(RELEASE) --product nearshare
@@ -78,6 +78,7 @@ check: packages-test
 	.ci/check-threats
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
+	Tests/Benchmarks/cost.py .build/debug/nearshare
 	.ci/check-api
 	.ci/check-pages
 	.ci/check-unit
@@ -131,6 +132,11 @@ sbom: build
 completions:
 	swift build --product nearshare
 	.ci/make-completions .build/debug/nearshare completions
+
+# Instructions and system calls of a transfer, against limits: a slip is seen without a clock.
+cost: build
+	@.ci/install-packages bench
+	Tests/Benchmarks/cost.py $(BINARY)
 
 bench: build
 	@.ci/install-packages bench

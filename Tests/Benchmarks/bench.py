@@ -22,6 +22,7 @@ import tempfile
 import time
 
 import cable
+import limits
 import voice
 
 CHUNK = 1 << 20
@@ -43,6 +44,7 @@ def main():
         help="measures a node of the frame path; left out where it is not built",
     )
     options.add_argument("--runs", type=int, default=7)
+    options.add_argument("--wait", type=int, default=300, help="limit on the seconds to wait for a quiet machine")
     options.add_argument("--only", choices=["file", "tree", "small", "cable", "voice"], help="one of the pieces of work")
     options.add_argument("--size", type=int, default=1 << 30, help="bytes of the large file")
     options.add_argument(
@@ -71,6 +73,7 @@ def frame_path(title, binary):
 class Bench:
     def __init__(self, place, arguments, stack):
         self.place = place
+        self.load = limits.wait_until_quiet(seconds=arguments.wait)
         self.stack = stack
         self.runs = arguments.runs
         self.size = arguments.size
@@ -88,7 +91,7 @@ class Bench:
         version = subprocess.run([self.binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
         return (
             f"{datetime.date.today()}, {os.cpu_count()} cores of {model}, Linux {platform.release()}, {version}; "
-            f"medians of {self.runs} rounds, each round all in turn\n"
+            f"medians of {self.runs} rounds, each round all in turn; {self.load}\n"
         )
 
     # The four pieces of work.
@@ -102,6 +105,8 @@ class Bench:
             "cp": lambda: run(["cp", source, self.target / "large"]),
             "nearshare": lambda: self.nearshare(source, self.receiver.address),
         }
+        pairs = limits.pairs(self.place, source, self.target / "large", free_port())
+        rivals |= {name: (lambda pair=pair: pair.run()[:2]) for name, pair in pairs.items()}
         if self.web:
             rivals["nginx https, curl"] = lambda: self.web.fetch("large", self.target / "large")
         if self.ssh:
@@ -110,8 +115,10 @@ class Bench:
                 rivals["rsync over ssh"] = lambda: self.ssh.rsync(source, self.target)
         title = f"One file of {self.size / 2**30:.3g} GiB"
         text = table(title, self.measure(rivals), "nearshare", per_byte=self.size)
+        text += f"\nreceiver's largest memory so far: {self.receiver.peak_memory()} MiB\n\n"
+        text += limits.costs(self.place, {"**nearshare**": self.own_pair(source)} | pairs, self.size)
         source.unlink()
-        return text + f"\nreceiver's largest memory so far: {self.receiver.peak_memory()} MiB\n"
+        return text
 
     def tree(self):
         source = self.place / "tree"
@@ -170,6 +177,16 @@ class Bench:
         texts.append(race("32 MiB over 20 ms, 100 Mbit/s, 1 % loss", large, "scp", SSH.copy, runs=3, per_byte=32 << 20))
         return "\n".join(texts)
 
+    def own_pair(self, source):
+        """A receiver for one transfer, and its sender."""
+        home = sender_environment(self.place / "once")
+        command = [self.binary, "receive", "--inbox", self.inbox, "--accept", "all", "--once", "--json"]
+
+        def send(receiver):
+            return [self.binary, "send", "--quiet", source, "--to", f"127.0.0.1:{limits.port(receiver)}"]
+
+        return limits.Pair(command, send, (home, self.sender))
+
     # Measuring.
 
     def nearshare(self, source, peer, receiver=None, within=()):
@@ -183,6 +200,7 @@ class Bench:
         for round_number in range((runs or self.runs) + 1):
             for name, work in rivals.items():
                 self.clear()
+                limits.touch_memory(self.place, self.size)
                 figures = work()
                 # The first round fills caches and is not counted.
                 if round_number > 0:
@@ -208,7 +226,7 @@ def table(title, results, ours, per_byte=None):
         label = f"**{name}**" if name.startswith("nearshare") else name
         speed = f" {per_byte / wall / 1e9:.3g} |" if per_byte else ""
         lines.append(f"| {label} | {wall * 1000:.0f} ms | {cpu * 1000:.0f} ms | {wall / own:.2f} |{speed}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + limits.remark(results)
 
 
 def run(command, env=None, **more):
