@@ -113,7 +113,7 @@ package final class PageServer: Sendable {
         let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
         node.state.withLock { state in
             state.links.attach(
-                ticket, disuse: { _ in activity.withLock { $0.isIdle ? $0.since : nil } }, end: { link.close() })
+                ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
         }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.closeAtTimeout(link, activity) }
@@ -168,13 +168,19 @@ package final class PageServer: Sendable {
             let response: HTTPResponse
             switch respond(to: request, body, from: host) {
             case .response(let ready): response = ready
-            case .direct(let direct): return send(direct, over: link) { activity.withLock { $0.since = node.settings.clock() } }
+            case .direct(let direct):
+                activity.withLock { $0.isAuthentic = true }
+                return send(direct, over: link) { activity.withLock { $0.since = node.settings.clock() } }
             }
             let closes = request.closesConnection || state.withLock { $0.isStopping }
             guard (try? LinkDemultiplexer.write(response.encoded(closes: closes), to: link)) != nil, !closes else {
                 return link.finishWriting()
             }
-            activity.withLock { $0 = ConnectionActivity(since: node.settings.clock()) }
+            activity.withLock { activity in
+                (activity.since, activity.isIdle) = (node.settings.clock(), true)
+                // Each of them contains a sealed record.
+                if request.method == "POST", response.status == .ok { activity.isAuthentic = true }
+            }
         }
     }
 
@@ -213,7 +219,7 @@ package final class PageServer: Sendable {
             }
             guard count > 0 else { return nil }
             activity.withLock { activity in
-                if activity.isIdle { activity = ConnectionActivity(since: node.settings.clock(), isIdle: false) }
+                if activity.isIdle { (activity.since, activity.isIdle) = (node.settings.clock(), false) }
             }
         }
     }
@@ -388,6 +394,11 @@ private struct ConnectionActivity {
     var since: MonotonicInstant
     /// Whether no request has begun since.
     var isIdle = true
+    /// Whether the client has proven to know the page's key. Others give way when places are short, whatever they ask for (Q6).
+    var isAuthentic = false
+
+    /// The time since which the connection is not used; nil while it is.
+    var disuse: MonotonicInstant? { isIdle || !isAuthentic ? since : nil }
 }
 
 extension Node {
