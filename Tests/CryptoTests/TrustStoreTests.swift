@@ -14,7 +14,9 @@ import Testing
         return try pair.complete().responder.peer
     }
 
-    @Test("K2: a known name with a new key stands out, however it is written", arguments: ["Ada", "ada", "A da", " ADA\u{a0}"])
+    @Test(
+        "K2: a known name with a new key stands out, however it is written",
+        arguments: ["Ada", "ada", "A da", " ADA\u{a0}", "Ada\u{2800}", "A\u{FFFC}da", "\u{E000}ada"])
     func nameClash(_ claimed: String) throws {
         var book = TrustStore()
         let known = try peer(10)
@@ -26,6 +28,21 @@ import Testing
         #expect(trustStatus.label == "changed")
         #expect(book.trustStatus(of: known, claiming: Self.ada) == .known(.seen, isFriend: false))
         #expect(book.trustStatus(of: impostor, claiming: try DisplayName("Eve")) == .new)
+    }
+
+    @Test("R6: another contact within a minute changes nothing; another name, version or peer does") func recorded() throws {
+        var book = TrustStore()
+        let (ada, eve) = (try peer(10), try peer(11))
+        #expect(!book.isRecorded(ada, named: Self.ada, at: now))
+        book.recordContact(with: ada, named: Self.ada, version: 1, at: now)
+        let later = WallTime(milliseconds: now.milliseconds + 59_999)
+        #expect(book.isRecorded(ada, named: Self.ada, version: 1, at: later))
+        #expect(!book.isRecorded(ada, named: Self.ada, version: 2, at: later))
+        #expect(!book.isRecorded(ada, named: try DisplayName("Ida"), version: 1, at: later))
+        #expect(!book.isRecorded(eve, named: Self.ada, version: 1, at: later))
+        for time in [Int64.min, 0, now.milliseconds + 60_000, .max] {
+            #expect(!book.isRecorded(ada, named: Self.ada, version: 1, at: WallTime(milliseconds: time)))
+        }
     }
 
     @Test("K12: a peer that speaks an older version than before is noticed, also after the store was read again")

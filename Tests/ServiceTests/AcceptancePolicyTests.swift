@@ -193,6 +193,17 @@ struct AcceptancePolicyTests {
         }
     }
 
+    @Test("R8: peers of one address share a limit, and each one has it for itself") func sharedLimit() {
+        let quota = PeerQuota(limit: 100)
+        #expect(quota.reserve(60, for: peer, at: "10.0.0.1") == .reserved)
+        #expect(quota.reserve(60, for: other, at: "10.0.0.1") == .exceeds(limit: 100, used: 60))
+        #expect(quota.reserve(60, for: other, at: "10.0.0.2") == .reserved)
+        #expect(quota.reserve(60, for: peer, at: "10.0.0.3") == .exceeds(limit: 100, used: 60), "the key is the same")
+        quota.release(60, for: peer, at: "10.0.0.1")
+        #expect(quota.reserve(100, for: peer, at: "10.0.0.1") == .reserved)
+        #expect(quota.reserve(1, for: Fingerprint(bytes: [UInt8](repeating: 3, count: 32))!) == .reserved, "a friend")
+    }
+
     @Test("the quota neither overflows nor falls below zero")
     func quotaBounds() {
         let quota = PeerQuota(limit: .max)
