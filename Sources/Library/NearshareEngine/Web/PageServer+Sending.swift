@@ -11,10 +11,9 @@ extension PageServer {
     /// Passes the request of a browser to the program.
     func ask(_ id: PageMachine.OfferID, _ code: ShortAuthenticationDigits, from host: String) {
         let settings = node.settings
-        guard let content, let peer = peer(of: id, at: host) else { return }
-        guard let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port))) else {
-            return end(id, .declined)
-        }
+        guard let content, let peer = peer(of: id, at: host),
+            let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port)))
+        else { return end(id, .declined) }
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .outgoing, total: content.totalSize,
             totalEntries: UInt64(content.sources.count))
@@ -30,7 +29,13 @@ extension PageServer {
                 self?.endRequest(id, .declined, .declined(.declined))
             }
         }
-        state.update { $0.requests[id] = WeakRequest(transfer: transfer, request: request, isOver: isOver) }
+        let isWaiting = state.withLock { state in
+            guard state.machine.isWaiting(id), !state.isStopping else { return false }
+            state.requests[id] = WeakRequest(transfer: transfer, request: request, isOver: isOver)
+            return true
+        }
+        // Cancelled meanwhile, on another connection. Releasing the request ends it.
+        guard isWaiting else { return }
         requestContinuation.yield(request)
         startTimeout(unless: isOver) { [weak self] in self?.endRequest(id, .expired, .expired) }
     }
@@ -53,7 +58,10 @@ extension PageServer {
             state.downloads[id] = download
             return true
         }
-        guard isOpen else { return transfer.end(TransferResult(outcome: .cancelled(by: .remote))) }
+        guard isOpen else {
+            end(id, .cancelled)
+            return transfer.end(TransferResult(outcome: .cancelled(by: .remote)))
+        }
         node.transfers.add(transfer)
         transfer.enter(.moving)
         transfer.onCancel { [weak self] in

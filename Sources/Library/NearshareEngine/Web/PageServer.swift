@@ -185,7 +185,7 @@ package final class PageServer: Sendable {
     }
 
     /// Reads what a rejected client still sends: otherwise a reset could overtake the response (RFC 9112, section 9.6). Bounded, as
-    /// the connection is, by ``requestTimeout``.
+    /// the connection is, by ``Timeouts/request``.
     private static func discardRest(of link: any StreamLink) {
         withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
             for _ in 0..<maximumDiscardCount { guard let count = try? link.read(into: buffer), count > 0 else { return } }
