@@ -1,17 +1,19 @@
 """A browser that has opened a page of nearshare, written from docs/PROTOCOL.md, section 15."""
 
 import base64
+import hashlib
 import http.client
 import os
 import re
 import struct
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 CHUNK = 256 * 1024
-HELLO, MESSAGE, CONTENT, STATE, FETCH, SENT = range(1, 7)
+HELLO, MESSAGE, CONTENT, STATE, FETCH, SENT, NODE_KEY = range(1, 8)
 IDLE, WAITING, RECEIVING, STORING, STORED, DECLINED, CANCELLED, FAILED, EXPIRED, SENDING = range(10)
 
 
@@ -20,16 +22,14 @@ def nonce(kind, first, second):
 
 
 class PageBrowser:
-    def __init__(self, url, seed=None):
+    def __init__(self, url):
         scheme, host, port, path, key = re.fullmatch(r"(HTTP)://([^/]+):(\d+)/([A-Z2-7]{8})#([A-Z2-7]{26})", url).groups()
         self.host, self.port, self.path = host, int(port), f"/{path}"
         self.key = base64.b32decode(key + "======")
-        self.nonce = seed or os.urandom(16)
-        keys = HKDF(SHA256(), 80, self.nonce, b"nearshare page 1").derive(self.key)
-        self.browser, self.server = ChaCha20Poly1305(keys[:32]), ChaCha20Poly1305(keys[32:64])
-        self.id = keys[64:72].hex()
-        digits = f"{int.from_bytes(keys[72:], 'big') % 10**8:08}"
-        self.code = f"{digits[:4]} {digits[4:]}"
+        self.secret = X25519PrivateKey.from_private_bytes(os.urandom(32))
+        self.point = self.secret.public_key().public_bytes_raw()
+        # The session is unknown before a hello.
+        self.id, self.browser = "0" * 16, ChaCha20Poly1305(bytes(32))
         self.last_message = 0
         self.connection = None
 
@@ -63,7 +63,23 @@ class PageBrowser:
         self.name = state[19 : 19 + state[18]].decode()
 
     def hello(self):
-        return self.send(HELLO, f"{self.path}/hello", 0, 0, prefix=self.nonce)
+        hello = ChaCha20Poly1305(HKDF(SHA256(), 32, self.point, b"nearshare page 2 hello").derive(self.key))
+        status, reply = self.request("POST", f"{self.path}/hello", self.point + hello.encrypt(nonce(HELLO, 0, 0), b"", None))
+        if status == 200:
+            self.derive(reply[:16], hello.decrypt(nonce(NODE_KEY, 0, 0), reply[16:64], None), self.point)
+            self.read(reply[64:])
+        return status
+
+    def derive(self, salt, node, point):
+        if hashlib.sha256(b"nearshare page key" + node).digest()[:16] != self.key:
+            raise AssertionError("another node")
+        shared = self.secret.exchange(X25519PublicKey.from_public_bytes(node))
+        keys = HKDF(SHA256(), 80, self.key, b"nearshare page 2" + point + node + salt).derive(shared)
+        self.node = node
+        self.browser, self.server = ChaCha20Poly1305(keys[:32]), ChaCha20Poly1305(keys[32:64])
+        self.id = keys[64:72].hex()
+        digits = f"{int.from_bytes(keys[72:], 'big') % 10**8:08}"
+        self.code = f"{digits[:4]} {digits[4:]}"
 
     def message(self, content):
         self.last_message += 1

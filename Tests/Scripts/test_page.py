@@ -5,6 +5,8 @@ import re
 import socket
 import struct
 
+from cryptography.exceptions import InvalidTag
+
 from harness import TIMEOUT, Story
 from page_browser import CHUNK, DECLINED, RECEIVING, STORED, PageBrowser
 from pseudo_terminal import PseudoTerminal
@@ -139,6 +141,37 @@ class PageStory(Story):
         self.assertEqual((421, b""), (status, body))
         browser.close()
         self.assertEqual(403, browser.request("GET", browser.path, fields={"Origin": "http://evil.example"})[0])
+
+    def test_N11_another_browser_with_the_address_has_neither_the_keys_nor_the_code(self):
+        _, url = self.page(accept="all")
+        replies = []
+
+        class Overheard(PageBrowser):
+            def request(self, *arguments):
+                status, body = super().request(*arguments)
+                replies.append(body)
+                return status, body
+
+        browser = Overheard(url)
+        self.addCleanup(browser.close)
+        self.assertEqual(200, browser.hello())
+        self.assertEqual(200, browser.offer([(b"a.txt", b"abcd", False)]))
+        browser.wait(RECEIVING)
+        for point, salt in [(browser.point, replies[0][:16]), (None, replies[0][:16]), (browser.point, None)]:
+            other = self.browser(url)
+            self.assertNotEqual(browser.code, other.code)
+            own, own_salt = other.point, os.urandom(16)
+            other.derive(salt or own_salt, other.node, point or own)
+            self.assertNotEqual((browser.code, browser.id), (other.code, other.id))
+            for record in (replies[0][64:], replies[1]):
+                with self.assertRaises(InvalidTag):
+                    other.read(record)
+            other.id = browser.id
+            self.assertEqual(403, other.chunk(1, 0, b"evil"))
+            self.assertEqual(403, other.cancel())
+        self.assertEqual(200, browser.chunk(1, 0, b"abcd"))
+        self.assertEqual(STORED, browser.wait(STORED))
+        self.assertEqual({"a.txt": b"abcd"}, self.anna.received())
 
     def test_N11_guesses_of_the_path_get_silence(self):
         _, url = self.page()

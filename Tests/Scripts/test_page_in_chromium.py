@@ -3,6 +3,7 @@ the page is no secure context."""
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import subprocess
 import unittest
 import zipfile
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -20,6 +22,23 @@ from harness import ROOT, TIMEOUT, MachinesInARow, Peer, Story, digest, has_name
 
 PAGE = ROOT / "Sources/Protocols/NearshareWeb/page.html"
 CHROMIUM = shutil.which("chromium")
+# RFC 7748, section 5.2: private key, point and result; the second point has its unused bit set.
+AGREEMENTS = [
+    (
+        "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
+        "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
+        "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552",
+    ),
+    (
+        "4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
+        "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493",
+        "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
+    ),
+    # Points of low order.
+    ("a5" * 32, "00" * 32, "00" * 32),
+    ("a5" * 32, "01" + "00" * 31, "00" * 32),
+    ("a5" * 32, "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800", "00" * 32),
+]
 SIZES = [0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 255, 1000, 262144]
 
 
@@ -37,13 +56,22 @@ class PageScriptStory(unittest.TestCase):
                 key, nonce = os.urandom(32), os.urandom(12)
                 sealed = ChaCha20Poly1305(key).encrypt(nonce, text, None)
                 cases.append({"key": key.hex(), "nonce": nonce.hex(), "text": text.hex(), "sealed": sealed.hex()})
-        key, salt = os.urandom(16), os.urandom(16)
-        keys = HKDF(SHA256(), 80, salt, b"nearshare page 1").derive(key)
+        agreements = list(AGREEMENTS)
+        for _ in range(20):
+            secret, other = X25519PrivateKey.generate(), X25519PrivateKey.generate().public_key()
+            shared = secret.exchange(other)
+            agreements.append((secret.private_bytes_raw().hex(), other.public_bytes_raw().hex(), shared.hex()))
+        secret, node = X25519PrivateKey.generate(), X25519PrivateKey.generate()
+        point, node_key = secret.public_key().public_bytes_raw(), node.public_key().public_bytes_raw()
+        key, salt = hashlib.sha256(b"nearshare page key" + node_key).digest()[:16], os.urandom(16)
+        shared = node.exchange(X25519PublicKey.from_public_bytes(point))
+        keys = HKDF(SHA256(), 80, key, b"nearshare page 2" + point + node_key + salt).derive(shared)
+        hello = HKDF(SHA256(), 32, point, b"nearshare page 2 hello").derive(key)
         digits = f"{int.from_bytes(keys[72:], 'big') % 10**8:08}"
         program = (
             script()
             + """
-            const { cases, key, salt } = JSON.parse(require("fs").readFileSync(0));
+            const { cases, agreements, key, salt, secret, node } = JSON.parse(require("fs").readFileSync(0));
             const bytes = hex => Uint8Array.from(Buffer.from(hex, "hex")), hex = bytes => Buffer.from(bytes).toString("hex");
             const wrong = cases.filter(c => {
               const sealed = bytes(c.sealed), text = crypt.open(bytes(c.key), bytes(c.nonce), sealed);
@@ -51,17 +79,34 @@ class PageScriptStory(unittest.TestCase):
               sealed[sealed.length - 1] ^= 1;
               return !isSealed || !text || hex(text) !== c.text || crypt.open(bytes(c.key), bytes(c.nonce), sealed);
             });
-            const session = deriveSession(bytes(key), bytes(salt));
+            const agreed = agreements.map(([secret, point]) => hex(crypt.x25519(bytes(secret), bytes(point))));
+            const session = deriveSession(bytes(key), bytes(secret), bytes(node), bytes(salt));
+            const others = ["09" + "00".repeat(31), "00".repeat(32)];
             console.log(JSON.stringify({
+              agreed, others: others.map(other => deriveSession(bytes(key), bytes(secret), bytes(other), bytes(salt))),
+              point: hex(publicKey(bytes(secret))), hello: hex(helloKey(bytes(key), publicKey(bytes(secret)))),
               wrong: wrong.length, code: session.code, id: session.id, server: hex(session.serverKey),
               decoded: hex(decodeKey("AUDAOCAJBIFQYDIOB4IBCEQTCQ")), short: shortName("ä".repeat(200) + ".jpeg"),
             }));"""
         )
-        data = json.dumps({"cases": cases, "key": key.hex(), "salt": salt.hex()})
+        data = json.dumps(
+            {
+                "cases": cases,
+                "agreements": agreements,
+                "key": key.hex(),
+                "salt": salt.hex(),
+                "secret": secret.private_bytes_raw().hex(),
+                "node": node_key.hex(),
+            }
+        )
         done = subprocess.run(["node", "-e", program], input=data, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(
             {
+                "agreed": [shared for _, _, shared in agreements],
+                "others": [None, None],
+                "point": point.hex(),
+                "hello": hello.hex(),
                 "wrong": 0,
                 "code": f"{digits[:4]} {digits[4:]}",
                 "id": keys[64:72].hex(),

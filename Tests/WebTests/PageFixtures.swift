@@ -5,9 +5,10 @@ import Testing
 
 /// A page with a fixed secret, and the requests that reach it.
 struct TestPage {
-    static let secret = PageSecret(random: (0..<UInt8(PageSecret.byteCount)).map { $0 })
+    static let secret = try! PageSecret(random: (0..<UInt8(PageSecret.byteCount)).map { $0 })
     /// The key in the fragment of the address.
-    static let key = [UInt8](5..<21)
+    static let key = Array(SHA256Hasher.digest(Array("nearshare page key".utf8) + nodeKey.bytes).prefix(16))
+    static let nodeKey = try! AgreementPrivateKey(seed: [UInt8](5..<37)).publicKey
     static let authority = "192.168.1.5:29743"
 
     var machine = PageMachine(secret: secret, name: try! DisplayName("anna"))
@@ -66,19 +67,55 @@ struct TestBrowser {
         var name: String
     }
 
-    let nonce: [UInt8]
-    let id: String
-    let code: String
-    private let browserKey, serverKey: SecretBytes
+    let agreementKey: AgreementPrivateKey
+    let key: [UInt8]
+    /// Empty before ``begin(_:from:)``, like the code and the keys.
+    private(set) var id = ""
+    private(set) var code = ""
+    private var browserKey = SecretBytes([UInt8](repeating: 0, count: 32))
+    private var serverKey = SecretBytes([UInt8](repeating: 0, count: 32))
     var lastMessage: UInt32 = 0
     static var path: String { "/" + TestPage.secret.path }
 
     init(_ seed: UInt8, key: [UInt8] = TestPage.key) {
-        nonce = [UInt8](repeating: seed, count: 16)
-        let bytes = HKDF.derive(from: key, salt: nonce, info: Array("nearshare page 1".utf8), byteCount: 80)
+        agreementKey = try! AgreementPrivateKey(seed: [UInt8](repeating: seed, count: 32))
+        self.key = key
+    }
+
+    private var helloKey: SecretBytes {
+        let salt = agreementKey.publicKey.bytes
+        return SecretBytes(HKDF.derive(from: key, salt: salt, info: Array("nearshare page 2 hello".utf8), byteCount: 32))
+    }
+
+    /// The body of the first request.
+    var hello: [UInt8] {
+        let proof = ChaCha20Poly1305.seal([], key: helloKey, nonce: Self.nonce(1, 0, 0), authenticating: [])
+        return agreementKey.publicKey.bytes + proof
+    }
+
+    /// Derives the keys from the response to a hello.
+    /// - Parameter point: the public key in that hello.
+    mutating func derive(from reply: [UInt8], _ point: AgreementPublicKey? = nil) throws {
+        let nodeKey = try AgreementPublicKey(
+            ChaCha20Poly1305.open(reply[16..<64], key: helloKey, nonce: Self.nonce(7, 0, 0), authenticating: []))
+        #expect(nodeKey == TestPage.nodeKey)
+        let shared = try agreementKey.sharedSecret(with: nodeKey).withUnsafeBytes { Array($0) }
+        let info = Array("nearshare page 2".utf8) + (point ?? agreementKey.publicKey).bytes + nodeKey.bytes + reply[..<16]
+        let bytes = HKDF.derive(from: shared, salt: key, info: info, byteCount: 80)
         (browserKey, serverKey) = (SecretBytes(bytes[..<32]), SecretBytes(bytes[32..<64]))
         id = Hex.encode(Array(bytes[64..<72]))
         code = ShortAuthenticationDigits(number: bytes[72...].reduce(0) { $0 << 8 | UInt64($1) }).description
+    }
+
+    /// Begins a session, or goes on with it.
+    /// - Returns: the status, and the sealed state.
+    mutating func begin(
+        _ page: inout TestPage, from address: String = "192.168.1.20"
+    ) throws -> (status: HTTPStatus, state: [UInt8]) {
+        let reply = page.send("\(Self.path)/hello", hello, from: address)
+        guard reply.status == .ok else { return (reply.status, []) }
+        try derive(from: reply.body)
+        return (.ok, Array(reply.body.dropFirst(64)))
     }
 
     static func nonce(_ kind: UInt32, _ first: UInt32, _ second: UInt32) -> [UInt8] {
@@ -88,8 +125,6 @@ struct TestBrowser {
     func seal(_ bytes: [UInt8], _ kind: UInt32, _ first: UInt32, _ second: UInt32) -> [UInt8] {
         ChaCha20Poly1305.seal(bytes, key: browserKey, nonce: Self.nonce(kind, first, second), authenticating: [])
     }
-
-    var hello: [UInt8] { nonce + seal([], 1, 0, 0) }
 
     func state(_ record: [UInt8]) throws -> State {
         let nonce = [0, 0, 0, 4] + record.prefix(8)
@@ -131,7 +166,7 @@ struct TestBrowser {
 
     /// Asks a page for what it gives, and is accepted.
     mutating func ask(_ page: inout TestPage, from address: String = "192.168.1.20") throws -> PageMachine.OfferID {
-        _ = page.send("\(Self.path)/hello", hello, from: address)
+        _ = try begin(&page, from: address)
         guard case .requested(let id, let code) = send([3], to: &page).reaction, code.description == self.code,
             page.machine.accept(id) != nil
         else { throw MalformedInput("no request") }

@@ -10,7 +10,7 @@ import Testing
     private func accepted(_ size: Int) throws -> (TestPage, TestBrowser, PageMachine.OfferID) {
         var page = TestPage()
         var browser = TestBrowser(1)
-        #expect(page.send("\(TestBrowser.path)/hello", browser.hello).status == .ok)
+        #expect(try browser.begin(&page).status == .ok)
         let reply = browser.send(TestBrowser.offer([("a.txt", UInt64(size))]), to: &page)
         guard case .offered(let id, let offer, let code) = reply.reaction else { throw MalformedInput("no offer") }
         #expect(code.description == browser.code)
@@ -21,7 +21,7 @@ import Testing
 
     @Test func `the address is in capitals, and holds path and key`() {
         let url = TestPage.secret.url(host: "192.168.1.5", port: 29743)
-        #expect(url == "HTTP://192.168.1.5:29743/AAAQEAYE#AUDAOCAJBIFQYDIOB4IBCEQTCQ")
+        #expect(url == "HTTP://192.168.1.5:29743/AAAQEAYE#5EEAVTW2FGCMHTBTIZIWBPSMYA")
         #expect(TestPage.secret.url(host: "fd00::1", port: 80).hasPrefix("HTTP://[FD00::1]/"))
     }
 
@@ -52,7 +52,7 @@ import Testing
     func contentWithoutConsent() throws {
         var page = TestPage()
         var browser = TestBrowser(1)
-        _ = page.send("\(TestBrowser.path)/hello", browser.hello)
+        _ = try browser.begin(&page)
         #expect(browser.sendChunk([1], of: 0, at: 0, to: &page).status == .conflict)
         let reply = browser.send(TestBrowser.offer([("a", 1)]), to: &page)
         #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
@@ -88,8 +88,8 @@ import Testing
         #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], 3, 1, 1)).status == .forbidden)
         #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], 2, 1, 0)).status == .forbidden)
         #expect(page.send("\(path)/m", UInt32(2).bigEndianBytes + stranger.seal([2], 2, 0, 2)).status == .forbidden)
-        let other = TestBrowser(2)
-        #expect(page.send("\(TestBrowser.path)/hello", other.hello).status == .ok)
+        var other = TestBrowser(2)
+        #expect(try other.begin(&page).status == .ok)
         #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
         #expect(browser.sendChunk([1, 2, 3, 4], of: 1, at: 0, to: &page).reaction != nil)
     }
@@ -102,27 +102,94 @@ import Testing
         let offer = UInt32(1).bigEndianBytes + browser.seal(TestBrowser.offer([("a.txt", 4)]), 2, 0, 1)
         let reply = page.send("\(path)/m", offer)
         #expect(reply.status == .ok && reply.reaction == nil)
-        let state = try browser.state(page.send("\(TestBrowser.path)/hello", browser.hello).body)
+        let state = try browser.state(browser.begin(&page).state)
         #expect(state.phase == 5 && state.lastMessage == 1)
     }
 
-    @Test("K11: a session that was forgotten never begins again")
-    func forgottenSessions() {
+    @Test("K11: a hello that is repeated after its session was forgotten begins one with other keys")
+    func forgottenSessions() throws {
         var page = TestPage()
-        for seed in UInt8(0)..<40 {
+        var browsers = (0..<40).map { TestBrowser($0) }
+        for index in browsers.indices {
             page.now = page.now + .seconds(1)
-            #expect(page.send("\(TestBrowser.path)/hello", TestBrowser(seed).hello).status == .ok)
+            #expect(try browsers[index].begin(&page).status == .ok)
         }
-        #expect(page.send("\(TestBrowser.path)/hello", TestBrowser(0).hello).status == .gone)
-        #expect(page.send("\(TestBrowser.path)/\(TestBrowser(0).id)/s/0").status == .gone)
-        #expect(page.send("\(TestBrowser.path)/\(TestBrowser(39).id)/s/0").status == .ok)
+        let first = browsers[0]
+        #expect(page.send("\(TestBrowser.path)/\(first.id)/s/0").status == .gone)
+        #expect(page.send("\(TestBrowser.path)/\(browsers[39].id)/s/0").status == .ok)
+        var again = first
+        #expect(try again.begin(&page).status == .ok)
+        #expect(again.id != first.id && again.code != first.code)
+        let offer = UInt32(1).bigEndianBytes + first.seal(TestBrowser.offer([("a.txt", 4)]), 2, 0, 1)
+        #expect(page.send("\(TestBrowser.path)/\(first.id)/m", offer).status == .gone)
+        #expect(page.send("\(TestBrowser.path)/\(again.id)/m", offer).status == .forbidden)
+    }
+
+    @Test("N11: another browser with the same address, who has seen everything, has neither the keys nor the code of a session")
+    func otherHolderOfTheAddress() throws {
+        var page = TestPage()
+        var browser = TestBrowser(1)
+        let reply = page.send("\(TestBrowser.path)/hello", browser.hello)
+        try browser.derive(from: reply.body)
+        let offer = browser.send(TestBrowser.offer([("a.txt", 4)]), to: &page)
+        guard case .offered(let id, _, _) = offer.reaction else { throw MalformedInput("no offer") }
+        #expect(page.machine.accept(id) == false)
+        // The other browser reads the node's key, and tries the transcript with its own private key.
+        var other = TestBrowser(2)
+        let helloKey = SecretBytes(
+            HKDF.derive(
+                from: TestPage.key, salt: browser.agreementKey.publicKey.bytes,
+                info: Array("nearshare page 2 hello".utf8), byteCount: 32))
+        let nodeKey = try ChaCha20Poly1305.open(
+            reply.body[16..<64], key: helloKey, nonce: TestBrowser.nonce(7, 0, 0), authenticating: [])
+        #expect(nodeKey == TestPage.nodeKey.bytes)
+        let own = page.send("\(TestBrowser.path)/hello", other.hello)
+        for (nonce, point) in [
+            (reply.body, browser.agreementKey.publicKey), (reply.body, other.agreementKey.publicKey),
+            (own.body, browser.agreementKey.publicKey), (own.body, other.agreementKey.publicKey),
+        ] {
+            try other.derive(from: Array(nonce[..<16]) + own.body[16..<64], point)
+            #expect(other.id != browser.id && other.code != browser.code)
+            #expect(throws: CryptoError.self) { try other.state(Array(reply.body.dropFirst(64))) }
+            let path = "\(TestBrowser.path)/\(browser.id)"
+            #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
+            #expect(page.send("\(path)/m", UInt32(2).bigEndianBytes + other.seal([2], 2, 0, 2)).status == .forbidden)
+        }
+        #expect(browser.sendChunk([1, 2, 3, 4], of: 1, at: 0, to: &page).reaction != nil)
+    }
+
+    @Test("N11: the code follows from the node's nonce, not from the browser's choice alone")
+    func chosenCodes() throws {
+        var (first, second) = (TestPage(), TestPage())
+        var (browser, same) = (TestBrowser(1), TestBrowser(1))
+        _ = try browser.begin(&first)
+        var other = TestBrowser(2)
+        _ = try other.begin(&second)
+        _ = try same.begin(&second)
+        #expect(browser.code != same.code && browser.id != same.id)
+    }
+
+    @Test("K9: a hello with a point of low order, or one that is not canonical, is refused")
+    func lowOrderPoints() {
+        var page = TestPage()
+        let points: [[UInt8]] = [
+            [UInt8](repeating: 0, count: 32), [1] + [UInt8](repeating: 0, count: 31),
+            [0xed] + [UInt8](repeating: 0xff, count: 30) + [0x7f], [UInt8](repeating: 0xff, count: 32),
+        ]
+        for point in points {
+            let helloKey = SecretBytes(
+                HKDF.derive(from: TestPage.key, salt: point, info: Array("nearshare page 2 hello".utf8), byteCount: 32))
+            let nonce = TestBrowser.nonce(1, 0, 0)
+            let proof = ChaCha20Poly1305.seal([], key: helloKey, nonce: nonce, authenticating: [])
+            #expect(page.send("\(TestBrowser.path)/hello", point + proof).status == .badRequest)
+        }
     }
 
     @Test func `a page that was loaded again leaves a gap, and goes on with the same offer`() throws {
         var (page, browser, id) = try accepted(Self.chunkByteCount + 3)
         let first = [UInt8](repeating: 7, count: Self.chunkByteCount)
         #expect(browser.sendChunk(first, of: 1, at: 0, to: &page).reaction != nil)
-        #expect(page.send("\(TestBrowser.path)/hello", browser.hello).status == .ok)
+        #expect(try browser.begin(&page).status == .ok)
         // The second message was lost.
         browser.lastMessage += 1
         #expect(browser.send(TestBrowser.offer([("b.txt", 5)]), to: &page).status == .conflict)
@@ -137,7 +204,7 @@ import Testing
     @Test func `two browsers have sessions of their own`() throws {
         var (page, first, _) = try accepted(4)
         var second = TestBrowser(2)
-        #expect(page.send("\(TestBrowser.path)/hello", second.hello).status == .ok)
+        #expect(try second.begin(&page).status == .ok)
         let reply = second.send(TestBrowser.offer([("b", 1)]), to: &page)
         guard case .offered(let id, _, let code) = reply.reaction else { throw MalformedInput("no offer") }
         #expect(code.description == second.code && second.code != first.code)
@@ -161,10 +228,10 @@ import Testing
             [1, 0, 1, 0, 1, 97, 101] + [UInt8](repeating: 97, count: 101) + [UInt8](repeating: 0, count: 16),
             TestBrowser.offer([("a", 1)]) + [0], TestBrowser.offer([("a", 1 << 48), ("b", 1 << 63)]),
         ] as [[UInt8]])
-    func impossibleOffers(message: [UInt8]) {
+    func impossibleOffers(message: [UInt8]) throws {
         var page = TestPage()
         var browser = TestBrowser(1)
-        _ = page.send("\(TestBrowser.path)/hello", browser.hello)
+        _ = try browser.begin(&page)
         let reply = browser.send(message, to: &page)
         #expect(reply.status == .badRequest && reply.reaction == nil)
         #expect(browser.send(TestBrowser.offer([("a", 1)]), to: &page).reaction != nil)

@@ -21,7 +21,7 @@ import Testing
     func withoutConsent() throws {
         var page = TestPage.sharing()
         var browser = TestBrowser(1)
-        _ = page.send("\(TestBrowser.path)/hello", browser.hello)
+        _ = try browser.begin(&page)
         #expect(try browser.fetch(0, 0, of: &page).status == .conflict)
         #expect(browser.send([4, 0, 0, 0, 1], to: &page).status == .conflict)
         #expect(browser.send(TestBrowser.offer([("a", 1)]), to: &page).status == .conflict)
@@ -36,7 +36,7 @@ import Testing
         #expect(try browser.fetch(1, 0, of: &page).status == .conflict)
         #expect(page.send(direct).status == .gone)
         var taking = TestPage()
-        #expect(taking.send("\(TestBrowser.path)/hello", browser.hello).status == .ok)
+        #expect(try browser.begin(&taking).status == .ok)
         #expect(browser.send([3], to: &taking).status == .conflict)
         #expect(taking.send(direct).status == .notFound)
     }

@@ -428,6 +428,12 @@ extension Node {
         port: UInt16, invitations: AsyncStream<Invitation>.Continuation?, content: PageDownload.Content?,
         _ timeouts: PageServer.Timeouts
     ) throws(NodeError) -> PageServer {
+        let secret: PageSecret
+        do throws(CryptoError) {
+            secret = try PageSecret(random: settings.random(PageSecret.byteCount))
+        } catch {
+            throw .unavailable(error.description)
+        }
         let socket: any StreamListener
         do throws(LinkError) {
             do throws(LinkError) {
@@ -440,8 +446,7 @@ extension Node {
             throw NodeError(error)
         }
         let server = PageServer(
-            self, PageSecret(random: settings.random(PageSecret.byteCount)), port: socket.port,
-            invitations: invitations, content: content, timeouts: timeouts)
+            self, secret, port: socket.port, invitations: invitations, content: content, timeouts: timeouts)
         guard keep(socket, nil) else { throw .unavailable("the node is shutting down") }
         do throws(ThreadError) {
             let thread = try BlockingThread.start { server.acceptLoop(socket) }

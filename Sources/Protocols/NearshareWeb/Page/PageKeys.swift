@@ -1,7 +1,8 @@
 internal import NearshareBase
 internal import NearshareCrypto
 
-/// The keys of one browser's session, derived from the page's key and the browser's nonce (`docs/PROTOCOL.md`, section 15.2).
+/// The keys of one browser's session, agreed on with X25519 (`docs/PROTOCOL.md`, section 15.2). Another browser that has the
+/// page's key, and all that was sent, cannot derive them.
 struct PageKeys: Sendable {
     static let nonceByteCount = 16
 
@@ -13,8 +14,14 @@ struct PageKeys: Sendable {
         case state = 4
         case fetch = 5
         case content = 6
+        case nodeKey = 7
     }
 
+    /// The browser's public key.
+    let browser: AgreementPublicKey
+    /// The node's part: without it, a hello that is repeated after its session was forgotten would begin one with the same keys,
+    /// and a browser could search for a key pair that gives a code.
+    let nonce: [UInt8]
     /// The name of the session in paths: 16 hexadecimal digits.
     let id: PageSessionID
     /// The code that both screens show.
@@ -22,8 +29,12 @@ struct PageKeys: Sendable {
     private let browserKey: SecretBytes
     private let serverKey: SecretBytes
 
-    init(_ secret: PageSecret, nonce: [UInt8]) {
-        let bytes = HKDF.derive(from: secret.key, salt: nonce, info: Array("nearshare page 1".utf8), byteCount: 80)
+    /// - Throws: ``CryptoError/lowOrderPoint`` (K9).
+    init(_ secret: PageSecret, browser: AgreementPublicKey, nonce: [UInt8]) throws(CryptoError) {
+        let shared = try secret.agreementKey.sharedSecret(with: browser).withUnsafeBytes { Array($0) }
+        let info = Array("nearshare page 2".utf8) + browser.bytes + secret.agreementKey.publicKey.bytes + nonce
+        let bytes = HKDF.derive(from: shared, salt: secret.key, info: info, byteCount: 80)
+        (self.browser, self.nonce) = (browser, nonce)
         browserKey = SecretBytes(bytes[..<32])
         serverKey = SecretBytes(bytes[32..<64])
         id = PageSessionID(bytes: Array(bytes[64..<72]))
@@ -48,7 +59,7 @@ struct PageKeys: Sendable {
         return record.bytes
     }
 
-    private static func nonce(_ kind: RecordKind, _ first: UInt32, _ second: UInt32) -> [UInt8] {
+    static func nonce(_ kind: RecordKind, _ first: UInt32, _ second: UInt32) -> [UInt8] {
         [kind.rawValue, first, second].flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * $0)) } }
     }
 }

@@ -48,8 +48,6 @@ package struct PageMachine: Sendable {
 
     /// Limit on sessions. Only browsers that have the page's key begin one; the one that was silent longest is forgotten.
     static let maximumSessionCount = 32
-    /// Limit on sessions that were forgotten; beyond it no new one begins.
-    static let maximumEndedCount = 4096
     /// Limit on wrong paths of one address in a minute. Further ones get no response.
     static let maximumWrongPathCount = 3
     /// Limit on the addresses whose wrong paths are counted; the wrong paths of others get no response.
@@ -74,8 +72,8 @@ package struct PageMachine: Sendable {
     private let mode: Mode
     private var directPaths = PageDirectPaths()
     private var sessions: [PageSessionID: PageSession] = [:]
-    /// The sessions that were forgotten. None begins again: its keys have sealed records.
-    private var ended: Set<PageSessionID> = []
+    /// Sessions that have begun.
+    private var sessionCount: UInt64 = 0
     private var wrongPaths: [String: RateWindow] = [:]
 
     /// - Parameters:
@@ -113,7 +111,7 @@ package struct PageMachine: Sendable {
             switch resource {
             case .page, .state, .direct: ("GET", 0)
             case .fetch: ("POST", ChaCha20Poly1305.tagByteCount)
-            case .hello: ("POST", PageKeys.nonceByteCount + ChaCha20Poly1305.tagByteCount)
+            case .hello: ("POST", PageHello.byteCount)
             case .message: ("POST", PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount)
             case .chunk: ("POST", ChunkWindow.chunkByteCount + ChaCha20Poly1305.tagByteCount)
             }
@@ -167,22 +165,32 @@ package struct PageMachine: Sendable {
     }
 
     private mutating func hello(_ body: [UInt8], from host: String, now: MonotonicInstant) throws(HTTPStatus) -> Answer {
-        guard body.count == PageKeys.nonceByteCount + ChaCha20Poly1305.tagByteCount else { throw .badRequest }
-        let keys = PageKeys(secret, nonce: Array(body.prefix(PageKeys.nonceByteCount)))
-        guard (try? keys.open(body.dropFirst(PageKeys.nonceByteCount), .hello, 0, 0)) != nil else { throw .forbidden }
-        // A repeated hello, also one of a listener, changes nothing.
-        guard !ended.contains(keys.id) else { throw .gone }
-        if sessions[keys.id] == nil {
-            if sessions.count >= Self.maximumSessionCount {
-                guard ended.count < Self.maximumEndedCount,
-                    let idle = sessions.filter({ !$0.value.isBusy }).min(by: { $0.value.lastUse < $1.value.lastUse })
-                else { throw .unavailable }
-                sessions[idle.key] = nil
-                ended.insert(idle.key)
-            }
-            sessions[keys.id] = PageSession(keys: keys, host: host, now: now)
+        let hello = try PageHello(body, secret)
+        // A repeated hello, also one of a listener, goes on with the session.
+        let keys: PageKeys
+        if let known = sessions.values.first(where: { $0.keys.browser == hello.browser }) {
+            keys = known.keys
+        } else {
+            keys = try beginSession(with: hello.browser, from: host, now: now)
         }
-        return try state(of: keys.id)
+        guard let state = sealedState(of: keys.id) else { throw .gone }
+        return .response(HTTPResponse(.ok, body: keys.nonce + hello.sealedNodeKey(secret) + state.body))
+    }
+
+    private mutating func beginSession(
+        with browser: AgreementPublicKey, from host: String, now: MonotonicInstant
+    ) throws(HTTPStatus) -> PageKeys {
+        if sessions.count >= Self.maximumSessionCount {
+            let idle = sessions.filter { !$0.value.isBusy }.min { $0.value.lastUse < $1.value.lastUse }
+            guard let idle else { throw .unavailable }
+            sessions[idle.key] = nil
+        }
+        sessionCount += 1
+        guard let keys = try? PageKeys(secret, browser: browser, nonce: secret.sessionNonce(number: sessionCount)) else {
+            throw .badRequest
+        }
+        sessions[keys.id] = PageSession(keys: keys, host: host, now: now)
+        return keys
     }
 
     private mutating func fetch(

@@ -1,27 +1,35 @@
 internal import NearshareBase
-internal import NearshareCrypto
+package import NearshareCrypto
 
-/// The secrets of one page: its path, which keeps other programs of the network from loading it, and its key, which no request
-/// contains. Both are fresh for each run (`docs/PROTOCOL.md`, section 15).
+/// The secrets of one page: its path, which keeps other programs of the network from loading it, and its keys, which no request
+/// contains. All are fresh for each run (`docs/PROTOCOL.md`, section 15).
 package struct PageSecret: Sendable {
     /// The random bytes of a secret.
-    package static let byteCount = pathByteCount + keyByteCount + directKeyByteCount
-    static let keyByteCount = 16
+    package static let byteCount = pathByteCount + AgreementPrivateKey.byteCount + derivationKeyByteCount
+    private static let keyByteCount = 16
     private static let pathByteCount = 5
-    private static let directKeyByteCount = 16
+    private static let derivationKeyByteCount = 16
     private static let directPathByteCount = 16
 
     /// The path without its slash: 8 characters of Base32.
     package let path: String
+    /// The key in the fragment of the address: the start of a digest of the node's public key. Who has it, recognises that key.
     let key: [UInt8]
-    /// The key of the paths of direct downloads, which no browser has: each learns its own paths alone.
-    private let directKey: [UInt8]
+    /// The key with which the node agrees with each browser on keys.
+    let agreementKey: AgreementPrivateKey
+    /// The key of nonces and of the paths of direct downloads, which no browser has: each learns its own alone.
+    private let derivationKey: [UInt8]
 
     /// - Parameter random: ``byteCount`` fresh random bytes.
-    package init(random: [UInt8]) {
+    /// - Throws: ``CryptoError/wrongLength(expected:actual:)``.
+    package init(random: [UInt8]) throws(CryptoError) {
+        guard random.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: random.count) }
         path = Base32.encode(Array(random.prefix(Self.pathByteCount)))
-        key = Array(random.dropFirst(Self.pathByteCount).prefix(Self.keyByteCount))
-        directKey = Array(random.dropFirst(Self.pathByteCount + Self.keyByteCount).prefix(Self.directKeyByteCount))
+        let seed = random.dropFirst(Self.pathByteCount).prefix(AgreementPrivateKey.byteCount)
+        agreementKey = try AgreementPrivateKey(seed: seed)
+        let digest = SHA256Hasher.digest(Array("nearshare page key".utf8) + agreementKey.publicKey.bytes)
+        key = Array(digest.prefix(Self.keyByteCount))
+        derivationKey = Array(random.suffix(Self.derivationKeyByteCount))
     }
 
     /// The address of the page, in capitals, for which a QR code needs least room. Scheme and path are compared without case.
@@ -33,10 +41,17 @@ package struct PageSecret: Sendable {
     /// The path of a direct download: 26 characters of Base32.
     /// - Parameter number: different for each.
     func directPath(number: UInt64) -> String {
-        let bytes = HKDF.derive(
-            from: directKey, salt: number.bigEndianBytes, info: Array("nearshare page direct".utf8),
-            byteCount: Self.directPathByteCount)
-        return Base32.encode(bytes)
+        Base32.encode(derive("nearshare page direct", number, byteCount: Self.directPathByteCount))
+    }
+
+    /// The nonce of a session, which no browser can predict.
+    /// - Parameter number: different for each.
+    func sessionNonce(number: UInt64) -> [UInt8] {
+        derive("nearshare page session", number, byteCount: PageKeys.nonceByteCount)
+    }
+
+    private func derive(_ purpose: String, _ number: UInt64, byteCount: Int) -> [UInt8] {
+        HKDF.derive(from: derivationKey, salt: number.bigEndianBytes, info: Array(purpose.utf8), byteCount: byteCount)
     }
 
     /// The value of Host in the requests of a browser that has opened an address.
