@@ -125,6 +125,22 @@ import Testing
         #expect(page.send("\(TestBrowser.path)/\(again.id)/m", offer).status == .forbidden)
     }
 
+    @Test("R3: the browsers of one address leave room for others, also when all of them wait for an answer")
+    func shareOfSessions() throws {
+        var page = TestPage()
+        var idle = TestBrowser(100)
+        #expect(try idle.begin(&page, from: "192.168.1.9").status == .ok)
+        var crowd = (0..<17).map { TestBrowser($0) }
+        for index in 0..<16 {
+            #expect(try crowd[index].begin(&page).status == .ok)
+            _ = crowd[index].send(TestBrowser.offer([("a.txt", 4)]), to: &page)
+        }
+        #expect(page.send("\(TestBrowser.path)/hello", crowd[16].hello).status == .unavailable)
+        #expect(page.send("\(TestBrowser.path)/\(idle.id)/s/0", from: "192.168.1.9").status == .ok)
+        var late = TestBrowser(101)
+        #expect(try late.begin(&page, from: "192.168.1.10").status == .ok)
+    }
+
     @Test("N11: another browser with the same address, who has seen everything, has neither the keys nor the code of a session")
     func otherHolderOfTheAddress() throws {
         var page = TestPage()

@@ -48,6 +48,8 @@ package struct PageMachine: Sendable {
 
     /// Limit on sessions. Only browsers that have the page's key begin one; the one that was silent longest is forgotten.
     static let maximumSessionCount = 32
+    /// The share of one address, so that others find room.
+    static let maximumSessionCountPerHost = 16
     /// Limit on wrong paths of one address in a minute. Further ones get no response.
     static let maximumWrongPathCount = 3
     /// Limit on the addresses whose wrong paths are counted; the wrong paths of others get no response.
@@ -180,8 +182,10 @@ package struct PageMachine: Sendable {
     private mutating func beginSession(
         with browser: AgreementPublicKey, from host: String, now: MonotonicInstant
     ) throws(HTTPStatus) -> PageKeys {
-        if sessions.count >= Self.maximumSessionCount {
-            let idle = sessions.filter { !$0.value.isBusy }.min { $0.value.lastUse < $1.value.lastUse }
+        let own = sessions.filter { $0.value.host == host }
+        if own.count >= Self.maximumSessionCountPerHost || sessions.count >= Self.maximumSessionCount {
+            let candidates = own.count >= Self.maximumSessionCountPerHost ? own : sessions
+            let idle = candidates.filter { !$0.value.isBusy }.min { $0.value.lastUse < $1.value.lastUse }
             guard let idle else { throw .unavailable }
             sessions[idle.key] = nil
         }
