@@ -24,7 +24,7 @@ class FirstMinuteStory(Asked):
         screen.press("benjamin\n")
         screen.wait_for(r"folder for received files \[.*/Inbox\]: ")
         screen.press("relative\n")
-        screen.wait_for(r"that is not possible. folder for received files")
+        screen.wait_for(r"the path begins with / or ~/\s+folder for received files")
         screen.press("~/In\n")
         screen.wait_for(r"who may send: .* \[all\]: ")
         screen.press("friends\n")
