@@ -391,7 +391,9 @@ class BitchatStory(Story):
         chat.type("/block phone")
         chat.read_until("phone is blocked")
         blocked = phone.send_private_message(there, "psst")
-        phone.wait_for_receipt(blocked, timeout=10)
+        # It is not delivered, and its sender is not told that it was.
+        with self.assertRaises(AssertionError):
+            phone.wait_for_receipt(blocked, timeout=2)
         chat.type("/search psst")
         chat.read_until("no line contains psst")
         chat.quit()
