@@ -213,9 +213,6 @@ private struct Greeting: Sendable {
             return !isShown
         }
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
-        if isFirst, page == nil, !LocalMachine.hasNetwork(on: pageInterface) {
-            Console.warn("no network interface leads to other machines; those nearby find this one once a network is connected")
-        }
         if isFirst, let page {
             PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: "send files to this machine")
         }
