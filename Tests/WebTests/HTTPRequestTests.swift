@@ -10,7 +10,7 @@ import Testing
 
     @Test func `a request with a body is read, in any pieces`() throws {
         let text =
-            "POST /a/b?c HTTP/1.1\r\nHost: x:1\r\ncontent-length:  3 \r\nAccept: a\r\naccept: b\r\nConnection: close\r\n\r\nabc"
+            "\r\nPOST /a/b?c HTTP/1.1\r\nHost: x:1\r\ncontent-length:  3 \r\nAccept: a\r\naccept: b\r\nConnection: close\r\n\r\nabc"
         for size in 1...text.utf8.count {
             var reader = HTTPRequestReader()
             var found: (request: HTTPRequest, body: [UInt8])?

@@ -27,7 +27,12 @@ package struct HTTPRequestReader: Sendable {
 
     private mutating func readHead(_ limit: (HTTPRequest) throws(HTTPStatus) -> Int) throws(HTTPStatus) -> HTTPRequest? {
         // Some clients end a body with an empty line that its length does not count (RFC 9112, section 2.2).
-        while scannedCount == 0, buffer.starts(with: [0x0d, 0x0a]) { buffer.removeFirst(2) }
+        var emptyByteCount = 0
+        while buffer[emptyByteCount...].starts(with: [0x0d, 0x0a]) { emptyByteCount += 2 }
+        if emptyByteCount > 0 {
+            buffer.removeFirst(emptyByteCount)
+            scannedCount = 0
+        }
         guard let end = headEnd() else {
             guard buffer.count < HTTPRequest.maximumHeadByteCount else { throw .headTooLarge }
             return nil
