@@ -55,7 +55,7 @@ class ReasonStory(RadioStory):
 
     def test_no_such_adapter(self):
         self.ben.adapter = "hci7"
-        self.assertReason("there is no Bluetooth adapter hci7", "available: hci0, hci1, hci2")
+        self.assertReason("there is no Bluetooth adapter hci7", "this machine has hci0, hci1, hci2")
 
     def test_no_adapter_at_all(self):
         self.ben.adapter = None

@@ -160,8 +160,8 @@ package final class SendOperation: Sendable {
             guard canRetry, let peer, let brokenSince,
                 let delay = reconnection.delay(
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
-                // An answer counts more than the break before it.
-            else { throw attempt.isBroken ? linkFailure ?? failure : failure }
+                // An answer of the peer counts more than the break before it.
+            else { throw attempt.isBroken || attempt.peer == nil ? linkFailure ?? failure : failure }
             let name = name(of: peer.fingerprint, claimed: first.name)?.shown ?? peer.id.hex
             reporter.report(
                 .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
