@@ -44,7 +44,7 @@ package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible 
         case .noDaemon: "start it with `systemctl start bluetooth` (Debian package: bluez)"
         case .noAdapter: "plug one in"
         case .unknownAdapter(_, let present):
-            present.isEmpty ? "none is plugged in" : "available: \(present.joined(separator: ", "))"
+            present.isEmpty ? "none is plugged in" : "this machine has \(present.joined(separator: ", "))"
         case .poweredOff: "`bluetoothctl power on` switches it on"
         case .blocked(_, true): "look for one with an antenna on it"
         case .blocked(_, false): "`rfkill unblock bluetooth` unblocks it"
