@@ -1,15 +1,14 @@
 """The page for browsers, as a browser of another implementation uses it."""
 
 import os
-import re
 import socket
 import struct
 
 from cryptography.exceptions import InvalidTag
 
-from harness import TIMEOUT, Story
+from harness import Story
 from page_browser import CHUNK, DECLINED, RECEIVING, STORED, PageBrowser
-from pseudo_terminal import PseudoTerminal
+from test_questions import Terminal
 
 
 class PageStory(Story):
@@ -51,24 +50,18 @@ class PageStory(Story):
 
     def test_the_user_sees_the_code_of_the_browser_and_declines(self):
         command = self.anna.command("receive", "--qr", "--name", "anna", "--inbox", self.anna.inbox)
-        terminal = PseudoTerminal(command, self.anna.environment() | {"LC_ALL": "C.UTF-8"}, 80, 24)
-
-        def read_until(pattern):
-            while not (found := re.search(pattern, terminal.drawn.decode(errors="replace"))):
-                self.assertTrue(terminal.read(TIMEOUT), terminal.drawn.decode(errors="replace"))
-            return found[0]
-
-        url = read_until(r"HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26}")
-        self.assertIn("█", terminal.drawn.decode())
+        terminal = Terminal(self.anna, *command, columns=80, rows=24, variables={"LC_ALL": "C.UTF-8"})
+        self.addCleanup(terminal.close)
+        url = terminal.wait_for(r"█[\s\S]*?(HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26})")[1]
         browser = self.browser(url)
         self.assertEqual(200, browser.offer([(b"a.txt", b"a", False)]))
-        read_until(r"accept\?")
-        self.assertIn(browser.code, terminal.drawn.decode())
-        self.assertIn("a browser at 127.0.0.1", terminal.drawn.decode())
+        question = terminal.wait_for(r"[\s\S]*accept\?")[0]
+        self.assertIn(browser.code, question)
+        self.assertIn("a browser at 127.0.0.1", question)
         terminal.press("n\r")
         self.assertEqual(DECLINED, browser.wait(DECLINED))
         self.assertEqual(200, browser.offer([(b"b.txt", b"b", False)]))
-        read_until(r"b\.txt[\s\S]*accept\?")
+        terminal.wait_for(r"b\.txt[\s\S]*accept\?")
         terminal.press("y\r")
         self.assertEqual(RECEIVING, browser.wait(RECEIVING))
         self.assertEqual(200, browser.chunk(browser.last_message, 0, b"b"))
@@ -77,8 +70,7 @@ class PageStory(Story):
         self.assertEqual(STORED, browser.upload([(b"c.txt", b"c", False)]))
         self.assertEqual({"b.txt": b"b", "c.txt": b"c"}, self.anna.received())
         terminal.press("\x03")
-        while terminal.read(TIMEOUT):
-            pass
+        self.assertEqual(130, terminal.end())
 
     def test_A5_friends_and_none_take_nothing_from_a_browser(self):
         for accept in ("friends", "none"):

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import re
 import signal
 import socket
 import struct
@@ -11,9 +10,9 @@ import subprocess
 import threading
 import zipfile
 
-from harness import TIMEOUT, Story
+from harness import Story
 from page_browser import CANCELLED, CHUNK, DECLINED, EXPIRED, FAILED, SENDING, STORED, PageBrowser
-from pseudo_terminal import PseudoTerminal
+from test_questions import Terminal
 
 
 class DownloadStory(Story):
@@ -130,19 +129,12 @@ class DownloadStory(Story):
     def test_the_user_compares_the_code_once(self):
         path = self.file("a.bin", 100)
         command = self.anna.command("send", "--qr", "--keep", path)
-        terminal = PseudoTerminal(command, self.anna.environment() | {"LC_ALL": "C.UTF-8"}, 80, 24)
-
-        def read_until(pattern):
-            while not (found := re.search(pattern, terminal.drawn.decode(errors="replace"))):
-                self.assertTrue(terminal.read(TIMEOUT), terminal.drawn.decode(errors="replace"))
-            return found[0]
-
-        url = read_until(r"HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26}")
-        self.assertIn("█", terminal.drawn.decode())
+        terminal = Terminal(self.anna, *command, columns=80, rows=24, variables={"LC_ALL": "C.UTF-8"})
+        self.addCleanup(terminal.close)
+        url = terminal.wait_for(r"█[\s\S]*?(HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26})")[1]
         browser = self.browser(url)
         self.assertEqual(200, browser.ask())
-        read_until(r"send it\?")
-        self.assertIn(browser.code, terminal.drawn.decode())
+        terminal.wait_for(rf"{browser.code}[\s\S]*send it\?")
         self.assertEqual(409, browser.fetch(1, 0)[0])
         terminal.press("y\r")
         self.assertEqual(SENDING, browser.wait(SENDING))
@@ -153,12 +145,11 @@ class DownloadStory(Story):
         self.assertEqual(SENDING, browser.wait(SENDING))
         other = self.browser(url)
         self.assertEqual(200, other.ask())
-        read_until(rf"{other.code}[\s\S]*send it\?")
+        terminal.wait_for(rf"{other.code}[\s\S]*send it\?")
         terminal.press("n\r")
         self.assertEqual(DECLINED, other.wait(DECLINED))
         terminal.press("\x03")
-        while terminal.read(TIMEOUT):
-            pass
+        self.assertEqual(130, terminal.end())
 
     def test_A8_a_cancel_of_either_side_ends_the_transfer(self):
         anna, url = self.page("--keep", self.file("a.bin", 2 * CHUNK))
