@@ -352,7 +352,7 @@ private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanose
         #expect(fourth == nil)
     }
 
-    @Test func `a change is not sent to members that know it, nor to those that its owner tells`() {
+    @Test func `a change is not sent to members that know it, nor to those that its owner informs`() {
         var table = table()
         var linked = Self.member(1)
         linked.neighbours = [Self.member(2).id]

@@ -24,7 +24,7 @@ extension Fingerprint {
     /// The fingerprint of a peer of another protocol, which has no key of ours.
     /// - Parameters:
     ///   - protocolName: keeps the peers of one protocol from taking the fingerprint of another one's, or of a key.
-    ///   - identity: bytes by which the protocol tells its peers apart.
+    ///   - identity: bytes that identify a peer in the protocol.
     package init(foreign protocolName: String, identity: [UInt8]) {
         self.init(digestOf: Array("nearshare foreign peer: \(protocolName)".utf8) + [0] + identity)
     }

@@ -14,7 +14,7 @@ package struct ForeignPeer: Sendable, Hashable {
     /// Identifies the peer as far as its protocol can: a browser for as long as its page is open.
     package let fingerprint: Fingerprint
 
-    /// - Parameter identity: bytes by which the protocol tells its peers apart.
+    /// - Parameter identity: bytes that identify a peer in the protocol.
     init(_ kind: Kind, identity: [UInt8]) {
         self.kind = kind
         fingerprint = Fingerprint(foreign: kind.rawValue, identity: identity)
