@@ -154,10 +154,10 @@ class WebKitStory(Story):
         self.assertEqual({"long.bin": file.read_bytes()}, self.anna.received())
 
     def test_photos_and_a_folder_are_downloaded(self):
-        photos = [self.file("photo 1.jpg", 3_000_000), self.file("empty.txt", 0)]
+        photos = [self.file("photo 1.jpg", 3_000_000), self.file("empty.txt", 0), self.file("short.txt", 10)]
         self.file("trip/a.txt", 1000)
         anna = self.send(*photos, self.place / "source/trip")
-        self.browser.wait_for("Done. 3 items are saved.")
+        self.browser.wait_for("Done. 4 items are saved.")
         for photo in photos:
             self.assertEqual(photo.read_bytes(), self.saved(photo))
         wait_until((self.browser.downloads / "trip.zip").exists, "the archive")
