@@ -101,7 +101,7 @@ private struct Typing {
         var typing = Typing(.latest)
         typing.type("/public")
         let reactions = typing.type("hello")
-        #expect(reactions == [.request(.say("hello", in: .publicRoom), .say(.publicRoom, "hello"))])
+        #expect(reactions == [.request(.sendLine("hello", in: .publicRoom), .sendLine(.publicRoom, "hello"))])
     }
 
     @Test func `the list of peers tells trust, software and distance`() {
@@ -200,7 +200,8 @@ private struct Typing {
             id: peerID, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false), isNear: true,
             software: .phone, hasKeys: false, hops: 3)
         let found = typing.handle(.replied(.find("anna"), .success(.contact(contact))))
-        #expect(found.contains(.request(.say("good morning", in: .peer(peerID)), .say(.peer(peerID), "good morning"))))
+        #expect(
+            found.contains(.request(.sendLine("good morning", in: .peer(peerID)), .sendLine(.peer(peerID), "good morning"))))
         typing.handle(.event(.contacts([contact])))
         typing.type("/who")
         #expect(typing.text.contains("near, 3 hops, bitchat"), "\(typing.text)")
@@ -310,7 +311,7 @@ private struct Typing {
         typing.press(.lineBreak)
         typing.press(.text("b"))
         let reactions = typing.press(.enter)
-        #expect(reactions == [.request(.say("a\nb", in: .publicRoom), .say(.publicRoom, "a\nb"))])
+        #expect(reactions == [.request(.sendLine("a\nb", in: .publicRoom), .sendLine(.publicRoom, "a\nb"))])
     }
 
     @Test("T1: notices are escaped", arguments: ["\u{1b}[2J", "\u{202e}abc", "a\u{7}"])

@@ -107,12 +107,14 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(
             chat.write("hi there") == [
-                .request(.say("hi there", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "hi there"))
+                .request(.sendLine("hi there", in: .peer(ChatHarness.anna)), .sendLine(.peer(ChatHarness.anna), "hi there"))
             ])
         #expect(chat.lines.last == "> ")
         #expect(chat.write("   ").isEmpty)
         #expect(
-            chat.write("//etc") == [.request(.say("/etc", in: .peer(ChatHarness.anna)), .say(.peer(ChatHarness.anna), "/etc"))])
+            chat.write("//etc") == [
+                .request(.sendLine("/etc", in: .peer(ChatHarness.anna)), .sendLine(.peer(ChatHarness.anna), "/etc"))
+            ])
     }
 
     @Test("after another node takes over, everything is requested again, the input line stays, and no line is shown twice")
@@ -177,7 +179,7 @@ private final class ChatHarness {
     func refused() {
         let chat = ChatHarness()
         chat.write("hi")
-        let tag = ChatScreen.RequestTag.say(.peer(ChatHarness.anna), "hi")
+        let tag = ChatScreen.RequestTag.sendLine(.peer(ChatHarness.anna), "hi")
         chat.handle(.replied(tag, .failure(ControlFailure(.refused, "no keys of anna; meet first"))))
         #expect(chat.text.contains("not sent: no keys of anna; meet first"))
         #expect(chat.lines.last == "> hi")
@@ -560,10 +562,11 @@ private final class ChatHarness {
             let ben = Conversation.peer(ChatHarness.ben)
             #expect(
                 reactions.suffix(2) == [
-                    .request(.say("one", in: ben), .say(ben, "one")), .request(.say("two", in: ben), .say(ben, "two")),
+                    .request(.sendLine("one", in: ben), .sendLine(ben, "one")),
+                    .request(.sendLine("two", in: ben), .sendLine(ben, "two")),
                 ])
             #expect(chat.lines[0].contains("[3 ben]") && chat.lines.last == "> a draft for ben")
-            #expect(chat.press(.enter) == [.request(.say("a draft for ben", in: ben), .say(ben, "a draft for ben"))])
+            #expect(chat.press(.enter) == [.request(.sendLine("a draft for ben", in: ben), .sendLine(ben, "a draft for ben"))])
         }
     }
 
@@ -575,12 +578,12 @@ private final class ChatHarness {
         #expect(chat.write("one").isEmpty && chat.write("two").isEmpty)
         let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
         let reactions = chat.handle(.replied(.find("bne"), .success(.contact(found))))
-        #expect(!reactions.contains { if case .request(.say, _) = $0 { true } else { false } })
+        #expect(!reactions.contains { if case .request(.sendLine, _) = $0 { true } else { false } })
         for words in ["is new here; nothing was sent", "not sent: one", "not sent: two"] {
             #expect(chat.text.contains(words))
         }
         #expect(chat.lines.last == "> one")
-        #expect(chat.press(.enter) == [.request(.say("one", in: ben), .say(ben, "one"))])
+        #expect(chat.press(.enter) == [.request(.sendLine("one", in: ben), .sendLine(ben, "one"))])
         chat.press(.up, .up)
         #expect(chat.lines.last == "> two")
     }
@@ -610,7 +613,7 @@ private final class ChatHarness {
         chat.write("one")
         let found = ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .new)
         let reactions = chat.handle(.replied(.find(id), .success(.contact(found))))
-        #expect(reactions.last == .request(.say("one", in: ben), .say(ben, "one")))
+        #expect(reactions.last == .request(.sendLine("one", in: ben), .sendLine(ben, "one")))
     }
 
     @Test("a peer that is found again keeps its one conversation, and no draft is lost")
@@ -653,7 +656,7 @@ private final class ChatHarness {
         #expect(chat.lines[0].contains("[2 ben?]"))
         let found = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
-        #expect(found.last == .request(.say("hello", in: ben), .say(ben, "hello")))
+        #expect(found.last == .request(.sendLine("hello", in: ben), .sendLine(ben, "hello")))
     }
 
     @Test("lines that arrive below what is shown are unread, also after another conversation was shown")
@@ -675,10 +678,10 @@ private final class ChatHarness {
         chat.press(.alt("2"))
         let reactions = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
-        #expect(reactions == [.request(.say("hello", in: ben), .say(ben, "hello"))])
+        #expect(reactions == [.request(.sendLine("hello", in: ben), .sendLine(ben, "hello"))])
         #expect(chat.lines[0].contains("[2 anna]"))
         let anna = Conversation.peer(ChatHarness.anna)
-        #expect(chat.write("for anna") == [.request(.say("for anna", in: anna), .say(anna, "for anna"))])
+        #expect(chat.write("for anna") == [.request(.sendLine("for anna", in: anna), .sendLine(anna, "for anna"))])
     }
 
     @Test("quitting tells of lines that would be lost, once")
@@ -700,7 +703,7 @@ private final class ChatHarness {
         #expect(reactions.isEmpty)
         #expect(chat.lines.last == "to everyone> secret")
         chat.screen.recordDrawn()
-        #expect(chat.press(.enter) == [.request(.say("secret", in: .publicRoom), .say(.publicRoom, "secret"))])
+        #expect(chat.press(.enter) == [.request(.sendLine("secret", in: .publicRoom), .sendLine(.publicRoom, "secret"))])
         chat.press(.alt("2"))
         #expect(chat.lines.last?.hasPrefix("to everyone>") == true, "there is no second conversation")
     }
@@ -717,8 +720,8 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(chat.press(.paste("one\ntwo")).isEmpty)
         #expect(chat.lines.suffix(2) == ["> one", "  two"])
-        let tag = ChatScreen.RequestTag.say(.peer(ChatHarness.anna), "one\ntwo")
-        #expect(chat.press(.enter) == [.request(.say("one\ntwo", in: .peer(ChatHarness.anna)), tag)])
+        let tag = ChatScreen.RequestTag.sendLine(.peer(ChatHarness.anna), "one\ntwo")
+        #expect(chat.press(.enter) == [.request(.sendLine("one\ntwo", in: .peer(ChatHarness.anna)), tag)])
     }
 
     @Test("the cursor is at the position of the next character")

@@ -288,7 +288,7 @@ private func encoded(_ value: JSONValue) throws -> String {
             id: try #require(annaID), name: try DisplayName("an\u{1b}na"), process: 42, uptime: 3_725, isStanding: isStanding,
             profile: NodeStatus.Profile(
                 name: nil, hopLimit: 7, timeToLive: 86_400, sharingTime: 1_000, maximumPropagation: 5, tracklistLimit: 9),
-            port: 4000, neighbours: neighbours, carriedCount: 3, sessionLifetime: 60,
+            port: 4000, neighbours: neighbours, storedBundleCount: 3, sessionLifetime: 60,
             secureSessions: neighbours.map(\.contact.id),
             bluetooth: bluetooth, inbox: "/in\u{202e}box")
     }

@@ -183,11 +183,11 @@ private final class ScriptedNode: NodeClient {
                     id: Self.anna, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false),
                     isNear: true, software: .nearshare, hasKeys: true))
         case .find(let name, _): throw ControlFailure(.peerNotFound, "no peer is called \(name)")
-        case .say(let text, _) where text == last?.text:
+        case .sendLine(let text, _) where text == last?.text:
             if last?.isStored == true { sentLines.withLock { $0.append(text) } }
             sink.finish()
             throw ControlFailure(.gone, "the node has ended")
-        case .say(let text, let conversation):
+        case .sendLine(let text, let conversation):
             let number = sentLines.withLock { lines in
                 lines.append(text)
                 return lines.count

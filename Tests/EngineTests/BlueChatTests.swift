@@ -93,7 +93,7 @@ struct BlueChatTests {
             #expect(messenger.blueChatPeople.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
             let long = String(repeating: "grüß dich ", count: 200)
             for text in ["hello", long] {
-                #expect(try await messenger.say(text, in: .peer(id)).status == .waiting)
+                #expect(try await messenger.sendLine(text, in: .peer(id)).status == .waiting)
                 #expect(await next(events, delivered) == text)
             }
             #expect(radio.taken.joined() == "hello" + long)
@@ -111,16 +111,16 @@ struct BlueChatTests {
             radio.tell(.found(address(1), name: nil))
             let id = try #require(await next(events, met))
             radio.setDeaf(true)
-            _ = try await messenger.say("one", in: .peer(id))
+            _ = try await messenger.sendLine("one", in: .peer(id))
             radio.tell(.gone(address(1)))
             #expect(await next(events, met) == id)
             #expect(messenger.blueChatPeople.isEmpty)
-            _ = try await messenger.say("two", in: .peer(id))
+            _ = try await messenger.sendLine("two", in: .peer(id))
             radio.setDeaf(false)
             radio.tell(.found(address(1), name: nil))
             #expect(await next(events, delivered) == "one")
             #expect(await next(events, delivered) == "two")
-            _ = try await messenger.say("three", in: .peer(id))
+            _ = try await messenger.sendLine("three", in: .peer(id))
             #expect(await next(events, delivered) == "three")
             #expect(radio.taken == ["one", "two", "three"])
         }

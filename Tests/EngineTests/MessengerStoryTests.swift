@@ -95,7 +95,7 @@ struct MessengerStoryTests {
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
                 let long = String(repeating: "👩‍👩‍👧 Grüße\n", count: 400)
                 for said in ["hello", String(repeating: "\u{10000}", count: 140), long] {
-                    let message = try await adaMessenger.say(said, in: .peer(bea.id))
+                    let message = try await adaMessenger.sendLine(said, in: .peer(bea.id))
                     #expect(await first(own) { isStatusChange($0, .delivered, of: message.id) } != nil)
                     #expect(await firstLine(received)?.text == said)
                 }
@@ -120,7 +120,7 @@ struct MessengerStoryTests {
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Keys unknown: nothing can be encrypted yet.
         let id = try await ada.run(on: segment, stage) { _, adaMessenger in
-            try await adaMessenger.say("are you there?", in: .peer(bea.id)).id
+            try await adaMessenger.sendLine("are you there?", in: .peer(bea.id)).id
         }
         for round in 0..<2 {
             try await ada.run(on: segment, stage) { _, adaMessenger in
@@ -130,7 +130,7 @@ struct MessengerStoryTests {
                 try await bea.run(on: segment, stage) { _, beaMessenger in
                     if status == .waiting { #expect(await first(own) { isStatusChange($0, .delivered, of: id) } != nil) }
                     _ = try await beaMessenger.find("Ada", timeout: .seconds(60))
-                    _ = try await beaMessenger.say("yes", in: .peer(ada.id))
+                    _ = try await beaMessenger.sendLine("yes", in: .peer(ada.id))
                     #expect(await firstLine(own)?.text == "yes")
                 }
             }
@@ -153,7 +153,7 @@ struct MessengerStoryTests {
                     for name in ["Bea", "Cleo"] { _ = try await ada.find(name, timeout: .seconds(60)) }
                     _ = try await cleo.find("Ada", timeout: .seconds(60))
                     _ = try await bea.find("Ada", timeout: .seconds(60))
-                    let status = try await ada.say("hello all", in: .publicRoom).status
+                    let status = try await ada.sendLine("hello all", in: .publicRoom).status
                     #expect(status == .waiting)
                     for events in [heard, echo] {
                         let message = try #require(await firstLine(events))
@@ -161,7 +161,7 @@ struct MessengerStoryTests {
                             message.text == "hello all" && message.author == people[0].id
                                 && message.authorName?.claimed == "Ada")
                     }
-                    _ = try await cleo.say("and to you", in: .publicRoom)
+                    _ = try await cleo.sendLine("and to you", in: .publicRoom)
                     #expect(await firstLine(echo)?.text == "and to you")
                     let count = try await bea.history(of: .publicRoom).count
                     #expect(count == 2)
@@ -182,18 +182,18 @@ struct MessengerStoryTests {
         let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
         // Sent at once, while earlier messages are being read.
         let first = try await ada.run(on: segment, stage) { _, adaMessenger in
-            try await adaMessenger.say("hello?", in: .publicRoom)
+            try await adaMessenger.sendLine("hello?", in: .publicRoom)
         }
         #expect(first.status == .waiting)
         try await ada.run(on: segment, stage) { _, adaMessenger in
             let own = adaMessenger.events()
-            let second = try await adaMessenger.say("again?", in: .publicRoom)
+            let second = try await adaMessenger.sendLine("again?", in: .publicRoom)
             #expect(try await adaMessenger.history(of: .publicRoom).map(\.status) == [.waiting, .waiting])
             try await bea.run(on: segment, stage) { _, beaMessenger in
                 let received = beaMessenger.events()
                 #expect(await self.first(own) { isStatusChange($0, .sent, of: second.id) } != nil)
                 for text in ["hello?", "again?"] { #expect(await firstLine(received)?.text == text) }
-                _ = try await adaMessenger.say("good", in: .publicRoom)
+                _ = try await adaMessenger.sendLine("good", in: .publicRoom)
                 #expect(await firstLine(received)?.text == "good")
             }
         }
@@ -208,7 +208,7 @@ struct MessengerStoryTests {
             let received = beaMessenger.events()
             try await ada.run(on: segment, stage) { _, adaMessenger in
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
-                let line = try await adaMessenger.say("hello", in: .peer(bea.id))
+                let line = try await adaMessenger.sendLine("hello", in: .peer(bea.id))
                 #expect(await firstArrival(received) != nil)
                 _ = try adaMessenger.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
                 _ = try adaMessenger.send(.object(["text": .string("the end")]), using: .full(bea.id))
@@ -232,7 +232,7 @@ struct MessengerStoryTests {
         let (ada, bea, mallory) = (Person(1, "Ada"), Person(2, "Bea"), Person(9, "Ada"))
         try await bea.run(on: segment, stage) { _, beaMessenger in
             let received = beaMessenger.events()
-            let said = try await beaMessenger.say("only for Ada", in: .peer(ada.id))
+            let said = try await beaMessenger.sendLine("only for Ada", in: .peer(ada.id))
             try await mallory.run(on: segment, stage) { _, adaMessenger in
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
                 _ = try adaMessenger.send(.object(["text": .string("I am Ada")]), using: .broadcast)
@@ -261,7 +261,7 @@ struct MessengerStoryTests {
             try await ada.run(on: segment, stage) { _, adaMessenger in
                 let own = adaMessenger.events()
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
-                let line = try await adaMessenger.say("sealed", in: .peer(bea.id))
+                let line = try await adaMessenger.sendLine("sealed", in: .peer(bea.id))
                 // The neighbour holds it, and its sender learns no more.
                 #expect(await first(own) { isStatusChange($0, .sent, of: line.id) } != nil)
             }
@@ -278,7 +278,7 @@ struct MessengerStoryTests {
             }
             try await cleo.run(on: segment, stage) { _, adaMessenger in
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
-                _ = try await adaMessenger.say("hello", in: .peer(bea.id))
+                _ = try await adaMessenger.sendLine("hello", in: .peer(bea.id))
                 let line = await firstLine(received)
                 #expect(line?.text == "hello" && line?.author == cleo.id)
             }
@@ -300,13 +300,13 @@ struct MessengerStoryTests {
             try await ada.run(on: segment, stage) { _, adaMessenger in
                 let own = adaMessenger.events()
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
-                let said = try await adaMessenger.say("hello", in: .peer(bea.id))
+                let said = try await adaMessenger.sendLine("hello", in: .peer(bea.id))
                 #expect(await first(own) { isStatusChange($0, .delivered, of: said.id) } != nil)
                 #expect(await firstLine(received)?.text == "hello")
                 try await beaMessenger.markRead(.peer(ada.id))
                 // A receipt, if any, would arrive before this message.
                 _ = try await beaMessenger.find("Ada", timeout: .seconds(60))
-                _ = try await beaMessenger.say("what I meant to say", in: .peer(ada.id))
+                _ = try await beaMessenger.sendLine("what I meant to say", in: .peer(ada.id))
                 var last: MessageStatus?
                 for await event in own {
                     if case .chatMessageChanged(let line, _) = event, line.id == said.id { last = line.status }

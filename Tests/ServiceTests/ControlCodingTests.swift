@@ -55,7 +55,8 @@ struct ControlCodingTests {
             .sendMessage(
                 MessageSubmission(
                     content: .besideFile(.binary([0, 255]), name: "x"), mode: .broadcast, receiver: nil, isEncrypted: false)),
-            .isPending(bundle), .messages(after: 5, limit: 9), .say("line", in: .publicRoom), .say("", in: .peer(anna)),
+            .isPending(bundle), .messages(after: 5, limit: 9), .sendLine("line", in: .publicRoom),
+            .sendLine("", in: .peer(anna)),
             .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
             .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil),
             .sendFile(path: "", to: anna, timeout: .zero), .cancelTransfer(.transfer(TransferID(rawValue: 7))),
@@ -72,7 +73,7 @@ struct ControlCodingTests {
         let statuses = try states.map { bluetooth in
             NodeStatus(
                 id: anna, name: try DisplayName("me"), process: 42, uptime: 1, isStanding: true, profile: profile, port: 4_000,
-                neighbours: [NodeStatus.Neighbour(contact: try contact(.new), isDirect: false)], carriedCount: 2,
+                neighbours: [NodeStatus.Neighbour(contact: try contact(.new), isDirect: false)], storedBundleCount: 2,
                 sessionLifetime: 3, secureSessions: [anna], bluetooth: bluetooth, inbox: "/inbox")
         }
         let replies: [ControlReply] =

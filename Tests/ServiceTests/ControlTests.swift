@@ -13,7 +13,7 @@ private final class EchoNode: NodeClient {
 
     func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         switch request {
-        case .say(let text, _): return .lineAccepted(id: text)
+        case .sendLine(let text, _): return .lineAccepted(id: text)
         case .find(let name, let timeout):
             // A slow request, for which others must not wait.
             try? await Task.sleep(for: timeout)
@@ -75,7 +75,7 @@ struct ControlTests {
                 async let slow = client.find("absent", timeout: .milliseconds(300))
                 for number in 0..<50 {
                     let text = "line \(number)\nwith \"quotes\" and \u{1f469}"
-                    let reply = try await client.say(text, in: .peer(anna))
+                    let reply = try await client.sendLine(text, in: .peer(anna))
                     #expect(reply == text)
                 }
                 do {

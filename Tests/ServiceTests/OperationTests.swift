@@ -315,7 +315,7 @@ struct NodeSendClientTests {
         return ScriptedNode { [transfer] request in
             switch request {
             case .sendFile: .success(.transferAccepted(transfer))
-            case .say: .success(.lineAccepted(id: "line"))
+            case .sendLine: .success(.lineAccepted(id: "line"))
             default: .success(.done)
             }
         }.publishing { [transfer] request in
@@ -385,7 +385,7 @@ struct NodeSendClientTests {
     func text() async throws {
         func run(_ status: MessageStatus?, timeout: Duration = .seconds(30)) async throws {
             let node = ScriptedNode { _ in .success(.lineAccepted(id: "line")) }.publishing { request in
-                guard case .say(_, let conversation) = request, let status else { return [] }
+                guard case .sendLine(_, let conversation) = request, let status else { return [] }
                 return [
                     .chatMessageChanged(id: "other", conversation: conversation, status: .failed, reason: nil),
                     .chatMessageChanged(id: "line", conversation: conversation, status: .sent, reason: nil),

@@ -111,7 +111,7 @@ struct PrimaryRoleTests {
                 }
                 #expect(file?.kind == .storage)
                 let events = try await second.events()
-                let id = try await second.say("to no peer", in: .publicRoom)
+                let id = try await second.sendLine("to no peer", in: .publicRoom)
                 for await case .chatMessage(let entry, _) in events {
                     #expect(entry.id == id && entry.text == "to no peer")
                     break

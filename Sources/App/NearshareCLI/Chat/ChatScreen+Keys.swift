@@ -61,7 +61,7 @@ extension ChatScreen {
             return []
         }
         visibleView.position = .end
-        return [.request(.say(text, in: conversation), .say(conversation, text))]
+        return [.request(.sendLine(text, in: conversation), .sendLine(conversation, text))]
     }
 
     // MARK: Commands

@@ -6,7 +6,7 @@ extension ChatScreen {
     /// Rows and columns of the parts of the screen.
     private struct Layout {
         var hasBar: Bool
-        var hasNearLine: Bool
+        var hasNearbyLine: Bool
         var hasStatus: Bool
         /// Size of the conversation.
         var columns: Int
@@ -22,10 +22,10 @@ extension ChatScreen {
     private func layout(inputRows: Int) -> Layout {
         let side = columns >= Self.columnsForSide ? Self.sideColumns : 0
         var layout = Layout(
-            hasBar: rows >= 3, hasNearLine: side == 0 && rows >= 10, hasStatus: rows >= 4, columns: columns - side, rows: 0,
+            hasBar: rows >= 3, hasNearbyLine: side == 0 && rows >= 10, hasStatus: rows >= 4, columns: columns - side, rows: 0,
             side: side)
         layout.rows = max(
-            0, rows - inputRows - (layout.hasBar ? 1 : 0) - (layout.hasNearLine ? 1 : 0) - (layout.hasStatus ? 1 : 0))
+            0, rows - inputRows - (layout.hasBar ? 1 : 0) - (layout.hasNearbyLine ? 1 : 0) - (layout.hasStatus ? 1 : 0))
         return layout
     }
 
@@ -37,12 +37,12 @@ extension ChatScreen {
         let layout = layout(inputRows: input.rows.count)
         var lines: [StyledLine] = []
         if layout.hasBar { lines.append(bar()) }
-        if layout.hasNearLine { lines.append(nearLine()) }
+        if layout.hasNearbyLine { lines.append(nearbyLine()) }
         var view = visibleRows(layout.rows, columns: layout.columns)
         // A short conversation is aligned to the bottom.
         view = Array(repeating: StyledLine(), count: layout.rows - view.count) + view
         if layout.side > 0 {
-            let near = nearColumn(rows: layout.rows, columns: layout.side)
+            let near = nearbyColumn(rows: layout.rows, columns: layout.side)
             for index in view.indices { view[index].append(near[index], at: layout.columns) }
         }
         lines += view
@@ -136,7 +136,7 @@ extension ChatScreen {
         return line
     }
 
-    private func nearLine() -> StyledLine {
+    private func nearbyLine() -> StyledLine {
         let near = listed.filter(\.isNear)
         guard !near.isEmpty else { return StyledLine("no peers nearby", .dim) }
         var line = StyledLine("nearby: ", .dim)
@@ -152,7 +152,7 @@ extension ChatScreen {
         return line
     }
 
-    private func nearColumn(rows: Int, columns: Int) -> [StyledLine] {
+    private func nearbyColumn(rows: Int, columns: Int) -> [StyledLine] {
         let all = listed
         var lines = [StyledLine("nearby", .bold)]
         for contact in all where contact.isNear {
@@ -261,7 +261,7 @@ extension ChatScreen {
 
     /// The rows at the scroll position, at most `count`.
     private func visibleRows(_ count: Int, columns: Int) -> [StyledLine] {
-        walkUp(from: visibleView.position, count, columns: columns).reversed().map(\.line)
+        rowsAbove(from: visibleView.position, count, columns: columns).reversed().map(\.line)
     }
 
     private struct Row {
@@ -271,7 +271,7 @@ extension ChatScreen {
     }
 
     /// The rows from a position upwards.
-    private func walkUp(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
+    private func rowsAbove(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
         let room = visibleView
         var found: [Row] = []
         var item = room.items.count - 1
@@ -296,7 +296,7 @@ extension ChatScreen {
         let layout = layout(inputRows: input().rows.count)
         let room = visibleView
         if distance > 0 {
-            let above = walkUp(from: room.position, distance + layout.rows, columns: layout.columns)
+            let above = rowsAbove(from: room.position, distance + layout.rows, columns: layout.columns)
             let moved = min(distance, above.count - layout.rows)
             guard moved > 0, moved < above.count else { return }
             visibleView.position = .row(serial: room.items[above[moved].item].serial, index: above[moved].index)
@@ -328,7 +328,7 @@ extension ChatScreen {
     /// Whether the first row is visible.
     var isAtTop: Bool {
         let layout = layout(inputRows: input().rows.count)
-        return walkUp(from: visibleView.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
+        return rowsAbove(from: visibleView.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
     }
 
     private func lines(of index: Int, in room: ConversationView, columns: Int) -> [StyledLine] {

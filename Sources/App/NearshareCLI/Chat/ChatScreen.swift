@@ -29,7 +29,7 @@ struct ChatScreen: Sendable {
         case contacts
         case conversations
         case history(Conversation)
-        case say(Conversation, String)
+        case sendLine(Conversation, String)
         case markRead
         case find(String)
         case sendFile(Conversation, String)
@@ -266,7 +266,7 @@ struct ChatScreen: Sendable {
             views[index].resolve(as: conversation)
         }
         let reactions = isVisible ? showView(target) : []
-        if isKnown { return reactions + lines.map { .request(.say($0, in: conversation), .say(conversation, $0)) } }
+        if isKnown { return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) } }
         guard let first = lines.first else { return reactions }
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         let hasDraft = !views[target].editor.isEmpty
@@ -483,7 +483,7 @@ struct ChatScreen: Sendable {
 
     private mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
         switch tag {
-        case .say(let conversation, let text):
+        case .sendLine(let conversation, let text):
             addNotice("not sent: \(reason)", in: conversation, at: now)
             // The text returns to the input line, unless the user has begun another.
             if let index = views.firstIndex(where: { $0.conversation == conversation }), views[index].editor.isEmpty {

@@ -317,7 +317,7 @@ extension ChatScreen.RequestTag {
     /// Whether requests of this kind are sent in order, and completed before quitting.
     fileprivate var isOrdered: Bool {
         switch self {
-        case .say, .sendFile: true
+        case .sendLine, .sendFile: true
         case .contacts, .conversations, .history, .markRead, .find, .verificationLink, .verify, .search, .setBlocked,
             .setFriend,
             .ping, .clear:

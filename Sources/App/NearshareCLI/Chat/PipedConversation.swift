@@ -221,7 +221,7 @@ final class PipedConversation: Sendable {
                     .refused,
                     "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
             }
-            accept(try await client.say(text, in: conversation), sink)
+            accept(try await client.sendLine(text, in: conversation), sink)
         } catch {
             if error.kind == .gone { return false }
             let number = progress.withLock { progress in

@@ -117,7 +117,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
             ["  sharing time", "\(profile.sharingTime) ms"], ["  maximum propagation", "\(profile.maximumPropagation)"],
             ["  tracklist limit", "\(profile.tracklistLimit)"], ["port", "\(status.port)"],
             ["bluetooth", text(status.bluetooth)],
-            ["inbox", TerminalText.escaped(status.inbox, columns: 1000)], ["messages stored", "\(status.carriedCount)"],
+            ["inbox", TerminalText.escaped(status.inbox, columns: 1000)], ["messages stored", "\(status.storedBundleCount)"],
             ["secure sessions", "\(status.secureSessions.count), for \(status.sessionLifetime) s each"],
         ]
     }
@@ -142,7 +142,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
                 "time_to_live": number(profile.timeToLive), "sharing_time": number(profile.sharingTime),
                 "maximum_propagation": number(profile.maximumPropagation), "tracklist_limit": number(profile.tracklistLimit),
             ]),
-            "carried": number(status.carriedCount), "bluetooth": .string(text(status.bluetooth)),
+            "carried": number(status.storedBundleCount), "bluetooth": .string(text(status.bluetooth)),
             "inbox": .string(status.inbox),
             "session_lifetime": number(status.sessionLifetime),
             "near": .array(

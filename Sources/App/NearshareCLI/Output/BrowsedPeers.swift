@@ -29,14 +29,9 @@ final class BrowsedPeers: Sendable {
             self.stopping.continuation.finish()
         }
         try await SignalHandling.run(onSignal: stop) {
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask {
-                    for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) }
-                }
-                group.addTask { await self.stopped(after: time) }
-                try await group.next()
-                group.cancelAll()
-            }
+            try await firstResult(
+                of: { for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) } },
+                { await self.stopped(after: time) })
         }
     }
 

@@ -51,18 +51,14 @@ package struct ContactDirectory: Sendable {
     }
 
     private func search(_ text: String, _ messenger: Messenger, timeout: Duration) async throws -> Contact {
-        try await withThrowingTaskGroup(of: Contact.self) { group in
-            defer { group.cancelAll() }
-            group.addTask {
+        // Nothing but an event of the messenger makes a contact appear.
+        let changes = messenger.events()
+        return try await firstResult(
+            of: {
                 let peer = try await messenger.find(text, timeout: timeout)
                 return try self.snapshot().contact(peer.id)
-            }
-            // Nothing but an event of the messenger makes a contact appear.
-            let changes = messenger.events()
-            group.addTask { try await self.contact(named: text, after: changes, timeout: timeout) }
-            // Safe: a group with tasks has a next result.
-            return try await group.next()!
-        }
+            },
+            { try await self.contact(named: text, after: changes, timeout: timeout) })
     }
 
     /// Waits until an event of the messenger makes a contact appear.

@@ -17,7 +17,7 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// Received messages after a number. Reply: ``ControlReply/messages(_:)``.
     case messages(after: Int, limit: Int)
     /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/chatMessage(_:isBundle:)`` follows.
-    case say(String, in: Conversation)
+    case sendLine(String, in: Conversation)
     /// Reply: ``ControlReply/conversations(_:)``.
     case conversations
     /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/chatMessages(_:)``.

@@ -54,8 +54,8 @@ extension NodeClient {
     }
 
     /// - Returns: the id of the line.
-    package func say(_ text: String, in conversation: Conversation) async throws(ControlFailure) -> String {
-        guard case .lineAccepted(let id) = try await submit(.say(text, in: conversation)) else { throw .unexpectedReply }
+    package func sendLine(_ text: String, in conversation: Conversation) async throws(ControlFailure) -> String {
+        guard case .lineAccepted(let id) = try await submit(.sendLine(text, in: conversation)) else { throw .unexpectedReply }
         return id
     }
 

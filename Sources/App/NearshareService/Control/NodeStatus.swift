@@ -64,7 +64,7 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     package var port: UInt16
     package var neighbours: [Neighbour]
     /// Number of stored messages, of this node and of others.
-    package var carriedCount: Int
+    package var storedBundleCount: Int
     /// Lifetime of a secure session, in seconds.
     package var sessionLifetime: Int
     package var secureSessions: [PeerID]
@@ -74,7 +74,7 @@ package struct NodeStatus: Sendable, Hashable, Codable {
 
     package init(
         id: PeerID, name: DisplayName, process: Int32, uptime: Int, isStanding: Bool, profile: Profile, port: UInt16,
-        neighbours: [Neighbour], carriedCount: Int, sessionLifetime: Int, secureSessions: [PeerID], bluetooth: Bluetooth,
+        neighbours: [Neighbour], storedBundleCount: Int, sessionLifetime: Int, secureSessions: [PeerID], bluetooth: Bluetooth,
         inbox: String
     ) {
         self.id = id
@@ -85,7 +85,7 @@ package struct NodeStatus: Sendable, Hashable, Codable {
         self.profile = profile
         self.port = port
         self.neighbours = neighbours
-        self.carriedCount = carriedCount
+        self.storedBundleCount = storedBundleCount
         self.sessionLifetime = sessionLifetime
         self.secureSessions = secureSessions
         self.bluetooth = bluetooth

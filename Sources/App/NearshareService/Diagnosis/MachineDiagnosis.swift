@@ -224,20 +224,15 @@ package struct MachineDiagnosis: Sendable {
 
     private func peersNearby(_ node: Node) async -> [NearbyPeer] {
         let found = Monitor<[PeerID: NearbyPeer]>([:])
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                guard let changes = try? await node.browse([.network, .bluetooth]) else { return }
-                do {
-                    for try await case .change(let change) in changes where change.isThere {
-                        found.withLock { $0[change.peer.id] = change.peer }
-                    }
-                } catch {
-                    // Findings about the network give the reason.
+        await withTimeout(node.hasRadio ? Self.bluetoothTime : Self.networkTime) {
+            guard let changes = try? await node.browse([.network, .bluetooth]) else { return }
+            do {
+                for try await case .change(let change) in changes where change.isThere {
+                    found.withLock { $0[change.peer.id] = change.peer }
                 }
+            } catch {
+                // Findings about the network give the reason.
             }
-            group.addTask { try? await Task.sleep(for: node.hasRadio ? Self.bluetoothTime : Self.networkTime) }
-            await group.next()
-            group.cancelAll()
         }
         return PeerTable.sorted(found.withLock { $0 })
     }

@@ -182,7 +182,8 @@ package final class NodeService: NodeClient {
             // The messages can be read without the names as well.
             let snapshot = try? contacts.snapshot()
             return .messages(messages.map { ReceivedMessage($0, contacts: snapshot) })
-        case .say(let text, let conversation): return .lineAccepted(id: try await messenger.say(text, in: conversation).id)
+        case .sendLine(let text, let conversation):
+            return .lineAccepted(id: try await messenger.sendLine(text, in: conversation).id)
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
             return .chatMessages(
@@ -407,7 +408,7 @@ package final class NodeService: NodeClient {
         _ body: @escaping @Sendable () throws(MessengerError) -> Result
     ) async throws -> Result {
         let events = messenger.events()
-        func attempt() throws(MessengerError) -> Result? {
+        @Sendable func attempt() throws(MessengerError) -> Result? {
             do throws(MessengerError) {
                 return try body()
             } catch {
@@ -418,19 +419,12 @@ package final class NodeService: NodeClient {
             }
         }
         if let result = try attempt() { return result }
-        let result: Result? = try await withThrowingTaskGroup(of: Result?.self) { group in
-            group.addTask {
-                for await _ in events { if let result = try attempt() { return result } }
-                return nil
-            }
-            group.addTask {
-                try await Task.sleep(for: Self.linkTimeout)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
+        let result = try await withTimeout(Self.linkTimeout) { () throws -> Result? in
+            for await _ in events { if let result = try attempt() { return result } }
+            return nil
         }
-        return try result ?? body()
+        try Task.checkCancellation()
+        return try (result ?? nil) ?? body()
     }
 
     // MARK: Status
@@ -445,7 +439,7 @@ package final class NodeService: NodeClient {
             uptime: Int((SystemClock.monotonic() - started).components.seconds), isStanding: facts.isStanding,
             profile: NodeStatus.Profile(messenger.settings.profile, name: facts.profileName), port: facts.port,
             neighbours: neighbours.sorted { $0.contact.name.claimed < $1.contact.name.claimed },
-            carriedCount: messenger.carriedCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
+            storedBundleCount: messenger.storedBundleCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
             secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: facts.inbox)
     }
 }

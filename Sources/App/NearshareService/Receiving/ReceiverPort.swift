@@ -112,18 +112,12 @@ package struct ReceiverPort: Sendable {
 
     /// - Returns: nil when the node does not answer; then the connection is closed.
     private func status(of client: ControlClient) async throws -> NodeStatus? {
-        try await withThrowingTaskGroup(of: NodeStatus?.self) { group in
-            group.addTask { try await client.status() }
-            group.addTask {
-                try? await Task.sleep(for: Self.replyTimeout)
+        try await firstResult(
+            of: { try await client.status() },
+            {
+                // Closing ends the wait for the status.
+                if (try? await Task.sleep(for: Self.replyTimeout)) != nil { client.close() }
                 return nil
-            }
-            defer { group.cancelAll() }
-            guard let status = try await group.next() ?? nil else {
-                client.close()
-                return nil
-            }
-            return status
-        }
+            })
     }
 }

@@ -118,40 +118,25 @@ package final class MessageOperation: Sendable {
     private func awaitRange(of contact: Contact, through client: any NodeClient) async throws -> Contact {
         let events = try await client.events()
         if let contact = try await client.contacts().first(where: { $0.id == contact.id && $0.isNear }) { return contact }
-        let found = try await withThrowingTaskGroup(of: Contact?.self) { group in
-            group.addTask {
-                for await case .contacts(let contacts) in events {
-                    if let contact = contacts.first(where: { $0.id == contact.id && $0.isNear }) { return contact }
-                }
-                return nil
+        let found = await withTimeout(timeout) { () -> Contact? in
+            for await case .contacts(let contacts) in events {
+                if let contact = contacts.first(where: { $0.id == contact.id && $0.isNear }) { return contact }
             }
-            group.addTask { [timeout] in
-                try await Task.sleep(for: timeout)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
+            return nil
         }
-        guard let found else { throw CommandFailure(.peerNotFound, MessageRule.receiverNotInRange.description) }
+        try Task.checkCancellation()
+        guard let found = found ?? nil else { throw CommandFailure(.peerNotFound, MessageRule.receiverNotInRange.description) }
         return found
     }
 
     // MARK: Waiting for the goal
 
     private func awaitGoal(of message: PendingMessage, _ events: AsyncStream<ControlEvent>) async throws {
-        let isReached = try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                try await self.follow(message, events)
-                return true
-            }
-            group.addTask {
-                try await Task.sleep(for: message.end - SystemClock.monotonic())
-                return false
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? false
+        let isReached: Void? = try await withTimeout(message.end - SystemClock.monotonic()) {
+            try await self.follow(message, events)
         }
-        if isReached { return }
+        try Task.checkCancellation()
+        guard isReached == nil else { return }
         guard mode != .direct else {
             throw CommandFailure(
                 .timedOut, "\(message.name) has not answered, and the message is not kept; come closer, or send it by mesh")

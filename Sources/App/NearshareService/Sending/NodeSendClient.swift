@@ -87,22 +87,16 @@ struct NodeSendClient: Sendable {
     func sendText(_ text: String, to contact: Contact) async throws {
         try refuseNameClash(contact)
         let events = try await client.events()
-        let id = try await client.say(text, in: .peer(contact.id))
-        let failure = try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
-            group.addTask {
-                for await case .chatMessageChanged(id, _, let status, let reason) in events where status >= .delivered {
-                    guard status == .failed else { return nil }
-                    return CommandFailure(.failure, "could not be sent: \(reason ?? "unknown reason")")
-                }
-                return Self.notDelivered(to: contact)
+        let id = try await client.sendLine(text, in: .peer(contact.id))
+        let answer = await withTimeout(timeout) { () -> CommandFailure? in
+            for await case .chatMessageChanged(id, _, let status, let reason) in events where status >= .delivered {
+                guard status == .failed else { return nil }
+                return CommandFailure(.failure, "could not be sent: \(reason ?? "unknown reason")")
             }
-            group.addTask {
-                try await Task.sleep(for: timeout)
-                return Self.notDelivered(to: contact)
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
+            return Self.notDelivered(to: contact)
         }
+        try Task.checkCancellation()
+        let failure = answer ?? Self.notDelivered(to: contact)
         let outcome: TransferOutcome =
             switch failure?.status {
             case nil: .completed

@@ -287,15 +287,7 @@ package final class SendOperation: Sendable {
 
     /// The reason why the link has ended; nil when none is known within a second. A transfer on it ends a moment earlier.
     private func end(of connection: Connection) async -> NodeError? {
-        await withTaskGroup(of: NodeError?.self) { group in
-            group.addTask { try? await connection.ending }
-            group.addTask {
-                try? await Task.sleep(for: .seconds(1))
-                return connection.end
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+        await withTimeout(.seconds(1)) { try? await connection.ending } ?? connection.end
     }
 
     /// Reports the short code while the receiver's user looks at it: an answer that comes at once is not a user's. Later for a

@@ -44,17 +44,13 @@ package struct VerificationOperation: Sendable {
     /// The local user's answer; nil when the peer has answered no in the meantime.
     /// - Throws: ``NodeError`` when the connection ends first.
     private func answer(on connection: Connection, _ ask: @escaping @Sendable () async -> Bool) async throws -> Bool? {
-        try await withThrowingTaskGroup(of: Bool?.self) { group in
-            defer { group.cancelAll() }
-            group.addTask { await ask() }
-            group.addTask {
+        try await firstResult(
+            of: { await ask() },
+            {
                 // A confirmation by the peer leaves the question open; the end of the connection closes it.
                 guard try await connection.peerConfirmation else { return nil }
                 throw try await connection.ending
-            }
-            // Safe: the group has two children, and this takes the first result.
-            return try await group.next()!
-        }
+            })
     }
 
     static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }

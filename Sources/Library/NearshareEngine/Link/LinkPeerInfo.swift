@@ -35,28 +35,24 @@ struct LinkPeerInfo {
 
 /// The unanswered invitations of one link.
 struct OpenInvitations {
-    private struct WeakInvitation {
-        weak var invitation: Invitation?
-    }
-
-    private var open: [TransferID: WeakInvitation] = [:]
+    private var open: [TransferID: WeakReference<Invitation>] = [:]
 
     mutating func insert(_ invitation: Invitation, as id: TransferID, _ shortCode: ShortAuthenticationDigits?) {
         if let shortCode { invitation.shortCodeIsReady(shortCode) }
-        open = open.filter { $0.value.invitation != nil }
-        open[id] = WeakInvitation(invitation: invitation)
+        open = open.filter { $0.value.object != nil }
+        open[id] = WeakReference(object: invitation)
     }
 
     func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
-        for waiting in open.values { waiting.invitation?.shortCodeIsReady(code) }
+        for waiting in open.values { waiting.object?.shortCodeIsReady(code) }
     }
 
     mutating func end(_ id: TransferID, _ outcome: TransferOutcome) {
-        open.removeValue(forKey: id)?.invitation?.end(outcome)
+        open.removeValue(forKey: id)?.object?.end(outcome)
     }
 
     mutating func endAll() {
-        for waiting in open.values { waiting.invitation?.end(.interrupted) }
+        for waiting in open.values { waiting.object?.end(.interrupted) }
         open = [:]
     }
 }

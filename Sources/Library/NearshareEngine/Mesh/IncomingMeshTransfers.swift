@@ -26,11 +26,7 @@ struct IncomingMeshTransfers {
         let sender: PeerID
     }
 
-    private struct WeakInvitation {
-        weak var invitation: Invitation?
-    }
-
-    private var invitations: [MeshFileKey: WeakInvitation] = [:]
+    private var invitations: [MeshFileKey: WeakReference<Invitation>] = [:]
     private var files: [MeshFileKey: File] = [:]
     /// Public files whose senders' keys are not authenticated yet.
     private var unauthenticated: [PeerID: [MeshReceivedFile]] = [:]
@@ -42,14 +38,14 @@ struct IncomingMeshTransfers {
 
     /// The transfers of all accepted files.
     var transfers: [Transfer] { files.values.map(\.transfer) }
-    var openInvitations: [Invitation] { invitations.values.compactMap(\.invitation) }
+    var openInvitations: [Invitation] { invitations.values.compactMap(\.object) }
 
     // MARK: Offered files
 
     subscript(key: MeshFileKey) -> File? { files[key] }
 
     mutating func insert(_ invitation: Invitation, _ key: MeshFileKey) {
-        invitations[key] = WeakInvitation(invitation: invitation)
+        invitations[key] = WeakReference(object: invitation)
     }
 
     /// Replaces the invitation for a file by the accepted file.
@@ -62,7 +58,7 @@ struct IncomingMeshTransfers {
 
     /// Removes the invitation and the transfer of a file.
     mutating func remove(_ key: MeshFileKey) -> (invitation: Invitation?, file: File?) {
-        (invitations.removeValue(forKey: key)?.invitation, files.removeValue(forKey: key))
+        (invitations.removeValue(forKey: key)?.object, files.removeValue(forKey: key))
     }
 
     // MARK: Files without an offer

@@ -19,12 +19,7 @@ extension MeshDriver {
 
     /// Maintains a link to each nearby node, until this node stops or discovery fails.
     func maintainNeighbours(_ changes: NearbyChanges, _ initiative: Initiative) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.follow(changes, initiative) }
-            group.addTask { _ = await self.stopping.value }
-            await group.next()
-            group.cancelAll()
-        }
+        await firstResult(of: { await self.follow(changes, initiative) }, { _ = await self.stopping.value })
     }
 
     private func follow(_ changes: NearbyChanges, _ initiative: Initiative) async {

@@ -1,5 +1,6 @@
 package import NearshareBase
 internal import NearshareCrypto
+internal import NearshareInterfaces
 internal import NearshareMesh
 
 // Questions to single peers, which their nodes answer without their users.
@@ -53,26 +54,23 @@ extension MeshDriver {
         matching match: @escaping @Sendable (MeshEvent) -> Answer?
     ) async -> Answer? {
         let answers = answers.subscribe()
-        return await withTaskGroup(of: Answer?.self) { group in
-            group.addTask {
+        return await firstResult(
+            of: {
                 for await event in answers { if let answer = match(event) { return answer } }
                 return nil
-            }
-            group.addTask {
+            },
+            {
                 let end = self.settings.clock() + timeout
                 while !Task.isCancelled, self.settings.clock() < end {
                     self.update { router, now in ask(&router, now) }
                     try? await Task.sleep(for: min(interval, max(.zero, end - self.settings.clock())))
                 }
                 return nil
-            }
-            group.addTask {
+            },
+            {
                 _ = await self.stopping.value
                 return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+            })
     }
 }
 

@@ -55,39 +55,29 @@ extension MeshDriver {
         let changes = peerChanges.subscribe()
         let isLinked: @Sendable () -> Bool = { self.peers.contains(where: \.isDirect) }
         if isLinked() { return true }
-        return await withTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                for await _ in changes where isLinked() { return true }
-                return false
-            }
-            group.addTask {
-                try? await Task.sleep(for: timeout)
-                return false
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? false
+        let isFound = await withTimeout(timeout) {
+            for await _ in changes where isLinked() { return true }
+            return false
         }
+        return isFound ?? false
     }
 
     /// Withdraws a transfer that was not accepted in time. An accepted one has no time limit.
     private func expire(_ transfer: Transfer, after timeout: Duration) {
         start { [self] in
-            let isExpired = await withTaskGroup(of: Bool.self) { group in
-                group.addTask {
+            let isExpired = await firstResult(
+                of: {
                     for await progress in transfer.progress where ![.connecting, .waiting].contains(progress.phase) { break }
                     return false
-                }
-                group.addTask {
+                },
+                {
                     _ = await self.stopping.value
                     return false
-                }
-                group.addTask {
+                },
+                {
                     try? await Task.sleep(for: timeout)
                     return !Task.isCancelled
-                }
-                defer { group.cancelAll() }
-                return await group.next() ?? false
-            }
+                })
             guard isExpired else { return }
             guard let key = outgoing.withLock({ $0.expire(transfer) }) else {
                 return transfer.end(TransferResult(outcome: .expired))

@@ -142,14 +142,6 @@ extension Promise {
     /// - Returns: whether it is fulfilled.
     @discardableResult
     func isFulfilled(within duration: Duration) async -> Bool {
-        await withTaskGroup(of: Bool.self) { group in
-            group.addTask { await self.value != nil }
-            group.addTask {
-                try? await Task.sleep(for: max(duration, .zero))
-                return false
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? false
-        }
+        await withTimeout(duration) { await self.value != nil } ?? false
     }
 }

@@ -30,8 +30,8 @@ extension Messenger {
             return node.settings.log.debug("no BlueChat: \(error)")
         }
         let events = radio.join(as: node.name)
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
+        await firstResult(
+            of: {
                 // One after the other, as the store blocks, and a text must not precede its author.
                 for await event in events {
                     do throws(ThreadError) {
@@ -40,11 +40,7 @@ extension Messenger {
                         self.node.log.error("an event of BlueChat is dropped: \(error)")
                     }
                 }
-            }
-            group.addTask { _ = await self.mesh.stopping.value }
-            await group.next()
-            group.cancelAll()
-        }
+            }, { _ = await self.mesh.stopping.value })
     }
 
     // MARK: Receiving

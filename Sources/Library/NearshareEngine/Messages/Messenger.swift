@@ -94,7 +94,7 @@ package final class Messenger: Sendable {
     }
 
     /// Stored bundles, this node's own and others'.
-    package var carriedCount: Int { messages.bundleCount }
+    package var storedBundleCount: Int { messages.bundleCount }
 
     /// The peers with an established Noise session.
     package var secureSessions: [PeerID] { mesh.read { $0.peersWithSession } }
@@ -156,18 +156,11 @@ package final class Messenger: Sendable {
         let present: @Sendable () -> AuthenticatedPeer? = { self.mesh.read { $0.authenticatedPeer(id) } }
         if let peer = present() { return peer }
         secure(id)
-        return await withTaskGroup(of: AuthenticatedPeer?.self) { group in
-            group.addTask {
-                for await _ in events { if let peer = present() { return peer } }
-                return nil
-            }
-            group.addTask {
-                try? await Task.sleep(for: timeout)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
+        let peer = await withTimeout(timeout) { () -> AuthenticatedPeer? in
+            for await _ in events { if let peer = present() { return peer } }
+            return nil
         }
+        return peer ?? nil
     }
 
     /// Tells a phone in range that its user is a favourite here, or no longer.
@@ -271,7 +264,7 @@ package final class Messenger: Sendable {
 
     /// Stores a line, and sends it now or when a peer that can receive it is in range.
     /// - Parameter text: of 1 to ``ChatMessage/maximumTextByteCount`` bytes.
-    package func say(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatMessage {
+    package func sendLine(_ text: String, in conversation: Conversation) async throws(MessengerError) -> ChatMessage {
         guard text.contains(where: { !$0.isWhitespace }) else { throw .nothingToSay }
         guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
             throw .tooLong(limit: ChatMessage.maximumTextByteCount)

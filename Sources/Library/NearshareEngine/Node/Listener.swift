@@ -105,12 +105,7 @@ package struct VerificationRequest: Sendable {
     /// users have said yes.
     package var peerConfirmation: Bool? {
         get async {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await peerConfirmed.value }
-                group.addTask { _ = await end.value }
-                await group.next()
-                group.cancelAll()
-            }
+            await firstResult(of: { _ = await peerConfirmed.value }, { _ = await end.value })
             return peerConfirmed.current
         }
     }

@@ -35,17 +35,9 @@ extension Node {
         for (index, address) in addresses.enumerated() {
             let isStarted = start { [self] in
                 let delay = Self.connectionAttemptDelay * index
-                if index > 0 {
-                    let isOver = await withTaskGroup(of: Bool.self) { group in
-                        group.addTask { await isWon.value ?? true }
-                        group.addTask {
-                            try? await Task.sleep(for: delay)
-                            return false
-                        }
-                        defer { group.cancelAll() }
-                        return await group.next() ?? true
-                    }
-                    if isOver { return }
+                if index > 0, await isWon.isFulfilled(within: delay) || Task.isCancelled {
+                    continuation.yield(nil)
+                    return
                 }
                 let link: (any StreamLink)?
                 do {

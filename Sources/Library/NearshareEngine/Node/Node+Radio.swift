@@ -114,17 +114,13 @@ extension MeshDriver {
     /// Exchanges frames over every link of a radio, until the node stops.
     func runLinks(of radio: any FrameRadio) {
         start { [self] in
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask {
+            await firstResult(
+                of: {
                     for await link in radio.links() {
                         // In a task of the driver, so that its last frames still go out when no more links are accepted.
                         self.start { await self.run(over: link) }
                     }
-                }
-                group.addTask { _ = await self.stopping.value }
-                await group.next()
-                group.cancelAll()
-            }
+                }, { _ = await self.stopping.value })
         }
     }
 }

@@ -6,13 +6,9 @@ internal import Synchronization
 
 /// An incoming link that may join a session.
 final class IncomingSessionLink: Sendable {
-    private struct WeakInvitation: Sendable {
-        weak var invitation: SessionInvitation?
-    }
-
     private struct State {
         var joined: (Session, SessionLink)?
-        var invitation: WeakInvitation?
+        weak var invitation: SessionInvitation?
         /// The session of the only invitation that a link may carry, answered or not.
         var invited: SessionID?
         /// The invitation was withdrawn, or the link has ended.
@@ -49,10 +45,10 @@ final class IncomingSessionLink: Sendable {
     }
 
     func attach(_ invitation: SessionInvitation) {
-        state.withLock { $0.invitation = WeakInvitation(invitation: invitation) }
+        state.withLock { $0.invitation = invitation }
     }
 
-    private var invitation: SessionInvitation? { state.withLock { $0.invitation?.invitation } }
+    private var invitation: SessionInvitation? { state.withLock { $0.invitation } }
 
     func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
         shortCode.fulfil(code)
@@ -188,34 +184,20 @@ extension Node {
         _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
-        let isTrusted = await withTaskGroup(of: Bool?.self) { group in
-            group.addTask { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) }
-            group.addTask {
+        let isTrusted: Bool? = await firstResult(
+            of: { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) },
+            {
+                // The user's answer is no longer needed.
                 _ = await incoming.over.value
                 return nil
-            }
-            // The user's answer is no longer needed.
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+            })
         if isTrusted == false { incoming.driver.send(.refuse(session.id, .untrusted)) }
         return isTrusted == true
     }
 
     /// Ends an unanswered invitation at its expiry, unless its link ends before.
     private static func expire(_ incoming: IncomingSessionLink, at expiry: MonotonicInstant, _ settings: NodeSettings) async {
-        let hasExpired = await withTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                _ = await incoming.over.value
-                return false
-            }
-            group.addTask {
-                try? await Task.sleep(for: expiry - settings.clock())
-                return true
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? false
-        }
-        if hasExpired { incoming.expire() }
+        let isOver = await incoming.over.isFulfilled(within: expiry - settings.clock())
+        if !isOver, !Task.isCancelled { incoming.expire() }
     }
 }

@@ -61,15 +61,7 @@ extension Session {
     /// Waits for an event.
     /// - Returns: nil at the timeout, or when the task is cancelled.
     private static func first<Value>(_ event: Promise<Value>, within time: Duration) async -> Value? {
-        await withTaskGroup(of: Value?.self) { group in
-            group.addTask { await event.value }
-            group.addTask {
-                try? await Task.sleep(for: time)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+        await withTimeout(time) { await event.value } ?? nil
     }
 
     /// Additional time for the answer to arrive.

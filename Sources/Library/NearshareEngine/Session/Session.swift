@@ -166,12 +166,7 @@ public final class Session: Sendable {
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
         let deadline = ContinuousClock.now + min(max(waiting, .zero), Self.maximumLeaveTime)
-        await withTaskGroup { group in
-            group.addTask { await self.waitUntilAllIsPassedOn() }
-            group.addTask { try? await Task.sleep(until: deadline, clock: .continuous) }
-            await group.next()
-            group.cancelAll()
-        }
+        await withTimeout(deadline - .now) { await self.waitUntilAllIsPassedOn() }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
         for link in links { link.driver.send(.leave(id)) }
         end()

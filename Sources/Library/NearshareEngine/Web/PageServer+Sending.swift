@@ -31,7 +31,7 @@ extension PageServer {
         }
         let isWaiting = state.withLock { state in
             guard state.machine.isWaiting(id), !state.isStopping else { return false }
-            state.requests[id] = WeakRequest(transfer: transfer, request: request, isOver: isOver)
+            state.requests[id] = OpenRequest(transfer: transfer, request: request, isOver: isOver)
             return true
         }
         // Cancelled meanwhile, on another connection. Releasing the request ends it.
@@ -41,12 +41,12 @@ extension PageServer {
     }
 
     /// Ends a request that the program has not accepted.
-    func endRequest(_ id: PageMachine.OfferID, _ end: PageMachine.End, _ outcome: TransferOutcome) {
+    func endRequest(_ id: PageMachine.OfferID, _ outcome: PageMachine.Outcome, _ result: TransferOutcome) {
         guard let open = state.update({ $0.requests.removeValue(forKey: id) }) else { return }
         open.isOver.fulfil(true)
-        self.end(id, end)
-        open.request?.end(outcome)
-        open.transfer.end(TransferResult(outcome: outcome))
+        end(id, outcome)
+        open.request?.end(result)
+        open.transfer.end(TransferResult(outcome: result))
     }
 
     private func accept(_ id: PageMachine.OfferID, _ transfer: Transfer) {
@@ -68,20 +68,17 @@ extension PageServer {
             self?.endDownload(id, TransferResult(outcome: .cancelled(by: .local)))
         }
         node.start { [weak self, node] in
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await transfer.result }
-                group.addTask {
+            await firstResult(
+                of: { _ = await transfer.result },
+                {
                     while !Task.isCancelled {
                         let remaining = download.silenceDeadline - node.settings.clock()
                         guard remaining > .zero else { return }
                         try? await Task.sleep(for: remaining)
                     }
-                }
-                await group.next()
-                group.cancelAll()
-                // No effect on a transfer that has ended.
-                self?.endDownload(id, TransferResult(outcome: .interrupted))
-            }
+                })
+            // No effect on a transfer that has ended.
+            self?.endDownload(id, TransferResult(outcome: .interrupted))
         }
     }
 
@@ -90,14 +87,14 @@ extension PageServer {
         endRequest(id, .cancelled, result.outcome)
         guard let download = state.update({ $0.downloads.removeValue(forKey: id) }) else { return }
         download.end()
-        let phase: PageMachine.End =
+        let outcome: PageMachine.Outcome =
             switch result.outcome {
             case .completed: .stored
             case .cancelled: .cancelled
             case .interrupted: .expired
             case .declined, .expired, .failed: .failed
             }
-        end(id, phase)
+        end(id, outcome)
         download.transfer.end(result)
     }
 

@@ -8,13 +8,15 @@ internal import NearshareWeb
 /// Serves a page to browsers (`docs/PROTOCOL.md`, section 15): turns what they offer into invitations, or sends to those for which
 /// the program accepts a ``PageRequest``.
 package final class PageServer: Sendable {
-    struct WeakInvitation {
+    /// An invitation that the program has not answered. It ends when the program has released it.
+    struct OpenInvitation {
         weak var invitation: Invitation?
         /// Fulfilled when nobody waits for the user's answer any more.
         let isOver: Promise<Bool>
     }
 
-    struct WeakRequest {
+    /// A request that the program has not answered.
+    struct OpenRequest {
         let transfer: Transfer
         weak var request: PageRequest?
         /// Fulfilled when nobody waits for the user's answer any more.
@@ -23,11 +25,10 @@ package final class PageServer: Sendable {
 
     struct State {
         var machine: PageMachine
-        var invitations: [PageMachine.OfferID: WeakInvitation] = [:]
+        var invitations: [PageMachine.OfferID: OpenInvitation] = [:]
         var uploads: [PageMachine.OfferID: PageUpload] = [:]
         var downloads: [PageMachine.OfferID: PageDownload] = [:]
-        /// Requests that the program has not answered.
-        var requests: [PageMachine.OfferID: WeakRequest] = [:]
+        var requests: [PageMachine.OfferID: OpenRequest] = [:]
         /// Browsers get one more response each.
         var isStopping = false
     }
@@ -59,7 +60,7 @@ package final class PageServer: Sendable {
     let state: Monitor<State>
 
     /// The time in which browsers learn how their offers have ended, before the node stops.
-    private static let farewellTimeout = Duration.seconds(1)
+    private static let lastResponseTimeout = Duration.seconds(1)
 
     init(
         _ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation?,
@@ -129,22 +130,19 @@ package final class PageServer: Sendable {
 
     /// Closes the connection when a request has taken too long, and a while after the node has begun to stop.
     private func closeAtTimeout(_ link: any StreamLink, _ activity: Monitor<ConnectionActivity>) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { [node] in
+        await firstResult(
+            of: { [node] in
                 _ = await node.stopping.value
-                try? await Task.sleep(for: Self.farewellTimeout)
-            }
-            group.addTask { [node, timeouts] in
+                try? await Task.sleep(for: Self.lastResponseTimeout)
+            },
+            { [node, timeouts] in
                 while !Task.isCancelled {
                     let deadline = activity.withLock { $0.since } + timeouts.request
                     let remaining = deadline - node.settings.clock()
                     guard remaining > .zero else { return }
                     try? await Task.sleep(for: remaining)
                 }
-            }
-            await group.next()
-            group.cancelAll()
-        }
+            })
         link.close()
     }
 
@@ -304,7 +302,7 @@ package final class PageServer: Sendable {
         let isWaiting = state.withLock { state in
             state.invitations = state.invitations.filter { $0.value.invitation != nil }
             guard state.machine.isWaiting(id) else { return false }
-            state.invitations[id] = WeakInvitation(invitation: invitation, isOver: isOver)
+            state.invitations[id] = OpenInvitation(invitation: invitation, isOver: isOver)
             return true
         }
         // Cancelled meanwhile, on another connection.
@@ -325,12 +323,8 @@ package final class PageServer: Sendable {
     /// Calls `action` when the time for the user's answer is over, or the node begins to stop; not once the question is over.
     func startTimeout(unless isOver: Promise<Bool>, _ action: @escaping @Sendable () -> Void) {
         node.start { [node, timeouts] in
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = await node.stopping.value }
-                group.addTask { _ = await isOver.value }
-                group.addTask { try? await Task.sleep(for: timeouts.answer) }
-                await group.next()
-                group.cancelAll()
+            await withTimeout(timeouts.answer) {
+                await firstResult(of: { _ = await node.stopping.value }, { _ = await isOver.value })
             }
             if isOver.current == nil { action() }
         }
@@ -369,9 +363,9 @@ package final class PageServer: Sendable {
     }
 
     /// Ends an offer or a request for its browser. No effect on one that has ended.
-    func end(_ id: PageMachine.OfferID, _ end: PageMachine.End) {
+    func end(_ id: PageMachine.OfferID, _ outcome: PageMachine.Outcome) {
         state.update { state in
-            state.machine.end(id, end)
+            state.machine.end(id, outcome)
             state.uploads[id] = nil
         }
     }

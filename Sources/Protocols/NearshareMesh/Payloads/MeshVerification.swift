@@ -160,7 +160,7 @@ package struct MeshVerificationCode: Sendable, Hashable {
         let code = MeshVerificationCode(
             noiseKeyHex: Hex.encode(identity.agreementKey.publicKey.bytes),
             signingKeyHex: Hex.encode(identity.signingKey.publicKey.bytes), nickname: name.claimed,
-            time: now.milliseconds / 1_000, nonce: base64URL(nonce))
+            time: now.milliseconds / 1_000, nonce: BaseEncoding.base64URL.encode(nonce))
         return (try? code.signedBytes()).map { code.address(signature: identity.signingKey.signature(for: $0)) }
     }
 
@@ -190,22 +190,6 @@ package struct MeshVerificationCode: Sendable, Hashable {
     ) -> Bool {
         response.challenge == challenge && peer.key == agreementKey
             && signingKey?.isValid(response.signature, for: MeshVerification.signedBytes(challenge)) == true
-    }
-
-    /// RFC 4648, section 5, without padding.
-    private static func base64URL(_ bytes: [UInt8]) -> String {
-        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-        var text = ""
-        var (bits, count) = (UInt32(0), UInt32(0))
-        for byte in bytes {
-            (bits, count) = (bits << 8 | UInt32(clamping: byte), count + 8)
-            while count >= 6 {
-                count -= 6
-                text.append(digits[Int(clamping: bits >> count & 63)])
-            }
-        }
-        if count > 0 { text.append(digits[Int(clamping: bits << (6 - count) & 63)]) }
-        return text
     }
 
     /// Whether the text is 22 characters of base64url, which encode 16 bytes (RFC 4648, section 5).

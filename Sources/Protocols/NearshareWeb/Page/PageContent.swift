@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareCrypto
 
 /// The page itself: one file with its style and script inside.
@@ -17,20 +18,7 @@ enum PageContent {
         let page = PackageResources.page_html[...]
         let start = page.firstRange(of: "<\(element)>".utf8)?.upperBound ?? page.endIndex
         let end = page[start...].firstRange(of: "</\(element)>".utf8)?.lowerBound ?? page.endIndex
-        return "sha256-\(base64(SHA256Hasher.digest(Array(page[start..<end]))))"
-    }
-
-    /// Base64 (RFC 4648, section 4).
-    private static func base64(_ bytes: [UInt8]) -> String {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        var text: [UInt8] = []
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let group = bytes[start..<min(start + 3, bytes.count)]
-            let bits = group.reduce(UInt32(0)) { $0 << 8 | UInt32($1) } << (8 * (3 - group.count))
-            for index in 0..<4 {
-                text.append(index <= group.count ? alphabet[Int(bits >> (18 - 6 * index) & 63)] : UInt8(ascii: "="))
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
+        // 32 bytes are 43 digits and one of padding.
+        return "sha256-\(BaseEncoding.base64.encode(SHA256Hasher.digest(Array(page[start..<end]))))="
     }
 }

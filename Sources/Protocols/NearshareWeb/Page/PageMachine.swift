@@ -42,7 +42,7 @@ package struct PageMachine: Sendable {
     }
 
     /// The outcome that ends an offer at the local side.
-    package enum End: Sendable {
+    package enum Outcome: Sendable {
         case stored, declined, cancelled, failed, expired
     }
 
@@ -273,9 +273,9 @@ package struct PageMachine: Sendable {
     }
 
     /// Ends an offer or a request.
-    package mutating func end(_ offer: OfferID, _ end: End) {
+    package mutating func end(_ offer: OfferID, _ outcome: Outcome) {
         let phase: PageSession.Phase =
-            switch end {
+            switch outcome {
             case .stored: .stored
             case .declined: .declined
             case .cancelled: .cancelled

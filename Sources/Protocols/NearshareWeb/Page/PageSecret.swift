@@ -24,7 +24,7 @@ package struct PageSecret: Sendable {
     /// - Throws: ``CryptoError/wrongLength(expected:actual:)``.
     package init(random: [UInt8]) throws(CryptoError) {
         guard random.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: random.count) }
-        path = Base32.encode(Array(random.prefix(Self.pathByteCount)))
+        path = BaseEncoding.base32.encode(Array(random.prefix(Self.pathByteCount)))
         let seed = random.dropFirst(Self.pathByteCount).prefix(AgreementPrivateKey.byteCount)
         agreementKey = try AgreementPrivateKey(seed: seed)
         let digest = SHA256Hasher.digest(Array("nearshare page key".utf8) + agreementKey.publicKey.bytes)
@@ -35,13 +35,13 @@ package struct PageSecret: Sendable {
     /// The address of the page, in capitals, for which a QR code needs least room. Scheme and path are compared without case.
     /// - Parameter host: a numeric address.
     package func url(host: String, port: UInt16) -> String {
-        "HTTP://\(Self.authority(host: host, port: port).uppercased())/\(path)#\(Base32.encode(key))"
+        "HTTP://\(Self.authority(host: host, port: port).uppercased())/\(path)#\(BaseEncoding.base32.encode(key))"
     }
 
     /// The path of a direct download: 26 characters of Base32.
     /// - Parameter number: different for each.
     func directPath(number: UInt64) -> String {
-        Base32.encode(derive("nearshare page direct", number, byteCount: Self.directPathByteCount))
+        BaseEncoding.base32.encode(derive("nearshare page direct", number, byteCount: Self.directPathByteCount))
     }
 
     /// The nonce of a session, which no browser can predict.
