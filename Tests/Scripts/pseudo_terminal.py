@@ -13,6 +13,7 @@ class PseudoTerminal:
 
     def __init__(self, command, environment, columns, rows):
         self.drawn = b""
+        self.everything = b""
         size = struct.pack("HHHH", rows, columns, 0, 0)
         self.process, self.device = pty.fork()
         if self.process == 0:
@@ -29,6 +30,7 @@ class PseudoTerminal:
         except OSError:
             got = b""
         self.drawn += got
+        self.everything += got
         return bool(got)
 
     def press(self, keys):

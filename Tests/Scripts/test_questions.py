@@ -212,6 +212,26 @@ class QuestionStory(Asked):
         shell.press("\n")
         shell.wait_for(r"accept\? \[y\]es")
 
+    def test_without_cursor_movement_there_are_only_whole_lines(self):
+        words = shlex.join(self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox)))
+        for command, variables in ((f"exec {words}", {"TERM": "dumb"}), (f"{words} | cat", {"TERM": "xterm"})):
+            anna = self.terminal(self.anna, "sh", "-c", command, variables=variables)
+            anna.address = "127.0.0.1:" + anna.wait_for(r"on port (\d+)")[1]
+            for number in range(2):
+                start = len(anna.everything)
+                path = self.file(f"{len(command)}-{number}.bin", 300_000)
+                ben = self.ben.start("send", "--json", path, "--to", anna.address, "--limit", "300KB")
+                anna.wait_for(r"accept\? \[y\]es")
+                anna.press("yex\x7f\x7f\n")
+                self.assertEqual("completed", self.outcome(ben))
+                anna.wait_for("complete")
+                # The first line that goes to a pipe ends drawing.
+                if number == 1 or variables["TERM"] == "dumb":
+                    drawn = anna.everything[start:]
+                    self.assertNotIn(b"\x1b", drawn)
+                    self.assertNotIn(b"\r", drawn.replace(b"\r\n", b""))
+            anna.press("\x03")
+
     def test_a_closed_terminal_ends_the_command(self):
         anna = self.receiving()
         os.close(anna.device)

@@ -155,6 +155,32 @@ struct StatusAreaTests {
         }
     }
 
+    @Test func `in plain mode only whole lines and appended text are written`() {
+        var (output, area) = ("", StatusArea(isPlain: true))
+        output += area.show(["looking"], columns: 40)
+        output += area.show(["looking 2"], columns: 40)
+        for typed in ["", "n", "ne", "n"] { output += area.ask("accept? " + typed, columns: 40) }
+        output += area.erase(columns: 40) + "note\n" + area.draw(columns: 40)
+        output += area.recordAnswer(columns: 40)
+        output += area.ask("again? ", columns: 40)
+        output += area.show([], columns: 40)
+        output += area.ask(nil, columns: 40)
+        #expect(output == "looking\naccept? ne\naccept? n\nnote\naccept? n\nagain? \n")
+    }
+
+    @Test func `the change between plain mode and drawing loses neither lines nor the question`() {
+        var (terminal, area) = (TerminalEmulator(columns: 40), StatusArea())
+        terminal.write(area.show(["anna → a  1%"], columns: 40))
+        terminal.write(area.ask("accept? y", columns: 40))
+        terminal.write(area.setPlain(true, columns: 40))
+        #expect(terminal.shown == ["accept? y"])
+        terminal.write(area.ask("accept? ye", columns: 40))
+        terminal.write(" output\n")
+        terminal.write(area.setPlain(true, columns: 40))
+        terminal.write(area.setPlain(false, columns: 40))
+        #expect(terminal.shown == ["accept? ye output", "", "anna → a  1%", "accept? ye"])
+    }
+
     private func wrapped(_ text: String, _ columns: Int) -> [String] {
         stride(from: 0, to: text.count, by: columns).map { String(text.dropFirst($0).prefix(columns)) }
     }

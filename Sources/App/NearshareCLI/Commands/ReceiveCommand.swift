@@ -71,7 +71,12 @@ struct ReceiveCommand: ConfinedCommand {
         let destination = try makeDestination(machine)
         let output: any Reporter =
             json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
-        let command = runner.map { ArrivalCommand($0, reporter: output) }
+        let command = runner.map { runner in
+            ArrivalCommand(runner, reporter: output) { isRunning in
+                guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
+                isRunning ? StatusDisplay.shared.beginForeignOutput() : StatusDisplay.shared.endForeignOutput()
+            }
+        }
         let reporter: any Reporter = command ?? output
         let display: TerminalPromptDisplay? = .terminal
         let controller = ReceiveController(

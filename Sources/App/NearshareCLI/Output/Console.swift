@@ -9,6 +9,7 @@ enum Console {
 
     /// Writes a line of the command's result.
     static func writeResult(_ line: String) {
+        if TerminalProperties.isPipe(STDOUT_FILENO) { StatusDisplay.shared.recordPipedOutput() }
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(line + "\n", to: STDOUT_FILENO) }
     }
 

@@ -45,14 +45,14 @@ enum ProgressLine {
 /// Shows all running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
 func drawProgress(of transfers: RunningTransfers) async {
     guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
-    guard TerminalProperties.canMoveCursor else {
-        while (try? await Task.sleep(for: .seconds(10))) != nil {
+    var lastLines = SystemClock.monotonic()
+    while !Task.isCancelled {
+        if !StatusDisplay.shared.isPlain {
+            StatusDisplay.shared.show(progressLines(of: transfers))
+        } else if SystemClock.monotonic() - lastLines >= .seconds(10) {
+            lastLines = SystemClock.monotonic()
             for line in progressLines(of: transfers) { Console.notice(line) }
         }
-        return
-    }
-    while !Task.isCancelled {
-        StatusDisplay.shared.show(progressLines(of: transfers))
         try? await Task.sleep(for: .milliseconds(100))
     }
     StatusDisplay.shared.show([])

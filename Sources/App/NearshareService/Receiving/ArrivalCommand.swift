@@ -25,6 +25,7 @@ package final class ArrivalCommand: Reporter {
 
     private let launcher: any WorkerLauncher
     private let reporter: any Reporter
+    private let setRunning: @Sendable (Bool) -> Void
     private let arrivals: AsyncStream<Arrival>
     private let continuation: AsyncStream<Arrival>.Continuation
     private let ended = Promise<Bool>()
@@ -43,7 +44,11 @@ package final class ArrivalCommand: Reporter {
     /// - Parameters:
     ///   - launcher: the helper process with ``routine(_:inbox:)``.
     ///   - reporter: receives all events, and what has failed.
-    package init(_ launcher: any WorkerLauncher, reporter: any Reporter) {
+    ///   - setRunning: called with true before a command starts, which may write to the terminal, and with false after its end.
+    package init(
+        _ launcher: any WorkerLauncher, reporter: any Reporter, setRunning: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) {
+        self.setRunning = setRunning
         self.launcher = launcher
         self.reporter = reporter
         (arrivals, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.maximumWaitingCount))
@@ -129,6 +134,8 @@ package final class ArrivalCommand: Reporter {
 
     private func run(_ arrival: Arrival) async {
         guard !Task.isCancelled, ended.current == nil else { return }
+        setRunning(true)
+        defer { setRunning(false) }
         let problem: String?
         switch await result(of: arrival) {
         case .exited(0)?: problem = nil

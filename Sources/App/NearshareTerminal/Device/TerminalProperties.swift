@@ -18,6 +18,11 @@ package struct TerminalSize: Sendable, Hashable {
 package enum TerminalProperties {
     package static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
+    package static func isPipe(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
+    }
+
     /// Whether output may have colours: `NO_COLOR` is unset or empty, and the descriptor is a terminal other than a dumb one.
     package static func hasColor(_ descriptor: Int32) -> Bool {
         variable("NO_COLOR") == nil && variable("TERM") != "dumb" && isTerminal(descriptor)

@@ -4,6 +4,9 @@ internal import NearshareBase
 ///
 /// A value: it tracks what is on the screen and returns the control sequences to write. The question includes what the user has
 /// typed behind it.
+///
+/// In plain mode it writes no control sequences: status lines are written once, when the first ones are shown, and a question is
+/// written again below other output.
 package struct StatusArea: Sendable {
     private var lines: [String] = []
     private var question: String?
@@ -11,11 +14,28 @@ package struct StatusArea: Sendable {
     private var drawnWidths: [Int] = []
     /// Width of the question on the screen; nil while there is none.
     private var questionWidth: Int?
+    /// Whether the terminal, or another program that writes to it, allows no cursor movement.
+    package private(set) var isPlain: Bool
 
-    package init() {}
+    package init(isPlain: Bool = false) {
+        self.isPlain = isPlain
+    }
+
+    /// Begins or ends plain mode, with the same lines and question.
+    package mutating func setPlain(_ isPlain: Bool, columns: Int) -> String {
+        guard isPlain != self.isPlain else { return "" }
+        let erased = erase(columns: columns)
+        self.isPlain = isPlain
+        return erased + draw(columns: columns)
+    }
 
     /// Replaces the status lines, in place where their number stays the same.
     package mutating func show(_ lines: [String], columns: Int) -> String {
+        if isPlain {
+            defer { self.lines = lines }
+            guard self.lines.isEmpty, !lines.isEmpty else { return "" }
+            return erase(columns: columns) + lines.map { $0 + "\n" }.joined() + draw(columns: columns)
+        }
         self.lines = lines
         let widths = lines.map(ANSIStyle.width)
         let isInPlace = lines.count == drawnWidths.count && (widths + drawnWidths).allSatisfy { $0 <= columns }
@@ -28,6 +48,11 @@ package struct StatusArea: Sendable {
 
     /// Sets the question below the lines; nil removes it.
     package mutating func ask(_ question: String?, columns: Int) -> String {
+        // An answer grows behind the question.
+        if isPlain, questionWidth != nil, let shown = self.question, let question, question.hasPrefix(shown) {
+            self.question = question
+            return String(question.dropFirst(shown.count))
+        }
         let erased = erase(columns: columns)
         self.question = question
         return erased + draw(columns: columns)
@@ -36,6 +61,10 @@ package struct StatusArea: Sendable {
     /// Moves the question, with its answer, above the status area. Called after Enter was pressed.
     package mutating func recordAnswer(columns: Int) -> String {
         guard let question else { return "" }
+        if isPlain {
+            self.question = nil
+            return erase(columns: columns)
+        }
         let erased = erase(columns: columns)
         self.question = nil
         return erased + question + "\n" + draw(columns: columns)
@@ -45,6 +74,7 @@ package struct StatusArea: Sendable {
     package mutating func erase(columns: Int) -> String {
         defer { (drawnWidths, questionWidth) = ([], nil) }
         var erased = ""
+        guard !isPlain else { return questionWidth == nil ? "" : "\n" }
         if let questionWidth {
             let rowCount = Self.rowCount(width: questionWidth, columns: columns)
             erased = "\r" + Self.clearRow + Self.upAndClear(rowCount - 1)
@@ -56,8 +86,9 @@ package struct StatusArea: Sendable {
     }
 
     package mutating func draw(columns: Int) -> String {
-        drawnWidths = lines.map(ANSIStyle.width)
         questionWidth = question.map(ANSIStyle.width)
+        guard !isPlain else { return question ?? "" }
+        drawnWidths = lines.map(ANSIStyle.width)
         return encodedLines + (question ?? "")
     }
 
