@@ -324,6 +324,24 @@ class TerminalSizeStory(Asked):
             self.assertTrue(len(line) <= size[0] or len(line.split()) == 1, f"{arguments}: {line!r}")
         return lines
 
+    def test_questions_findings_and_usage_errors_are_broken_between_words(self):
+        name = ("peers", "verify", "anna", "--timeout", "a-word-that-is-long")
+        for size in ((80, 24), (40, 12)):
+            self.lines(self.ben, size, {}, 2, *name)
+            self.lines(self.ben, size, {}, 2, "receive", "--accept", "strangers")
+            for arguments in (("doctor", "--adapter", "none"), ("setup",)):
+                screen = self.terminal(self.ben, *self.ben.command(*arguments), columns=size[0], rows=size[1])
+                if arguments == ("setup",):
+                    for _ in range(3):
+                        screen.wait_for(r"\]: ")
+                        screen.press("\n")
+                screen.wait_for(r"clock:|time:")
+                if arguments == ("setup",):
+                    screen.press("\x03")
+                for line in screen.everything.decode().replace("\r", "").split("\n"):
+                    plain = re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[78])", "", line)
+                    self.assertTrue(len(plain) <= size[0] or len(plain.split()) == 1, f"{arguments}: {plain!r}")
+
     def test_messages_and_tables_fit(self):
         anna = self.anna.receive()
         for size in ((80, 24), (40, 12)):

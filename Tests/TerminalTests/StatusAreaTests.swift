@@ -145,14 +145,25 @@ struct StatusAreaTests {
                 let answer = String(repeating: "y", count: Int.random(in: 1...30, using: &random))
                 terminal.write(area.ask(asked + answer, columns: columns))
                 terminal.write(area.recordAnswer(columns: columns))
-                history.append(asked + answer)
+                history += TextLayout.wrapWords(asked + answer, columns: columns)
                 question = nil
             }
-            let expected = (history + lines + (question.map { [$0] } ?? [])).flatMap { wrapped($0, columns) }
+            let asked = (question.map { TextLayout.wrapWords($0, columns: columns) } ?? []).flatMap { wrapped($0, columns) }
+            let expected = (history + lines).flatMap { wrapped($0, columns) } + asked
             #expect(terminal.shown == expected, "seed \(seed), step \(step)")
-            let last = question.flatMap { wrapped($0, columns).last }
+            let last = asked.last
             #expect(terminal.cursor.column == last?.count ?? 0, "seed \(seed), step \(step)")
         }
+    }
+
+    @Test func `a long question is broken between its words`() {
+        var (terminal, area) = (TerminalEmulator(columns: 20), StatusArea())
+        terminal.write(area.ask("accept? [y]es, [a]lways, [n]o: ", columns: 20))
+        #expect(terminal.shown == ["accept? [y]es,", "  [a]lways, [n]o: "])
+        terminal.write(area.ask("accept? [y]es, [a]lways, [n]o: no", columns: 20))
+        terminal.write(area.show(["anna → a  1%"], columns: 20))
+        terminal.write(area.show(["anna → a  2%"], columns: 20))
+        #expect(terminal.shown == ["anna → a  2%", "accept? [y]es,", "  [a]lways, [n]o: no"])
     }
 
     @Test func `in plain mode only whole lines and appended text are written`() {

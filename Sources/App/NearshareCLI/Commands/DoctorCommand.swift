@@ -62,7 +62,7 @@ extension DoctorCommand {
             case .warning: "warning"
             case .error: "PROBLEM"
             }
-        Console.writeResult("\(sign)  \(finding.subject): \(finding.text)")
-        if let advice = finding.advice { Console.writeResult("         → \(advice)") }
+        Console.writeResult("\(finding.subject): \(finding.text)", after: "\(sign)  ")
+        if let advice = finding.advice { Console.writeResult(advice, after: "         → ") }
     }
 }

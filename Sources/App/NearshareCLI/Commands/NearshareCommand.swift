@@ -58,7 +58,7 @@ package struct NearshareCommand: AsyncParsableCommand {
                 if !text.isEmpty { Console.writeResult(text) }
                 Glibc.exit(ExitStatus.ok.rawValue)
             }
-            if !text.isEmpty { DescriptorOutput.write(text + "\n", to: STDERR_FILENO) }
+            if !text.isEmpty { Console.notice(text) }
             Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
         }
     }

@@ -73,24 +73,24 @@ private struct SetupDialogue {
     /// - Parameter parse: the value of an answer; throws for one that is not valid.
     private mutating func ask(_ question: String, now: String, parse: (String) throws -> String) async throws -> String {
         let prompt = "\(question) [\(TerminalText.escaped(now, columns: 400))]: "
-        terminal.write(prompt)
+        terminal.writeWrapped(prompt)
         while let line = await lines.next(isolation: nil) {
             let text = line.trimmingSpaces
             if text.isEmpty { return now }
             do {
                 return try parse(text)
             } catch {
-                terminal.write("\(error)\n\(prompt)")
+                terminal.writeWrapped("\(error)\n\(prompt)")
             }
         }
         throw CommandFailure(.interrupted, "nothing was changed")
     }
 
     private mutating func confirm(_ question: String) async -> Bool {
-        terminal.write(question)
+        terminal.writeWrapped(question)
         while let line = await lines.next(isolation: nil) {
             if let answer = YesNoPrompt.parse(line) { return answer }
-            terminal.write(line.isEmpty ? question : "please answer y or n: ")
+            terminal.writeWrapped(line.isEmpty ? question : "please answer y or n: ")
         }
         return false
     }

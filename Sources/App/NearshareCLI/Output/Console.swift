@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Nearshare
 internal import NearshareTerminal
 internal import Synchronization
 
@@ -13,6 +14,14 @@ enum Console {
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(line + "\n", to: STDOUT_FILENO) }
     }
 
+    /// Writes a sentence of the command's result behind a label, wrapped at words on a terminal.
+    static func writeResult(_ sentence: String, after label: String) {
+        let room = columns(of: STDOUT_FILENO).map { max(20, $0 - TerminalText.width(of: label)) }
+        let rows = room.map { TextLayout.wrapWords(sentence, columns: $0) } ?? [sentence]
+        let indentation = String(repeating: " ", count: TerminalText.width(of: label))
+        writeResult(label + rows.joined(separator: "\n" + indentation))
+    }
+
     /// Writes a table of the command's results, as far as possible within the width of the terminal.
     static func writeTable(_ rows: [[String]]) {
         for line in Table.lines(rows, columns: columns(of: STDOUT_FILENO)) { writeResult(line) }
@@ -21,11 +30,7 @@ enum Console {
     /// Writes a message for the user, wrapped at words on a terminal.
     static func notice(_ text: String) {
         if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler(text) }
-        let lines = TextLayout.lines(of: text)
-        let rows = columns(of: STDERR_FILENO).map { columns in
-            lines.flatMap { TextLayout.wrapWords(String($0), columns: columns) }
-        }
-        let wrapped = rows?.joined(separator: "\n") ?? text
+        let wrapped = columns(of: STDERR_FILENO).map { TextLayout.wrappedText(text, columns: $0) } ?? text
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(wrapped + "\n", to: STDERR_FILENO) }
     }
 

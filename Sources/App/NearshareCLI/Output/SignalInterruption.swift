@@ -51,9 +51,7 @@ struct TerminalPromptDisplay: PromptDisplay {
     }
 
     func show(_ text: String) {
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        terminal.write(
-            lines.flatMap { TextLayout.wrapWords(String($0), columns: terminal.size.columns) }.joined(separator: "\n"))
+        terminal.writeWrapped(text)
     }
 
     func setPrompt(_ prompt: String?, typed: String) {

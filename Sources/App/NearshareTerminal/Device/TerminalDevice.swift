@@ -37,6 +37,9 @@ package final class TerminalDevice: Sendable {
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(text, to: descriptor) }
     }
 
+    /// Writes text above the status area, wrapped at words: whole lines, or a question.
+    package func writeWrapped(_ text: String) { write(TextLayout.wrappedText(text, columns: size.columns)) }
+
     /// Discards input that was typed and not read.
     package func discardInput() {
         // In the background the call would stop this process.

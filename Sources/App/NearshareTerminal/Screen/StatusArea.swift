@@ -12,8 +12,8 @@ package struct StatusArea: Sendable {
     private var question: String?
     /// Widths of the lines on the screen, which a terminal that has become narrower wraps into more rows.
     private var drawnWidths: [Int] = []
-    /// Width of the question on the screen; nil while there is none.
-    private var questionWidth: Int?
+    /// Widths of the rows of the question on the screen, which is wrapped at words; nil while there is none.
+    private var questionWidths: [Int]?
     /// Whether the terminal, or another program that writes to it, allows no cursor movement.
     package private(set) var isPlain: Bool
 
@@ -39,17 +39,17 @@ package struct StatusArea: Sendable {
         self.lines = lines
         let widths = lines.map(ANSIStyle.width)
         let isInPlace = lines.count == drawnWidths.count && (widths + drawnWidths).allSatisfy { $0 <= columns }
-        guard let questionWidth, isInPlace else { return erase(columns: columns) + draw(columns: columns) }
+        guard let questionWidths, isInPlace else { return erase(columns: columns) + draw(columns: columns) }
         guard !lines.isEmpty else { return "" }
         drawnWidths = widths
-        let rowCount = lines.count + Self.rowCount(width: questionWidth, columns: columns) - 1
+        let rowCount = lines.count + Self.rowCount(widths: questionWidths, columns: columns) - 1
         return Self.saveCursor + Self.up(rowCount) + "\r" + encodedLines + Self.restoreCursor
     }
 
     /// Sets the question below the lines; nil removes it.
     package mutating func ask(_ question: String?, columns: Int) -> String {
         // An answer grows behind the question.
-        if isPlain, questionWidth != nil, let shown = self.question, let question, question.hasPrefix(shown) {
+        if isPlain, questionWidths != nil, let shown = self.question, let question, question.hasPrefix(shown) {
             self.question = question
             return String(question.dropFirst(shown.count))
         }
@@ -67,16 +67,16 @@ package struct StatusArea: Sendable {
         }
         let erased = erase(columns: columns)
         self.question = nil
-        return erased + question + "\n" + draw(columns: columns)
+        return erased + TextLayout.wrappedText(question, columns: columns) + "\n" + draw(columns: columns)
     }
 
     /// Clears the area for other output, which has to end with a line break. ``draw(columns:)`` follows it.
     package mutating func erase(columns: Int) -> String {
-        defer { (drawnWidths, questionWidth) = ([], nil) }
+        defer { (drawnWidths, questionWidths) = ([], nil) }
         var erased = ""
-        guard !isPlain else { return questionWidth == nil ? "" : "\n" }
-        if let questionWidth {
-            let rowCount = Self.rowCount(width: questionWidth, columns: columns)
+        guard !isPlain else { return questionWidths == nil ? "" : "\n" }
+        if let questionWidths {
+            let rowCount = Self.rowCount(widths: questionWidths, columns: columns)
             erased = "\r" + Self.clearRow + Self.upAndClear(rowCount - 1)
         }
         let rowCount = drawnRowCount(columns: columns)
@@ -86,14 +86,20 @@ package struct StatusArea: Sendable {
     }
 
     package mutating func draw(columns: Int) -> String {
-        questionWidth = question.map(ANSIStyle.width)
-        guard !isPlain else { return question ?? "" }
+        let rows = question.map { TextLayout.wrapWords($0, columns: columns) }
+        questionWidths = rows?.map(ANSIStyle.width)
+        let shown = rows?.joined(separator: "\n") ?? ""
+        guard !isPlain else { return shown }
         drawnWidths = lines.map(ANSIStyle.width)
-        return encodedLines + (question ?? "")
+        return encodedLines + shown
     }
 
     private func drawnRowCount(columns: Int) -> Int {
-        drawnWidths.reduce(0) { $0 + Self.rowCount(width: $1, columns: columns) }
+        drawnWidths.isEmpty ? 0 : Self.rowCount(widths: drawnWidths, columns: columns)
+    }
+
+    private static func rowCount(widths: [Int], columns: Int) -> Int {
+        widths.reduce(0) { $0 + rowCount(width: $1, columns: columns) }
     }
 
     private static func rowCount(width: Int, columns: Int) -> Int { max(1, (width + columns - 1) / max(1, columns)) }

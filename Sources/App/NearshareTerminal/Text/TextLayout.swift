@@ -143,6 +143,11 @@ package enum TextLayout {
         return rows + [row]
     }
 
+    /// The lines of an escaped text, broken at spaces as by ``wrapWords(_:columns:)``.
+    package static func wrappedText(_ text: String, columns: Int) -> String {
+        lines(of: text).flatMap { wrapWords(String($0), columns: columns) }.joined(separator: "\n")
+    }
+
     /// The longest start of an escaped text that fits, with "…" for the rest.
     package static func truncated(_ text: String, to columns: Int) -> String {
         guard TerminalText.width(of: text) > columns else { return text }

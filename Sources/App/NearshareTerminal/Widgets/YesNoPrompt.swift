@@ -5,10 +5,10 @@ package enum YesNoPrompt {
     ///   foreground.
     /// - Returns: false also when the terminal closes.
     package static func ask(_ question: String, on terminal: TerminalDevice) async -> Bool {
-        terminal.write(question)
+        terminal.writeWrapped(question)
         for await line in terminal.lines() {
             if let answer = parse(line) { return answer }
-            terminal.write(line.isEmpty ? question : "please answer y or n: ")
+            terminal.writeWrapped(line.isEmpty ? question : "please answer y or n: ")
         }
         return false
     }
