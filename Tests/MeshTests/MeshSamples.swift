@@ -66,7 +66,7 @@ enum MeshSamples {
         ] + controls.map { .fileControl($0) }
             + bursts.enumerated().map {
                 .voiceFrame(MeshVoiceBurst(burst: fragmentID.bytes, sequence: UInt16($0.offset), content: $0.element))
-            }
+            } + [.fileControl(.cancel(fileID, isExpired: true))]
     }()
 
     static let code = MeshVerificationCode(

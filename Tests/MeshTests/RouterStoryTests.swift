@@ -197,6 +197,20 @@ import Testing
         #expect(mesh.nodes[1].events.files.isEmpty)
     }
 
+    @Test("A8: an offer that is withdrawn because it was not answered has expired at both ends", arguments: [false, true])
+    func withdrawal(isExpired: Bool) throws {
+        var mesh = pair(seed: 12)
+        let ben = mesh.nodes[1].router.id
+        let file = MeshFile(name: "a", mediaType: "text/plain", content: [1, 2, 3])
+        try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
+        mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
+        let id = try #require(mesh.nodes[1].events.offers.first)
+        mesh.node(0) { $0.cancelSending(MeshFileKey(id.file, with: ben), isExpired: isExpired, now: $1) }
+        mesh.run(for: .seconds(5))
+        let expected: MeshFileOutcome = isExpired ? .refused(.expired) : .cancelledByPeer
+        #expect(mesh.nodes[1].events.contains { if case .fileReceiveEnded(id, expected) = $0 { true } else { false } })
+    }
+
     @Test func chatIsNotStuckBehindAFileAndTwoFilesBothAdvance() throws {
         var mesh = pair(seed: 11, .radio)
         let ben = mesh.nodes[1].router.id

@@ -82,7 +82,7 @@ extension MeshDriver {
             guard let key = outgoing.withLock({ $0.expire(transfer) }) else {
                 return transfer.end(TransferResult(outcome: .expired))
             }
-            update { router, now in router.cancelSending(key, now: now) }
+            update { router, now in router.cancelSending(key, isExpired: true, now: now) }
         }
     }
 

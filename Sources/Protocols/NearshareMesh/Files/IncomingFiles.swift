@@ -110,9 +110,12 @@ struct IncomingFiles: Sendable {
         return [.emit(.fileOffered(offer, from: peer))]
     }
 
-    mutating func cancelByPeer(_ key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
+    /// - Parameter isExpired: because the offer was not answered within the time of the sender.
+    mutating func cancelByPeer(
+        _ key: MeshFileKey, isExpired: Bool, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
         guard let file = files[key], !file.isEnded else { return [] }
-        return end(key, .cancelledByPeer, as: .declined, now: now)
+        return end(key, isExpired ? .refused(.expired) : .cancelledByPeer, as: .declined, now: now)
     }
 
     // MARK: Fragments

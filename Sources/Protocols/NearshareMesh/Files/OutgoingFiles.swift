@@ -81,9 +81,10 @@ struct OutgoingFiles: Sendable {
     }
 
     /// Ends a file at both ends.
-    mutating func cancel(_ key: MeshFileKey) -> [FileTransferReaction] {
+    /// - Parameter isExpired: because the offer was not answered in time.
+    mutating func cancel(_ key: MeshFileKey, isExpired: Bool = false) -> [FileTransferReaction] {
         guard let file = files[key] else { return [] }
-        return cancellation(of: file) + end(key, .cancelledLocally)
+        return cancellation(of: file, isExpired: isExpired) + end(key, .cancelledLocally)
     }
 
     mutating func end(_ key: MeshFileKey, _ outcome: MeshFileOutcome) -> [FileTransferReaction] {
@@ -193,8 +194,8 @@ struct OutgoingFiles: Sendable {
         return [.send(.offer(file.offer), to: peer, everywhere: attempts > 0)]
     }
 
-    private func cancellation(of file: OutgoingFile) -> [FileTransferReaction] {
+    private func cancellation(of file: OutgoingFile, isExpired: Bool) -> [FileTransferReaction] {
         guard let peer = file.key.peer, file.isNegotiated else { return [] }
-        return [.send(.cancel(file.key.file), to: peer)]
+        return [.send(.cancel(file.key.file, isExpired: isExpired), to: peer)]
     }
 }

@@ -55,13 +55,14 @@ package enum MeshFileControl: Sendable, Hashable {
     /// Confirms that the file is complete and in the inbox.
     case stored(FileID)
     /// Cancels the file, from either end.
-    case cancel(FileID)
+    /// - Parameter isExpired: because the offer was not answered in time.
+    case cancel(FileID, isExpired: Bool = false)
 
     /// The file that the message is about.
     package var file: FileID {
         switch self {
         case .offer(let offer): offer.id
-        case .accept(let id), .refuse(let id, _), .missing(let id, _), .stored(let id), .cancel(let id): id
+        case .accept(let id), .refuse(let id, _), .missing(let id, _), .stored(let id), .cancel(let id, _): id
         }
     }
 
@@ -93,7 +94,9 @@ package enum MeshFileControl: Sendable, Hashable {
             for _ in 0..<count { indices.append(try reader.readInteger()) }
             self = .missing(id, indices)
         case Kind.stored: self = .stored(id)
-        case Kind.cancel: self = .cancel(id)
+        case Kind.cancel:
+            // Without a reason, a user has cancelled.
+            self = .cancel(id, isExpired: reader.readRemaining().first == Self.expiredReason)
         default: throw MalformedInput("file control: an unknown kind")
         }
         // Later versions may append fields.
@@ -118,10 +121,12 @@ package enum MeshFileControl: Sendable, Hashable {
             writer.write([Kind.missing] + id.bytes + [UInt8(clamping: indices.count)])
             for index in indices { writer.write(index) }
         case .stored(let id): writer.write([Kind.stored] + id.bytes)
-        case .cancel(let id): writer.write([Kind.cancel] + id.bytes)
+        case .cancel(let id, let isExpired): writer.write([Kind.cancel] + id.bytes + (isExpired ? [Self.expiredReason] : []))
         }
         return writer.bytes
     }
+
+    private static let expiredReason: UInt8 = 1
 
     private enum Kind {
         static let offer: UInt8 = 1

@@ -61,7 +61,10 @@ extension MeshRouter {
     }
 
     /// Ends a file of this node at both ends; no more of it is sent.
-    package mutating func cancelSending(_ key: MeshFileKey, now: Moment) { perform(outgoing.cancel(key), now: now) }
+    /// - Parameter isExpired: because the offer was not answered in time.
+    package mutating func cancelSending(_ key: MeshFileKey, isExpired: Bool = false, now: Moment) {
+        perform(outgoing.cancel(key, isExpired: isExpired), now: now)
+    }
 
     /// The file with a type that phones accept, unless it goes to a nearshare peer: phones drop files of other types.
     private func fitted(_ file: MeshFile, to recipient: PeerID?) -> MeshFile {
@@ -190,8 +193,9 @@ extension MeshRouter {
             return perform(incoming.receive(offer, from: peer, assembler, now: now.monotonic), now: now)
         }
         perform(outgoing.receive(control, from: peer.id, &fragments), now: now)
-        if case .cancel(let file) = control {
-            perform(incoming.cancelByPeer(MeshFileKey(file, with: peer.id), now: now.monotonic), now: now)
+        if case .cancel(let file, let isExpired) = control {
+            let key = MeshFileKey(file, with: peer.id)
+            perform(incoming.cancelByPeer(key, isExpired: isExpired, now: now.monotonic), now: now)
         }
     }
 
