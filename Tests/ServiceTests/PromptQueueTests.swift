@@ -25,6 +25,7 @@ private final class ScriptedDisplay: PromptDisplay {
         (prompts, promptSink) = AsyncStream.makeStream()
     }
 
+    var redraws: Bool { true }
     func keys() -> AsyncStream<PromptKey> { stream }
     func show(_ text: String) { state.withLock { $0.shown.append(text) } }
     func confirmAnswer() { state.withLock { $0.confirmed.append($0.typed) } }
@@ -94,6 +95,22 @@ struct PromptQueueTests {
             #expect(state.confirmed == ["perhaps", line])
             #expect(state.prompt == nil)
         }
+    }
+
+    @Test func `the prompt counts down, and keeps what is typed`() async throws {
+        let answer = try await running { queue in
+            async let answer = queue.ask(
+                "ben offers a file\n", question: "accept?", about: "ben",
+                deadline: MonotonicInstant(nanoseconds: 0) + .seconds(30),
+                until: Self.forever)
+            await display.awaitPrompt(exactly: "30 s left: accept? [y]es, [n]o, [b]lock: ")
+            display.press(.text("y"))
+            time.withLock { $0 = $0 + .seconds(21) }
+            await display.awaitPrompt(exactly: "9 s left: accept? [y]es, [n]o, [b]lock: y")
+            display.press(.enter)
+            return await answer
+        }
+        #expect(answer == .yes)
     }
 
     /// A transfer that ends when it is cancelled.

@@ -22,6 +22,7 @@ private final class AnsweringDisplay: PromptDisplay {
 
     var shown: String { shownTexts.withLock { $0.joined() } }
 
+    var redraws: Bool { true }
     func keys() -> AsyncStream<PromptKey> { stream }
     func show(_ text: String) { shownTexts.withLock { $0.append(text) } }
     func confirmAnswer() {}

@@ -29,6 +29,8 @@ extension PromptDisplay where Self == TerminalPromptDisplay {
 struct TerminalPromptDisplay: PromptDisplay {
     let terminal: TerminalDevice
 
+    var redraws: Bool { !StatusDisplay.shared.isPlain }
+
     func keys() -> AsyncStream<PromptKey> {
         let keys = terminal.answerKeys()
         return AsyncStream { continuation in

@@ -19,6 +19,8 @@ struct PendingPrompts<Reply> {
         var isNumbered: Bool
         /// Whether "always" is an answer.
         let allowsAlways: Bool
+        /// The time at which the question ends unanswered; nil where it is not known.
+        let deadline: MonotonicInstant?
     }
 
     enum Word: Sendable, Hashable {
@@ -42,13 +44,13 @@ struct PendingPrompts<Reply> {
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
     mutating func add(
         _ question: String, about name: String, pages: [String] = [], allowsPart: Bool = false, allowsAlways: Bool = false,
-        _ reply: Reply
+        deadline: MonotonicInstant? = nil, _ reply: Reply
     ) -> Int {
         lastNumber += 1
         open.append(
             Prompt(
                 number: lastNumber, name: name, question: question, pages: pages, allowsPart: allowsPart, reply: reply,
-                isNumbered: false, allowsAlways: allowsAlways))
+                isNumbered: false, allowsAlways: allowsAlways, deadline: deadline))
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }
@@ -64,19 +66,28 @@ struct PendingPrompts<Reply> {
     }
 
     /// The line at the bottom of the terminal; nil when no question is open.
-    /// - Parameter target: the question for which an answer is being typed. It alone is shown, as when typing began.
-    func prompt(answering target: Int? = nil) -> String? {
+    /// - Parameters:
+    ///   - target: the question for which an answer is being typed. It alone is shown, as when typing began.
+    ///   - now: for the time that is left; nil to leave it out.
+    func prompt(answering target: Int? = nil, now: MonotonicInstant? = nil) -> String? {
         guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
         guard open.count > 1, first.number != target else {
-            let about = first.isNumbered ? "number \(first.number), \(first.name): " : ""
+            let facts = (first.isNumbered ? ["number \(first.number)", first.name] : []) + Self.timeLeft(first, now)
             let choices = Self.choices([first])
-            return "\(about)\(first.question) \(choices): "
+            return "\(facts.isEmpty ? "" : facts.joined(separator: ", ") + ": ")\(first.question) \(choices): "
         }
-        let shown = open.prefix(Self.maximumShown).map { "number \($0.number), \($0.name): \($0.question)" }
-            .joined(separator: "  ")
+        let shown = open.prefix(Self.maximumShown).map { prompt -> String in
+            let facts = ["number \(prompt.number)", prompt.name] + Self.timeLeft(prompt, now)
+            return "\(facts.joined(separator: ", ")): \(prompt.question)"
+        }.joined(separator: "  ")
         let more = open.count > Self.maximumShown ? "  and \(open.count - Self.maximumShown) more" : ""
         let choices = Self.choices(open)
         return "\(shown)\(more)  which one? \(choices), as in \"y \(first.number)\": "
+    }
+
+    private static func timeLeft(_ prompt: Prompt, _ now: MonotonicInstant?) -> [String] {
+        guard let deadline = prompt.deadline, let now else { return [] }
+        return ["\(max(.zero, deadline - now).asLargestUnit) left"]
     }
 
     private static func choices(_ prompts: [Prompt]) -> String {

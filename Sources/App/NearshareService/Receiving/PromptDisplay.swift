@@ -14,6 +14,9 @@ package protocol PromptDisplay: Sendable {
     /// The keys that the user presses while a question is shown, until the terminal closes.
     func keys() -> AsyncStream<PromptKey>
 
+    /// Whether a prompt can be drawn again in its place.
+    var redraws: Bool { get }
+
     /// Writes whole lines above the prompt.
     func show(_ text: String)
 

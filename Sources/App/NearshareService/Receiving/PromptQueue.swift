@@ -78,10 +78,11 @@ package final class PromptQueue: Sendable {
     ///   - pages: shown one after the other when the user asks for them, in whole lines.
     ///   - parts: selects a part; nil where it is no answer.
     ///   - allowsAlways: whether "always" is an answer.
+    ///   - deadline: the time at which the subject ends by itself, for the countdown in the prompt; nil for none.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
         _ text: String, question: String, about name: String, pages: [String] = [], parts: PartChooser? = nil,
-        allowsAlways: Bool = false,
+        allowsAlways: Bool = false, deadline: MonotonicInstant? = nil,
         until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
@@ -93,7 +94,7 @@ package final class PromptQueue: Sendable {
                     if state.prompts.open.isEmpty { display.discardTypedInput() }
                     let number = state.prompts.add(
                         question, about: name, pages: pages, allowsPart: parts != nil, allowsAlways: allowsAlways,
-                        Reply(continuation: continuation, parts: parts))
+                        deadline: deadline, Reply(continuation: continuation, parts: parts))
                     display.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     return number
@@ -102,7 +103,16 @@ package final class PromptQueue: Sendable {
                 group.addTask {
                     if let outcome = await end() { self.resolve(number, .ended(outcome)) }
                 }
+                if let deadline { group.addTask { await self.countDown(to: deadline) } }
             }
+        }
+    }
+
+    /// Updates the prompt each second until the deadline.
+    private func countDown(to deadline: MonotonicInstant) async {
+        while clock() < deadline, (try? await Task.sleep(for: .seconds(1))) != nil {
+            // A line that cannot be replaced would be repeated.
+            if display.redraws { state.withLock { updatePrompt($0) } }
         }
     }
 
@@ -120,7 +130,8 @@ package final class PromptQueue: Sendable {
     private func updatePrompt(_ state: borrowing State) {
         let isCancelShown = !state.isClosed && hasTransfers
         display.setPrompt(
-            state.prompts.prompt(answering: state.typed.isEmpty ? nil : state.target)
+            state.prompts.prompt(
+                answering: state.typed.isEmpty ? nil : state.target, now: display.redraws ? clock() : nil)
                 ?? (isCancelShown ? "[c]ancel a transfer: " : nil),
             typed: TerminalText.escaped(state.typed, columns: 100))
     }

@@ -216,7 +216,7 @@ package final class ReceiveController: Sendable {
         let answer = await prompts.ask(
             text, question: "accept?", about: shown.name.quoted(of: shown.id), pages: parts.pages,
             parts: Self.sendsParts(invitation) ? parts : nil, allowsAlways: warning == nil && peer.foreign == nil,
-            until: { await invitation.ended })
+            deadline: invitation.expiry, until: { await invitation.ended })
         switch answer {
         case .yes, .always:
             if case .always = answer {
