@@ -210,7 +210,8 @@ package final class ReceiveController: Sendable {
         if digits == nil, let outcome = invitation.presentEnd { return .ended(outcome) }
         let shown = machine.shown(peer)
         let text = OfferText.describe(
-            invitation, from: shown.name, digits: digits, freeSpace: destination.freeSpace, warning: warning,
+            invitation, from: shown.name, digits: digits, receivedSize: receivedByteCount(of: invitation),
+            freeSpace: destination.freeSpace, warning: warning,
             refusal: refusal?.detail)
         let parts = PartChooser(invitation.offer, listed: invitation.contents)
         let answer = await prompts.ask(
@@ -328,6 +329,14 @@ package final class ReceiveController: Sendable {
     /// ends with its page.
     private static func keepsPartial(_ invitation: Invitation) -> Bool {
         invitation.offer.totalSize != nil && invitation.peer.foreign == nil
+    }
+
+    /// The bytes of an offer that an interrupted transfer has stored, and that are not sent again.
+    private func receivedByteCount(of invitation: Invitation) -> UInt64 {
+        guard Self.keepsPartial(invitation) else { return 0 }
+        return destination.inbox?.receivedByteCount(
+            of: invitation.offer, listed: invitation.contents, from: invitation.peer.fingerprint,
+            resumeKey: invitation.resumeKey) ?? 0
     }
 
     private func makeSink(

@@ -6,7 +6,8 @@ package enum OfferText {
     private static let maximumListedItems = 10
 
     static func describe(
-        _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?, freeSpace: UInt64?,
+        _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?,
+        receivedSize: UInt64 = 0, freeSpace: UInt64?,
         warning: String?, refusal: String? = nil
     ) -> String {
         let peer = invitation.peer
@@ -22,6 +23,7 @@ package enum OfferText {
         let more = Int(offer.itemCount) - min(offer.items.count, maximumListedItems)
         if more > 0 { text += "  … and \(more) more\n" }
         var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
+        if receivedSize > 0 { total += ", \(receivedSize.asByteCount) of it received earlier" }
         if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
         if let refusal { text += "  all of it cannot be accepted: \(refusal)\n" }

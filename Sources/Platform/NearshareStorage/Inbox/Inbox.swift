@@ -65,6 +65,18 @@ public final class Inbox: Sendable {
         stagingAreas().reduce(0) { $0.addingClamped($1.keptByteCount(of: sender, except: resumeKeys)) }
     }
 
+    /// The bytes of content of an offer that an earlier, interrupted transfer of all of it has stored.
+    /// - Parameter listed: the list of the first entries of the offer.
+    package func receivedByteCount(
+        of offer: Offer, listed: [EntryHeader], from sender: Fingerprint, resumeKey: [UInt8]
+    ) -> UInt64 {
+        let digest = OfferDigest.of(offer, listed: listed, selection: nil)
+        let counts = stagingAreas().map { area in
+            area.receivedByteCount(of: sender, resumeKey: resumeKey, offerDigest: digest)
+        }
+        return counts.max() ?? 0
+    }
+
     /// Opens the destination of an accepted transfer.
     /// - Parameters:
     ///   - offer: what was accepted; of a part, the part as an offer of its own.

@@ -86,6 +86,16 @@ final class StagingArea: Sendable {
             .reduce(0) { $0.addingClamped(keptByteCount(in: $1)) }
     }
 
+    /// The bytes of content of an offer that an unfinished transfer has stored.
+    func receivedByteCount(of sender: Fingerprint, resumeKey: [UInt8], offerDigest: [UInt8]) -> UInt64 {
+        let name = Self.name(of: sender, resumeKey)
+        guard let folder = try? directory.openDirectory(name), !folder.exists(StagedTransfer.finishedName),
+            let checkpoint = TransferCheckpoint.read(in: folder, bootID: TransferCheckpoint.currentBootID),
+            checkpoint.offerDigest == offerDigest, let items = try? folder.openDirectory("items")
+        else { return 0 }
+        return FileTree.contentByteCount(of: items)
+    }
+
     private func keptByteCount(in name: String) -> UInt64 {
         guard let items = try? directory.openDirectory(name).openDirectory("items") else { return 0 }
         let size = FileTree.size(of: items)
