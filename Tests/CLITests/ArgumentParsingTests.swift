@@ -74,12 +74,19 @@ private func words(_ line: String) -> [String] { line.split(separator: " ").map(
     }
 
     @Test(
+        "an address without a port gets the default one",
+        arguments: [("10.0.0.1", "10.0.0.1:29742"), ("::1", "[::1]:29742"), ("fe80::1%eth0", "[fe80::1%eth0]:29742")])
+    func defaultPort(_ address: String, _ expected: String) throws {
+        let send: SendCommand = try parse(["send", "a", "--to", address])
+        #expect(send.peers == [expected])
+    }
+
+    @Test(
         "invalid combinations",
         arguments: [
             ("send", "nothing to send"), ("send a --text x --to anna", "either files or --text"),
             ("send - b --to anna", "standard input"), ("send a --as x --to anna", "--as"), ("send -", "--to is needed"),
             ("send a --via mesh", "--to"), ("send a --to 10.0.0.1:5 --via mesh", "is an address"),
-            ("send a --to 10.0.0.1", "needs a port"), ("send a --to ::1", "needs a port"),
             ("send a --timeout 0", "0.1 to 600"), ("send a --timeout 601", "0.1 to 600"), ("send a --timeout x", "0.1 to 600"),
             ("send a --via train", "train"), ("send a --unknown", "unknown"),
         ])

@@ -150,6 +150,15 @@ private final class MovableTime: Sendable {
         #expect(
             lines(.sent(sent(.completed, detail: "stored in the spool", resumed: 1_000)))
                 == ["a.jpg → anna: done, 3.0 KB, 1.0 KB of it sent earlier; stored in the spool"])
+        var part = sent(.completed)
+        part.part = OfferPart.Counts(accepted: 3, offered: 12, size: 3_000)
+        #expect(lines(.sent(part)) == ["a.jpg → anna: done, 3.0 KB, 3 of 12 files accepted"])
+        var present = sent(.completed)
+        present.compared = ComparedFiles(fileCount: 2, presentCount: 2, newerCount: 0)
+        #expect(
+            lines(.sent(present)) == [
+                "a.jpg → anna: nothing new to send", "2 files, 0 new, 2 were already there",
+            ])
         #expect(lines(.sent(sent(.declined(.declined))), .sent(sent(.interrupted)), .sent(sent(.expired))).isEmpty)
     }
 
@@ -211,7 +220,9 @@ private final class MovableTime: Sendable {
             lines(.receiveEnded(received(.declined(.tooLarge), detail: "it is 2 GB, and --max-size is 1 GB")))
                 == ["a.jpg from anna: declined (too large): it is 2 GB, and --max-size is 1 GB"])
         #expect(lines(.receiveEnded(received(.expired))) == ["a.jpg from anna: expired: not answered in time"])
-        #expect(lines(.receiveEnded(received(.cancelled(by: .remote)))) == ["warning: a.jpg from anna: anna cancelled it"])
+        #expect(
+            lines(.receiveEnded(received(.cancelled(by: .remote)))) == ["warning: a.jpg from anna: anna cancelled the transfer"]
+        )
     }
 
     @Test func `lines of the node are shown unless a message has shown them already`() throws {

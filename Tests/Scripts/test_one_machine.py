@@ -280,6 +280,11 @@ class OneMachineStory(Story):
             result = self.ben.run("send", there, self.place / "missing", *options, "--to", self.anna.receive().address)
             self.assertCode(6, result)
             self.assertIn("1 could not be read and was left out", result.stderr.decode())
+            address = self.anna.receive().address
+            result = self.ben.run("send", "--json", there, self.place / "missing", *options, "--to", address)
+            events = [json.loads(line) for line in result.stdout.splitlines()]
+            left_out = [event["reason"] for event in events if event["event"] == "left_out"]
+            self.assertRegex("".join(left_out), "missing: no such file or directory")
 
     def test_a_receiver_that_another_command_ends_says_so(self):
         receiver = self.anna.start("receive", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox)

@@ -153,6 +153,23 @@ class QuestionStory(Asked):
         self.assertEqual("completed", self.outcome(again))
         self.assertEqual(["1.bin", "2.bin"], sorted(self.anna.received()))
 
+    def test_the_question_says_what_an_interrupted_transfer_has_received(self):
+        content = self.file("large.bin", 4_000_000)
+        for is_first in (True, False):
+            anna = self.receiving()
+            ben = self.ben.start("send", "--json", content, "--to", anna.address, *(["--limit", "1MB"] if is_first else []))
+            if is_first:
+                anna.wait_for(r"accept\? \[y\]es")
+                self.assertNotIn("received earlier", anna.everything.decode())
+                anna.press("y\n")
+                ben.wait_for("progress", lambda event: event["done"] > 1_000_000)
+                for process in (anna.process, ben.process.pid):
+                    os.kill(process, signal.SIGKILL)
+            else:
+                anna.wait_for(r"in all 4.0 MB, [1-3]\.\d MB of it received earlier, .* free on this machine")
+                anna.press("y\n")
+                self.assertEqual("completed", self.outcome(ben))
+
     def test_one_of_several_transfers_is_cancelled(self):
         anna = self.receiving()
         senders = []
@@ -167,7 +184,7 @@ class QuestionStory(Asked):
         anna.press("c 2\n")
         self.assertEqual("cancelled", self.outcome(senders[1]))
         self.assertNotEqual(0, senders[1].end())
-        self.assertIn("cancelled it", "".join(senders[1].errors))
+        self.assertIn("cancelled the transfer", "".join(senders[1].errors))
         self.assertEqual("completed", self.outcome(senders[0]))
         self.assertEqual(["ben.bin"], sorted(self.anna.received()))
 

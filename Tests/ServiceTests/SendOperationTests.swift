@@ -115,7 +115,7 @@ struct SendOperationTests {
             }
         }
         #expect(failure?.status == .partly && failure?.message == "1 of 2 receivers did not get it")
-        #expect(reporter.warnings == ["cleo declined"])
+        #expect(reporter.warnings == ["cleo declined the offer"])
         #expect(sink.end == .finished)
         #expect(Set(reporter.sent.map(\.peer)) == [bea.id, cleo.id])
     }

@@ -191,6 +191,14 @@ struct StateTests {
         #expect(try scratch.status("a/b/state/history.jsonl").st_mode & 0o7777 == 0o600)
     }
 
+    @Test func `of several items with one path only the latest is listed`() throws {
+        let history = ReceiveHistory(in: try state())
+        var other = entry(2)
+        other.path = "/inbox/y"
+        for entry in [entry(1), other, entry(3)] { try history.append(entry) }
+        #expect(try history.latestEntries() == [other, entry(3)])
+    }
+
     @Test("one peer cannot rotate the entries of others away")
     func historyFlood() throws {
         let history = ReceiveHistory(in: try state())

@@ -56,7 +56,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
         discussion: "Files from friends are accepted without asking where --accept friends applies.")
 
     @Argument(
-        help: ArgumentHelp("A name, an unambiguous prefix of one, an id, or an address with a port.", valueName: "peer"),
+        help: ArgumentHelp("A name, an unambiguous prefix of one, an id, or an address.", valueName: "peer"),
         completion: .custom(PeerArgument.completions),
         transform: PeerArgument.validated)
     var peer: String

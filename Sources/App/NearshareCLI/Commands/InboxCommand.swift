@@ -38,7 +38,7 @@ struct InboxListCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let all = try ReceiveHistory(in: machine.state).entries()
+            let all = try ReceiveHistory(in: machine.state).latestEntries()
             let entries = last.map { all.suffix($0) } ?? all[...]
             if paths {
                 let isTerminal = isatty(STDOUT_FILENO) == 1

@@ -14,14 +14,14 @@ struct ReceivedItemArgument: ParsableArguments {
 
     /// The latest item that is still there.
     static func latest(of machine: LocalMachine) throws -> ReceiveHistory.Entry {
-        guard let entry = try ReceiveHistory(in: machine.state).entries().last(where: \.isThere) else {
+        guard let entry = try ReceiveHistory(in: machine.state).latestEntries().last(where: \.isThere) else {
             throw CommandFailure(.failure, "no received item is there; `nearshare inbox` lists all")
         }
         return entry
     }
 
     static func find(_ text: String, of machine: LocalMachine) throws -> ReceiveHistory.Entry {
-        let entries = try ReceiveHistory(in: machine.state).entries().filter { $0.isThere }
+        let entries = try ReceiveHistory(in: machine.state).latestEntries().filter { $0.isThere }
         let absolute = (try? ResolvedPath.of(text)) ?? text
         guard
             let entry = entries.last(where: { $0.path == text || $0.path == absolute || $0.fileName == text })

@@ -66,7 +66,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "A name, an unambiguous prefix of one, an id, an address with a port, or a link.", valueName: "peer"),
+            "A name, an unambiguous prefix of one, an id, an address, or a link.", valueName: "peer"),
         completion: .custom(PeerArgument.completions),
         transform: PeerArgument.validated)
     var peer: String

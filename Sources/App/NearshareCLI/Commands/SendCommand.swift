@@ -16,7 +16,7 @@ struct SendCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("to"),
         help: ArgumentHelp(
-            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address with a port; may be repeated.",
+            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address; may be repeated.",
             valueName: "peer"),
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
@@ -135,13 +135,14 @@ struct SendCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             if dryRun {
                 let source = try makeFileSource(for: machine)
+                reportLeftOut(source.skipped)
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             var source = try makeSource(for: machine, receivers: max(1, peers.count))
             source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
-            for file in source.skipped { Console.warn("left out: \(file)") }
+            reportLeftOut(source.skipped)
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
             let unreadableCount = source.unreadableCount
             if qr {
@@ -217,13 +218,18 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
+    private func reportLeftOut(_ reasons: [String]) {
+        for reason in reasons {
+            json ? JSONEvents.emit("left_out", ["reason": .string(reason)]) : Console.warn("left out: \(reason)")
+        }
+    }
+
     private static func failIfUnreadable(_ count: Int) throws(CommandFailure) {
         if count > 0 { throw CommandFailure(.partly, "\(count) could not be read and \(count == 1 ? "was" : "were") left out") }
     }
 
     /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.
     private func listEntries(of source: FileSource) throws {
-        for file in source.skipped { Console.warn("left out: \(file)") }
         try source.forEachEntry { entry in
             let path = entry.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/")
             let (kind, facts) =

@@ -29,7 +29,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     @Option(
         name: .customLong("to"),
         help: ArgumentHelp(
-            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address with a port; may be repeated.",
+            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address; may be repeated.",
             valueName: "peer"),
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []

@@ -1,19 +1,17 @@
 internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 
 /// A peer as named on the command line: a name, a prefix of one, an id or an address.
 enum PeerArgument {
+    /// - Returns: the text; an address without a port with the default one.
     /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix
-    ///   of every name, and an address needs a port.
+    ///   of every name.
     @Sendable static func validated(_ text: String) throws -> String {
         if text.allSatisfy(\.isWhitespace) { throw ValidationError("the peer's name is empty") }
-        if isHostAddress(text) {
-            let host = text.contains(":") ? "[\(text)]" : text
-            throw ValidationError(
-                "an address needs a port; add the one that `nearshare receive` shows on that machine, as in \(host):4000")
-        }
-        return text
+        guard isHostAddress(text) else { return text }
+        return "\(text.contains(":") ? "[\(text)]" : text):\(Node.defaultPort)"
     }
 
     /// The peers without repetitions.

@@ -116,8 +116,12 @@ struct TextReporter: Reporter {
     private static func text(_ result: SendResult) -> String {
         let resumed =
             result.resumedByteCount > 0 ? ", \(result.resumedByteCount.asByteCount) of it sent earlier" : ""
+        let part = result.part.map { ", \($0.accepted) of \($0.offered) files accepted" } ?? ""
         let detail = result.detail.map { "; \($0)" } ?? ""
-        return "\(result.label): done, \(result.byteCount.asByteCount)\(resumed)\(detail)"
+        if let compared = result.compared, compared.sentCount == 0 {
+            return "\(result.label): nothing new to send\(part)\(detail)"
+        }
+        return "\(result.label): done, \(result.byteCount.asByteCount)\(resumed)\(part)\(detail)"
     }
 
     // MARK: Receiving

@@ -21,7 +21,7 @@ extension TransferOutcome {
         let again = canResume ? "repeat the send to resume" : "repeat the send"
         return switch self {
         case .completed: "done"
-        case .declined(.declined): "\(name) declined"
+        case .declined(.declined): "\(name) declined the offer"
         case .declined(.expired), .expired:
             "\(name) did not answer in time; make sure that its user sees the screen, and send again"
         case .declined(.notAllowed): "\(name) accepts files from friends only; ask to be added as a friend there"
@@ -32,7 +32,7 @@ extension TransferOutcome {
         case .declined(.identityChanged):
             "\(name) knows your name with another key; compare the short code (`nearshare peers verify`)"
         case .cancelled(by: .local): canResume ? "cancelled; \(again)" : "cancelled"
-        case .cancelled(by: .remote): "\(name) cancelled it"
+        case .cancelled(by: .remote): "\(name) cancelled the transfer"
         case .failed(.noSpace, _): "the receiver's disk is full; free some space there, and \(again)"
         case .failed(.sourceChanged, _): "the content has changed; send it again"
         case .failed(.sourceUnreadable, _): "the content could not be read completely"

@@ -98,6 +98,8 @@ package struct SendResult: Sendable {
     package var changedNames = ChangedNames()
     /// The files that both ends have compared; nil where none were.
     package var compared: ComparedFiles?
+    /// The part that the receiver has accepted; nil for all.
+    package var part: OfferPart.Counts?
     package var receiver = ""
 }
 

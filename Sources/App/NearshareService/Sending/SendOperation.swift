@@ -449,7 +449,8 @@ package final class SendOperation: Sendable {
                     transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail,
                     label: "\(content) → \(name)", content: content,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
-                    changedNames: result.changedNames, compared: result.compared, receiver: name)))
+                    changedNames: result.changedNames, compared: result.compared, part: progress.part,
+                    receiver: name)))
     }
 
     /// The user's name for a peer, or else the one that it claims.

@@ -78,7 +78,8 @@ private final class ALSADevice {
             let what = name == Self.defaultName ? "ALSA's default \(kind)" : "\"\(shown(name))\""
             throw AudioError(
                 .unavailable,
-                "\(what) can't be opened (\(Self.reason(library, code))); `nearshare voice --list-devices` lists what can")
+                "\(what) can't be opened (\(Self.reason(library, code))); `nearshare voice --list-devices` lists "
+                    + "the devices of this machine")
         }
         self.raw = raw
         var parameters: OpaquePointer?

@@ -113,6 +113,12 @@ package struct ReceiveHistory: Sendable {
         return Self.items(in: bytes.split(separator: UInt8(ascii: "\n"))).map(\.entry)
     }
 
+    /// The latest entry of each path, the oldest first: an item may have been received again, or another one in its place.
+    package func latestEntries() throws(StorageError) -> [Entry] {
+        var paths: Set<String> = []
+        return try entries().reversed().filter { paths.insert($0.path).inserted }.reversed()
+    }
+
     /// The items that lines of the log describe, each with its latest path and the indices of its lines.
     private static func items(in lines: [ArraySlice<UInt8>]) -> [(entry: Entry, lines: [Int])] {
         var items: [(entry: Entry, lines: [Int])] = []
