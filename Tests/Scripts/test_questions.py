@@ -1,5 +1,6 @@
 """Prompts of `receive` on a terminal and their answers: several prompts, Ctrl-D, the background, compared codes."""
 
+import json
 import os
 import re
 import shlex
@@ -169,6 +170,33 @@ class QuestionStory(Asked):
                 anna.wait_for(r"in all 4.0 MB, [1-3]\.\d MB of it received earlier, .* free on this machine")
                 anna.press("y\n")
                 self.assertEqual("completed", self.outcome(ben))
+
+    def test_the_history_has_what_was_declined_and_what_a_closed_terminal_has_ended(self):
+        anna = self.receiving()
+        ben = self.offer(self.ben, anna, "one")
+        anna.wait_for(r"accept\? \[y\]es")
+        anna.press("n\n")
+        self.assertEqual("declined", self.outcome(ben))
+        ben = self.terminal(
+            self.ben, *self.ben.command("send", self.file("two.bin", 9_000_000), "--limit", "1MB", "--to", anna.address)
+        )
+        anna.wait_for(r'"two.bin"(?s:.*)accept\? \[y\]es')
+        anna.press("y\n")
+        ben.wait_for(r"\d MB of 9.0 MB")
+        # Both the terminal and its shell hang up.
+        for _ in range(2):
+            os.kill(ben.process, signal.SIGHUP)
+        ben.end()
+        anna.wait_for("two.bin from ben")
+        anna.press("\x03")
+        anna.end()
+
+        def history(peer):
+            lines = peer.run("history", "--json").stdout.splitlines()
+            return [(event["direction"], event["outcome"], event["content"]) for event in map(json.loads, lines)]
+
+        self.assertEqual([("received", "declined", "a message"), ("received", "cancelled", "two.bin")], history(self.anna))
+        self.assertEqual([("sent", "declined", "message"), ("sent", "cancelled", "two.bin")], history(self.ben))
 
     def test_one_of_several_transfers_is_cancelled(self):
         anna = self.receiving()

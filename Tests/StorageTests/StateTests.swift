@@ -244,12 +244,12 @@ struct StateTests {
 
     @Test("what was sent is remembered in order, and the oldest goes")
     func sendHistory() throws {
-        let history = SendHistory(in: try state())
+        let history = TransferLog(of: .sent, in: try state())
         #expect(try history.entries().isEmpty)
         let long = String(repeating: "n", count: 20_000)
         for number in 0..<130 {
             try history.append(
-                SendHistory.Entry(
+                TransferLog.Entry(
                     when: WallTime(milliseconds: Int64(number)), peer: anna.peerID, peerName: "anna", content: "a\n\(long)",
                     size: UInt64(number), outcome: "completed"))
         }

@@ -63,7 +63,7 @@ struct HistoryCommand: AsyncParsableCommand {
         return [
             "when": .number(entry.when.unixMilliseconds), "direction": .string(isReceived ? "received" : "sent"),
             "peer": .string(entry.id.hex), "peer_name": .string(entry.name.claimed), "size": .number(entry.size),
-            "outcome": .string(entry.outcome), "content": isReceived ? .null : .string(entry.content),
+            "outcome": .string(entry.outcome), "content": entry.path == nil ? .string(entry.content) : .null,
             "path": JSONValue(entry.path),
         ]
     }

@@ -1,19 +1,19 @@
 package import Nearshare
 
-/// The transfers in both directions, from both logs, the oldest first; peers have the names that the user has given them.
+/// The transfers in both directions, from all logs, the oldest first; peers have the names that the user has given them.
 package struct TransferHistory {
     package struct Entry: NamedPeer, Sendable {
         package let when: WallTime
         package let direction: TransferProgress.Direction
         package let id: PeerID
         package let name: DisplayName
-        /// The items that were sent, or the path of the received one; safe for a terminal.
+        /// The items that were offered, or the path of the received one; safe for a terminal.
         package let content: String
         /// Bytes that the receiver has.
         package let size: UInt64
         /// How it has ended, as in JSON events.
         package let outcome: String
-        /// The path of the received item; nil for what was sent.
+        /// The path of the received item; nil for what was sent or not received.
         package let path: String?
     }
 
@@ -32,13 +32,14 @@ package struct TransferHistory {
                     path: entry.path)
             }
         }
-        if direction != .incoming {
-            entries += try SendHistory(in: machine.state).entries().compactMap { entry in
+        let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
+        for (logged, kind) in logs where direction == nil || direction == logged {
+            entries += try TransferLog(of: kind, in: machine.state).entries().compactMap { entry in
                 guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex) else {
                     return nil
                 }
                 return Entry(
-                    when: entry.when, direction: .outgoing, id: entry.peer,
+                    when: entry.when, direction: logged, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
                     content: entry.content, size: entry.size, outcome: entry.outcome, path: nil)
             }

@@ -120,9 +120,11 @@ package final class ReceiveController: Sendable {
         switch await decide(invitation) {
         case .decline(let reason, let detail, let wasAsked, let isRepeated):
             decline(invitation, reason, wasAsked: wasAsked)
+            if wasAsked { recordUnreceived(invitation, .declined(reason)) }
             reportEnd(of: invitation, .declined(reason), detail: detail, isRepeated: isRepeated)
             return false
         case .ended(let outcome):
+            recordUnreceived(invitation, outcome)
             reportEnd(of: invitation, outcome)
             return false
         case .accept(let rules, let part, let reserved, let wasAsked):
@@ -313,6 +315,7 @@ package final class ReceiveController: Sendable {
             accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
         }
         reportDeliveries(of: result, from: invitation.peer, transfer.id)
+        if result.outcome != .completed { recordUnreceived(invitation, result.outcome, byteCount: transfer.snapshot.done) }
         reportEnd(
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
@@ -421,6 +424,19 @@ package final class ReceiveController: Sendable {
             type: item.detectedType, isFolder: item.kind == .folder, isMerged: item.isMerged)
         do {
             try ReceiveHistory(in: machine.state).append(entry)
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
+
+    /// Records an offer that has ended without a received item. Offers that a rule declines are not recorded: their number has
+    /// no useful limit.
+    private func recordUnreceived(_ invitation: Invitation, _ outcome: TransferOutcome, byteCount: UInt64 = 0) {
+        let entry = TransferLog.Entry(
+            when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
+            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.word)
+        do {
+            try TransferLog(of: .notReceived, in: machine.state).append(entry)
         } catch {
             reporter.report(.warning("\(error)"))
         }

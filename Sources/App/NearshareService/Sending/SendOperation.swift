@@ -36,7 +36,7 @@ package final class SendOperation: Sendable {
         self.unsealed = unsealed
         self.machine = machine
         self.source = source
-        let reporter = SendRecorder(reporter: reporter, history: SendHistory(in: machine.state))
+        let reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state))
         self.reporter = reporter
         self.timeout = timeout
         canResume = resumes && source.canResume

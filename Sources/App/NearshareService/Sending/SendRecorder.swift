@@ -3,11 +3,11 @@ internal import Nearshare
 /// Records the transfers of a send in the history, and passes all events on.
 struct SendRecorder: Reporter {
     let reporter: any Reporter
-    let history: SendHistory
+    let history: TransferLog
 
     func report(_ event: OperationEvent) {
         if case .sent(let result) = event {
-            let entry = SendHistory.Entry(
+            let entry = TransferLog.Entry(
                 when: SystemClock.wall(), peer: result.peer, peerName: result.receiver, content: result.content,
                 size: result.byteCount, outcome: result.outcome.word)
             do {

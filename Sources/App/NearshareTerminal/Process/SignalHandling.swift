@@ -2,7 +2,8 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// Termination by SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end, the second ends the process at once.
+/// Termination by SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end, and a second one other than SIGHUP ends
+/// the process at once.
 package enum SignalHandling {
     /// Thrown by ``run(onSignal:_:)`` when a signal ended its body.
     package struct Interrupted: Error, Hashable {
@@ -60,7 +61,11 @@ package enum SignalHandling {
             let isInterrupted = OnceFlag()
             group.addTask {
                 for await number in terminations() {
-                    guard isInterrupted.raise() else { return exitNow() }
+                    guard isInterrupted.raise() else {
+                        // A terminal that closes hangs up, and so does its shell.
+                        if number == SIGHUP { continue }
+                        return exitNow()
+                    }
                     stop(number)
                     DispatchQueue.global().asyncAfter(deadline: .now() + timeout) { exitNow() }
                 }

@@ -2,13 +2,20 @@ internal import FoundationEssentials
 package import NearshareBase
 package import NearshareInterfaces
 
-/// The log of what was sent: one line of JSON for each transfer to one peer. When the file exceeds its limit, the oldest lines are
+/// A log of transfers: one line of JSON for each transfer with one peer. When the file exceeds its limit, the oldest lines are
 /// removed.
-package struct SendHistory: Sendable {
+package struct TransferLog: Sendable {
+    /// The transfers of a log, by the name of its file.
+    package enum Kind: String, Sendable {
+        case sent = "sent.jsonl"
+        /// Offers about which the user was asked, and transfers, that ended without a received item.
+        case notReceived = "not-received.jsonl"
+    }
+
     package struct Entry: Sendable, Codable, Hashable {
         package var when: WallTime
         package var peer: PeerID
-        /// The name or the address by which the sender knew the peer.
+        /// The name or the address by which the user knew the peer.
         package var peerName: String
         /// The first item and the number of the others; safe for a terminal.
         package var content: String
@@ -27,18 +34,18 @@ package struct SendHistory: Sendable {
         }
     }
 
-    private static let fileName = "sent.jsonl"
     private static let retainedByteCount = 1 << 20
 
+    private let kind: Kind
     private let directory: StateDirectory
 
-    package init(in directory: StateDirectory) {
-        self.directory = directory
+    package init(of kind: Kind, in directory: StateDirectory) {
+        (self.kind, self.directory) = (kind, directory)
     }
 
     package func append(_ entry: Entry) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(entry) else { return }
-        try directory.append(Array(line), to: Self.fileName, retaining: Self.retainedByteCount) { lines in
+        try directory.append(Array(line), to: kind.rawValue, retaining: Self.retainedByteCount) { lines in
             var left = Self.retainedByteCount
             let kept = lines.reversed().prefix {
                 left -= $0.count + 1
@@ -50,7 +57,7 @@ package struct SendHistory: Sendable {
 
     /// All entries, the oldest first. Damaged lines are skipped.
     package func entries() throws(StorageError) -> [Entry] {
-        guard let bytes = try directory.readFile(Self.fileName) else { return [] }
+        guard let bytes = try directory.readFile(kind.rawValue) else { return [] }
         return bytes.split(separator: UInt8(ascii: "\n")).compactMap {
             try? JSONDecoder().decode(Entry.self, from: Data($0))
         }
