@@ -7,7 +7,7 @@ import struct
 from cryptography.exceptions import InvalidTag
 
 from harness import Story
-from page_browser import CHUNK, DECLINED, RECEIVING, STORED, PageBrowser
+from page_browser import BUSY, CHUNK, DECLINED, RECEIVING, STORED, PageBrowser
 from test_questions import Terminal
 
 
@@ -31,7 +31,7 @@ class PageStory(Story):
         self.assertEqual(STORED, browser.upload(items))
         self.assertEqual({"photo.jpg": photo, "empty.txt": b"", "grüße.txt": note}, self.anna.received())
         invitation = anna.wait_for("invitation")
-        self.assertEqual("a browser at 127.0.0.1", invitation["name"])
+        self.assertEqual(f"a browser at 127.0.0.1 ({browser.code[:4]})", invitation["name"])
         self.assertEqual(("new", "web"), (invitation["trust"], invitation["protocol"]))
         for _ in range(3):
             self.assertEqual("file", anna.wait_for("delivered")["kind"])
@@ -165,16 +165,32 @@ class PageStory(Story):
         self.assertEqual(STORED, browser.wait(STORED))
         self.assertEqual({"a.txt": b"abcd"}, self.anna.received())
 
-    def test_N11_guesses_of_the_path_get_silence(self):
+    def test_R9_hellos_are_limited_and_an_open_page_goes_on(self):
         _, url = self.page()
         browser = self.browser(url)
-        for _ in range(3):
-            self.assertEqual(404, browser.request("GET", "/AAAAAAAA")[0])
-            browser.close()
-        with socket.create_connection((browser.host, browser.port)) as link:
-            link.sendall(f"GET /AAAAAAAA HTTP/1.1\r\nHost: {browser.host}:{browser.port}\r\n\r\n".encode())
-            self.assertEqual(b"", link.recv(100))
-        self.assertEqual(200, browser.request("GET", browser.path)[0])
+        self.assertEqual(200, browser.offer([(b"a.txt", b"abcd", False)]))
+        self.assertEqual(RECEIVING, browser.wait(RECEIVING))
+        statuses = []
+        for _ in range(40):
+            other = PageBrowser(url)
+            self.addCleanup(other.close)
+            statuses.append(other.hello())
+            other.close()
+        self.assertEqual([200] * 29 + [429] * 11, statuses)
+        self.assertEqual(200, browser.chunk(1, 0, b"abcd"))
+        self.assertEqual(STORED, browser.wait(STORED))
+
+    def test_R11_a_browser_whose_question_is_not_asked_is_told_so(self):
+        command = self.anna.command("receive", "--qr", "--name", "anna", "--inbox", self.anna.inbox)
+        terminal = Terminal(self.anna, *command, columns=80, rows=24, variables={"LC_ALL": "C.UTF-8"})
+        self.addCleanup(terminal.close)
+        url = terminal.wait_for(r"█[\s\S]*?(HTTP://[0-9.:]+/[A-Z2-7]{8}#[A-Z2-7]{26})")[1]
+        browsers = [self.browser(url) for _ in range(6)]
+        for browser in browsers:
+            self.assertEqual(200, browser.offer([(b"a.txt", b"a", False)]))
+        self.assertEqual(BUSY, browsers[5].wait(BUSY, DECLINED))
+        for browser in browsers[:2]:
+            terminal.wait_for(rf"a browser at 127.0.0.1 \({browser.code[:4]}\)")
 
     def test_R3_many_silent_connections_leave_the_page_open(self):
         _, url = self.page()

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from harness import ROOT, TIMEOUT, MachinesInARow, Peer, Story, digest, has_namespaces
+from page_browser import PageBrowser
 
 PAGE = ROOT / "Sources/Protocols/NearshareWeb/page.html"
 CHROMIUM = shutil.which("chromium")
@@ -182,6 +183,27 @@ class ChromiumStory(ChromiumMachines, Story):
         self.assertEqual("grüße", anna.wait_for("delivered", lambda event: event["kind"] == "text")["text"])
         # Nothing is wider than the screen.
         self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+
+    def test_a_page_whose_session_was_forgotten_begins_another_one(self):
+        _, url = self.page()
+        page = self.open(url, locale="en")
+        code = page.inner_text("#code")
+        for _ in range(16):
+            other = PageBrowser(url)
+            self.assertEqual(200, other.hello())
+            other.close()
+        page.fill("#text", "grüße")
+        page.click("#sendtext")
+        self.assertStatus(page, "good", "Done. 1 item is stored on anna.")
+        self.assertNotEqual(code, page.inner_text("#code"))
+
+    def test_a_page_does_not_send_names_that_are_too_long_together(self):
+        _, url = self.page()
+        page = self.open(url, locale="en")
+        names = [f"{number:03}" + "n" * 240 + ".txt" for number in range(1000)]
+        files = [{"name": name, "mimeType": "application/octet-stream", "buffer": b""} for name in names]
+        page.set_input_files("#files", files)
+        self.assertStatus(page, "bad", "The names of these files are too long together. Send fewer at once.")
 
     def test_a_german_browser_reads_german_and_is_declined(self):
         _, url = self.page(accept="none")

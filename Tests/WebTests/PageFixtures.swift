@@ -38,9 +38,8 @@ struct TestPage {
         var reader = HTTPRequestReader()
         (Array(head.utf8) + (body ?? [])).withUnsafeBytes { reader.append($0) }
         do throws(HTTPStatus) {
-            let now = now
             let request = try reader.next { (head) throws(HTTPStatus) in
-                try machine.admit(head, from: address, at: Self.authority, now: now)
+                try machine.admit(head, at: Self.authority)
             }
             let (answer, reaction) = machine.respond(to: request!.request, body: request!.body, from: address, now: now)
             switch answer {

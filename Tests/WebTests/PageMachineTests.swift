@@ -111,7 +111,7 @@ import Testing
         var page = TestPage()
         var browsers = (0..<40).map { TestBrowser($0) }
         for index in browsers.indices {
-            page.now = page.now + .seconds(1)
+            page.now = page.now + .seconds(3)
             #expect(try browsers[index].begin(&page).status == .ok)
         }
         let first = browsers[0]
@@ -276,21 +276,50 @@ import Testing
         #expect(page.send("\(TestBrowser.path)/hello", hello, fields: own).status == .ok)
     }
 
-    @Test("N11: wrong paths are limited for each address")
-    func guesses() {
+    @Test("N11: all wrong paths get the same response")
+    func wrongPaths() {
         var page = TestPage()
-        for _ in 0..<3 { #expect(page.send("/AAAAAAAA").status == .notFound) }
-        for path in ["/", "/AAAQEAYF", "/AAAQEAYE/x", "/aaaqeaye/hello/", "/AAAQEAYE/00/m"] {
-            #expect(page.send(path).status == .tooManyRequests)
+        for path in ["/", "/AAAAAAAA", "/AAAQEAYF", "/AAAQEAYE/x", "/aaaqeaye/hello/", "/AAAQEAYE/00/m", "/favicon.ico"] {
+            #expect(page.send(path).status == .notFound)
         }
-        // The icon that browsers ask for is no guess, and the right path stays open, in either case.
-        #expect(page.send("/favicon.ico").status == .notFound)
         #expect(page.send("/aaaqeaye").status == .ok)
-        #expect(page.send("/AAAAAAAA", from: "192.168.1.21").status == .notFound)
+    }
+
+    @Test("R9: an address begins thirty sessions in a minute, and those that have begun go on")
+    func newSessions() {
+        var page = TestPage()
+        let browsers = (1...32).map { TestBrowser(UInt8($0)) }
+        let path = "\(TestBrowser.path)/hello"
+        let statuses = browsers.map { page.send(path, $0.hello).status }
+        #expect(statuses == Array(repeating: .ok, count: 30) + [.tooManyRequests, .tooManyRequests])
+        // A session that has begun needs no key agreement.
+        #expect(page.send(path, browsers[29].hello).status == .ok)
+        #expect(page.send(path, browsers[30].hello, from: "192.168.1.21").status == .ok)
         page.now = page.now + .seconds(61)
-        #expect(page.send("/AAAAAAAA").status == .notFound)
-        for host in 0..<300 { _ = page.send("/AAAAAAAA", from: "10.0.0.\(host)") }
-        #expect(page.send("/AAAAAAAA", from: "10.1.0.1").status == .tooManyRequests)
+        #expect(page.send(path, browsers[31].hello).status == .ok)
+    }
+
+    @Test("R9: all addresses together begin 120 sessions in a minute")
+    func newSessionsOfAll() {
+        var page = TestPage()
+        let statuses = (1...130).map { number in
+            page.send("\(TestBrowser.path)/hello", TestBrowser(UInt8(number)).hello, from: "10.0.0.\(number % 8)").status
+        }
+        #expect(statuses.prefix(120).allSatisfy { $0 == .ok } && statuses.dropFirst(120).allSatisfy { $0 == .tooManyRequests })
+    }
+
+    @Test func `a wrong method is answered with the right one`() throws {
+        let page = TestPage()
+        for (path, method, other) in [("", "GET", "POST"), ("/hello", "POST", "GET"), ("/hello", "POST", "PUT")] {
+            var reader = HTTPRequestReader()
+            Array("\(other) \(TestBrowser.path)\(path) HTTP/1.1\r\nHost: \(TestPage.authority)\r\n\r\n".utf8).withUnsafeBytes {
+                reader.append($0)
+            }
+            let request = try #require(try reader.next { _ in 0 }).request
+            #expect(throws: HTTPStatus.methodNotAllowed) { try page.machine.admit(request, at: TestPage.authority) }
+            let response = page.machine.rejection(of: request, .methodNotAllowed).encoded(closes: true)
+            #expect(String(decoding: response, as: UTF8.self).contains("\r\nAllow: \(method)\r\n"))
+        }
     }
 
     @Test func `the page permits its own script and style alone, and is not kept`() throws {

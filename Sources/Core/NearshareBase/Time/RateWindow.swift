@@ -12,9 +12,4 @@ package struct RateWindow: Sendable {
         admitted.append(now)
         return true
     }
-
-    /// Whether no event was admitted within the time before `now`.
-    package func isEmpty(within duration: Duration, now: MonotonicInstant) -> Bool {
-        admitted.allSatisfy { now - $0 >= duration }
-    }
 }

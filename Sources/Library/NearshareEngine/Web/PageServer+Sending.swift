@@ -11,9 +11,9 @@ extension PageServer {
     /// Passes the request of a browser to the program.
     func ask(_ id: PageMachine.OfferID, _ code: ShortAuthenticationDigits, from host: String) {
         let settings = node.settings
-        guard let content, let peer = peer(of: id, at: host),
+        guard let content, let peer = peer(of: id, code, at: host),
             let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port)))
-        else { return end(id, .declined) }
+        else { return end(id, .busy) }
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .outgoing, total: content.totalSize,
             totalEntries: UInt64(content.sources.count))

@@ -153,13 +153,13 @@ package final class PageServer: Sendable {
         while true {
             let request: HTTPRequest
             let body: [UInt8]
+            var head: HTTPRequest?
             do throws(HTTPStatus) {
-                guard let next = try next(of: &reader, on: link, activity, from: host, at: authority) else { return }
+                guard let next = try next(of: &reader, on: link, activity, at: authority, &head) else { return }
                 (request, body) = next
             } catch {
-                // Guesses get no response: only a connection that closes.
-                guard error != .tooManyRequests else { return link.close() }
-                try? LinkDemultiplexer.write(HTTPResponse(error).encoded(closes: true), to: link)
+                let response = state.withLock { $0.machine.rejection(of: head, error) }
+                try? LinkDemultiplexer.write(response.encoded(closes: true), to: link)
                 link.finishWriting()
                 return Self.discardRest(of: link)
             }
@@ -194,17 +194,16 @@ package final class PageServer: Sendable {
     private static let maximumDiscardCount = 32
 
     /// Reads the next request.
+    /// - Parameter head: receives the head of the request, also of one that is not admitted.
     /// - Returns: nil at the end of the connection.
     private func next(
-        of reader: inout HTTPRequestReader, on link: any StreamLink, _ activity: Monitor<ConnectionActivity>, from host: String,
-        at authority: String
+        of reader: inout HTTPRequestReader, on link: any StreamLink, _ activity: Monitor<ConnectionActivity>,
+        at authority: String, _ head: inout HTTPRequest?
     ) throws(HTTPStatus) -> (HTTPRequest, [UInt8])? {
         while true {
-            let request = try reader.next { (head) throws(HTTPStatus) in
-                let now = node.settings.clock()
-                return try state.withLock { (state) throws(HTTPStatus) in
-                    try state.machine.admit(head, from: host, at: authority, now: now)
-                }
+            let request = try reader.next { (next) throws(HTTPStatus) in
+                head = next
+                return try state.withLock { (state) throws(HTTPStatus) in try state.machine.admit(next, at: authority) }
             }
             if let request {
                 activity.withLock { $0.isIdle = false }
@@ -232,6 +231,8 @@ package final class PageServer: Sendable {
     private func respond(to request: HTTPRequest, _ body: [UInt8], from host: String) -> Reply {
         let now = node.settings.clock()
         let (answer, reaction, upload) = state.update { state -> (PageMachine.Answer, PageMachine.Reaction?, PageUpload?) in
+            // A page whose session was forgotten says hello again, but not to a node that ends.
+            if state.isStopping, request.path.hasSuffix("/hello") { return (.response(HTTPResponse(.gone)), nil, nil) }
             let (answer, reaction) = state.machine.respond(to: request, body: body, from: host, now: now)
             guard case .content(let id, let chunks, let isComplete)? = reaction else { return (answer, reaction, nil) }
             // With the lock held: chunks arrive on several threads, and have to stay in their order.
@@ -277,9 +278,9 @@ package final class PageServer: Sendable {
         _ id: PageMachine.OfferID, _ content: PageOffer, _ code: ShortAuthenticationDigits, from host: String
     ) {
         let settings = node.settings
-        guard let peer = peer(of: id, at: host),
+        guard let peer = peer(of: id, code, at: host),
             let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port)))
-        else { return end(id, .declined) }
+        else { return end(id, .busy) }
         let offer = content.offer
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: offer.totalSize, totalEntries: offer.entryCount)
@@ -311,9 +312,9 @@ package final class PageServer: Sendable {
         startTimeout(unless: isOver) { [weak self] in self?.expire(id) }
     }
 
-    /// The browser of an offer or a request.
-    func peer(of id: PageMachine.OfferID, at host: String) -> Peer? {
-        DisplayName(truncating: "a browser at \(host)").map { name in
+    /// The browser of an offer or a request. Its name contains half of the code: several browsers may have one address.
+    func peer(of id: PageMachine.OfferID, _ code: ShortAuthenticationDigits, at host: String) -> Peer? {
+        DisplayName(truncating: "a browser at \(host) (\(code.digits.prefix(4)))").map { name in
             Peer(
                 foreign: ForeignPeer(.web, identity: id.session.bytes), name: name,
                 address: LinkAddress(host: host, port: port))

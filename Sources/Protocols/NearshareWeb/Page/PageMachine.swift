@@ -44,17 +44,19 @@ package struct PageMachine: Sendable {
     /// The outcome that ends an offer at the local side.
     package enum Outcome: Sendable {
         case stored, declined, cancelled, failed, expired
+        /// The user is not asked, because there were too many questions.
+        case busy
     }
 
     /// Limit on sessions. Only browsers that have the page's key begin one; the one that was silent longest is forgotten.
     static let maximumSessionCount = 32
     /// The share of one address, so that others find room.
     static let maximumSessionCountPerHost = 16
-    /// Limit on wrong paths of one address in a minute. Further ones get no response.
-    static let maximumWrongPathCount = 3
-    /// Limit on the addresses whose wrong paths are counted; the wrong paths of others get no response.
-    static let maximumGuesserCount = 256
-    private static let wrongPathInterval = Duration.seconds(60)
+    /// Limit on the sessions that browsers at one address begin in a minute: each costs a key agreement (R9).
+    static let maximumNewSessionCountPerHost = 30
+    /// Limit on the sessions that all browsers begin in a minute. It also bounds the memory of the limit.
+    static let maximumNewSessionCount = 120
+    private static let newSessionInterval = Duration.seconds(60)
 
     private enum Resource {
         case page
@@ -76,7 +78,8 @@ package struct PageMachine: Sendable {
     private var sessions: [PageSessionID: PageSession] = [:]
     /// Sessions that have begun.
     private var sessionCount: UInt64 = 0
-    private var wrongPaths: [String: RateWindow] = [:]
+    /// The addresses and times of the sessions that began within ``newSessionInterval``.
+    private var beginnings: [(host: String, time: MonotonicInstant)] = []
 
     /// - Parameters:
     ///   - name: the name of this machine that browsers show.
@@ -92,33 +95,43 @@ package struct PageMachine: Sendable {
     // MARK: Requests
 
     /// Checks the head of a request, before its body is read.
-    /// - Parameters:
-    ///   - host: the numeric address of the client.
-    ///   - authority: the address and port at which the client has reached this machine.
+    /// - Parameter authority: the address and port at which the client has reached this machine.
     /// - Returns: the permitted size of the body.
-    /// - Throws: the status of the response, after which the connection is closed; ``HTTPStatus/tooManyRequests`` gets none.
-    package mutating func admit(
-        _ request: HTTPRequest, from host: String, at authority: String, now: MonotonicInstant
+    /// - Throws: the status of the response, after which the connection is closed.
+    package func admit(
+        _ request: HTTPRequest, at authority: String
     ) throws(HTTPStatus) -> Int {
         // A name that leads here through the DNS of an attacker is not the address of this machine (N9).
         guard request.host.lowercased() == authority.lowercased() else { throw .misdirected }
         // Pages of other origins can send requests, though not read the responses (N10).
         if let origin = request.origin, origin.lowercased() != "http://\(authority.lowercased())" { throw .forbidden }
         guard request.fetchSite.map({ ["same-origin", "none"].contains($0) }) ?? true else { throw .forbidden }
-        guard let resource = resource(of: request) else {
-            if request.path == "/favicon.ico" { throw .notFound }
-            throw isGuessing(host, now: now) ? .tooManyRequests : .notFound
+        guard let resource = resource(of: request) else { throw .notFound }
+        guard request.method == Self.method(of: resource) else { throw .methodNotAllowed }
+        return switch resource {
+        case .page, .state, .direct: 0
+        case .fetch: ChaCha20Poly1305.tagByteCount
+        case .hello: PageHello.byteCount
+        case .message: PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount
+        case .chunk: ChunkWindow.chunkByteCount + ChaCha20Poly1305.tagByteCount
         }
-        let (method, limit) =
-            switch resource {
-            case .page, .state, .direct: ("GET", 0)
-            case .fetch: ("POST", ChaCha20Poly1305.tagByteCount)
-            case .hello: ("POST", PageHello.byteCount)
-            case .message: ("POST", PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount)
-            case .chunk: ("POST", ChunkWindow.chunkByteCount + ChaCha20Poly1305.tagByteCount)
-            }
-        guard request.method == method else { throw .methodNotAllowed }
-        return limit
+    }
+
+    private static func method(of resource: Resource) -> String {
+        switch resource {
+        case .page, .state, .direct: "GET"
+        case .fetch, .hello, .message, .chunk: "POST"
+        }
+    }
+
+    /// The response to a request that was not admitted.
+    /// - Parameter request: nil when no head was read.
+    package func rejection(of request: HTTPRequest?, _ status: HTTPStatus) -> HTTPResponse {
+        var response = HTTPResponse(status)
+        if status == .methodNotAllowed, let resource = request.flatMap({ resource(of: $0) }) {
+            response.fields = ["Allow: \(Self.method(of: resource))"]
+        }
+        return response
     }
 
     /// Answers a request that was admitted.
@@ -182,6 +195,10 @@ package struct PageMachine: Sendable {
     private mutating func beginSession(
         with browser: AgreementPublicKey, from host: String, now: MonotonicInstant
     ) throws(HTTPStatus) -> PageKeys {
+        beginnings.removeAll { now - $0.time >= Self.newSessionInterval }
+        guard beginnings.count < Self.maximumNewSessionCount,
+            beginnings.count(where: { $0.host == host }) < Self.maximumNewSessionCountPerHost
+        else { throw .tooManyRequests }
         let own = sessions.filter { $0.value.host == host }
         if own.count >= Self.maximumSessionCountPerHost || sessions.count >= Self.maximumSessionCount {
             let candidates = own.count >= Self.maximumSessionCountPerHost ? own : sessions
@@ -190,6 +207,7 @@ package struct PageMachine: Sendable {
             sessions[idle.key] = nil
         }
         sessionCount += 1
+        beginnings.append((host, now))
         guard let keys = try? PageKeys(secret, browser: browser, nonce: secret.sessionNonce(number: sessionCount)) else {
             throw .badRequest
         }
@@ -281,6 +299,7 @@ package struct PageMachine: Sendable {
             case .cancelled: .cancelled
             case .failed: .failed
             case .expired: .expired
+            case .busy: .busy
             }
         sessions[offer.session]?.end(offer.number, phase)
         directPaths.remove(offer)
@@ -334,15 +353,5 @@ package struct PageMachine: Sendable {
     private static func number(_ text: String) -> UInt32? {
         guard (1...10).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return UInt32(text)
-    }
-
-    /// Counts a wrong path.
-    private mutating func isGuessing(_ host: String, now: MonotonicInstant) -> Bool {
-        if wrongPaths[host] == nil, wrongPaths.count >= Self.maximumGuesserCount {
-            wrongPaths = wrongPaths.filter { !$0.value.isEmpty(within: Self.wrongPathInterval, now: now) }
-            guard wrongPaths.count < Self.maximumGuesserCount else { return true }
-        }
-        return !wrongPaths[host, default: RateWindow()].admit(
-            atMost: Self.maximumWrongPathCount, within: Self.wrongPathInterval, now: now)
     }
 }

@@ -4,7 +4,7 @@ internal import NearshareCrypto
 /// The session of one browser that has the page's key: at most one offer, or one request for what the node sends, at a time.
 ///
 ///     idle ──offer──► waiting ──accepted──► receiving ──all chunks──► storing ──► stored
-///                        └─────────┴──────────────┴── declined, cancelled, failed
+///                        └─────────┴──────────────┴── declined, cancelled, failed, busy
 ///
 ///     idle ──request──► waiting ──accepted──► sending ──all items received──► stored
 ///
@@ -23,6 +23,7 @@ struct PageSession: Sendable {
         case failed = 7
         case expired = 8
         case sending = 9
+        case busy = 10
     }
 
     let keys: PageKeys
@@ -53,7 +54,7 @@ struct PageSession: Sendable {
     var isBusy: Bool {
         switch phase {
         case .waiting, .receiving, .storing, .sending: true
-        case .idle, .stored, .declined, .cancelled, .failed, .expired: false
+        case .idle, .stored, .declined, .cancelled, .failed, .expired, .busy: false
         }
     }
 
