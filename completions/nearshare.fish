@@ -20,7 +20,7 @@ function __nearshare_parse_tokens -S
     set -l unparsed_tokens (__nearshare_tokens -pc)
     switch $unparsed_tokens[1]
     case 'nearshare'
-        __nearshare_parse_subcommand 0 'version' 'h/help'
+        __nearshare_parse_subcommand 0 'verbose' 'version' 'h/help'
         switch $unparsed_tokens[1]
         case 'receive'
             __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'update' 'overwrite' 'port=' 'interface=' 'adapter=' 'once' 'qr' 'json' 'stdout' 'exec=+' 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
@@ -183,6 +183,7 @@ function __nearshare_custom_completion
 end
 
 complete -c 'nearshare' -f
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare" verbose' -l 'verbose' -d 'With --version: the build, the libraries that it finds here, and features.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare" -eq 1' -fa 'receive' -d 'Advertise this machine, and receive what peers nearby send.'

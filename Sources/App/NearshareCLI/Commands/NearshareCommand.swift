@@ -9,6 +9,7 @@ internal import NearshareTerminal
 package struct NearshareCommand: AsyncParsableCommand {
     package static let configuration = CommandConfiguration(
         commandName: "nearshare", abstract: "Send files, folders and text to people nearby: no account, no server, no set-up.",
+        usage: "nearshare <subcommand>",
         discussion: """
             On one machine:   nearshare receive
             On another:       nearshare send photo.jpg --to anna
@@ -22,7 +23,14 @@ package struct NearshareCommand: AsyncParsableCommand {
             DoctorCommand.self,
         ])
 
+    @Flag(help: "With --version: the build, the libraries that it finds here, and features.")
+    var verbose = false
+
     package init() {}
+
+    package func validate() throws {
+        if verbose { throw ValidationError("--verbose belongs to --version; -v of a command logs more") }
+    }
 
     /// Parses the command line and prepares the process, which has one thread. Called by `main`.
     package static func prepare() -> Result<PreparedCommand, any Error> {
@@ -56,6 +64,9 @@ package struct NearshareCommand: AsyncParsableCommand {
             if code.isSuccess {
                 // The requested output: help or version.
                 if !text.isEmpty { Console.writeResult(text) }
+                if text == configuration.version, words.contains("--verbose") {
+                    Console.writeTable(BuildDescription().rows())
+                }
                 Glibc.exit(ExitStatus.ok.rawValue)
             }
             if !text.isEmpty { Console.notice(text) }
