@@ -220,17 +220,13 @@ struct AcceptancePolicyTests {
     @Test("X4: the policy of a process: given, configured, or by whether the user can be asked")
     func choice() throws {
         var configuration = Configuration()
-        #expect(try configuration.acceptance(given: nil, canAsk: true) == .ask)
-        #expect(try configuration.acceptance(given: nil, canAsk: false) == .friends)
-        #expect(try configuration.acceptance(given: .all, canAsk: false) == .all)
-        #expect(configuration.unattendedAcceptance == .friends)
+        #expect(configuration.acceptance(given: nil, hasTerminal: true) == Acceptance(.ask))
+        #expect(configuration.acceptance(given: nil, hasTerminal: false) == Acceptance(.ask, exemptsFriends: true))
+        #expect(configuration.acceptance(given: .all, hasTerminal: false) == Acceptance(.all))
+        #expect(configuration.acceptance(given: .ask, hasTerminal: false) == Acceptance(.ask))
         configuration.accept = .ask
-        #expect(configuration.unattendedAcceptance == .friends)
-        #expect(try configuration.acceptance(given: nil, canAsk: false) == .friends, "what setup writes is no error")
-        let failure = #expect(throws: CommandFailure.self) { try configuration.acceptance(given: .ask, canAsk: false) }
-        #expect(failure?.status == .usage)
+        #expect(configuration.acceptance(given: nil, hasTerminal: false) == Acceptance(.ask), "friends are asked about as well")
         configuration.accept = Configuration.Accept.none
-        #expect(configuration.unattendedAcceptance == Configuration.Accept.none)
-        #expect(try configuration.acceptance(given: nil, canAsk: true) == Configuration.Accept.none)
+        #expect(configuration.acceptance(given: nil, hasTerminal: true) == Acceptance(.none))
     }
 }

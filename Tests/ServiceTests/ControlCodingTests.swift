@@ -30,6 +30,10 @@ struct ControlCodingTests {
             received: WallTime(milliseconds: 2), hops: 4)
     }
 
+    private func arrival(_ kind: Arrival.Kind) -> Arrival {
+        Arrival(kind: kind, path: "/a/b c", name: "\"b c\"", size: 3, sender: anna, senderName: "anna")
+    }
+
     private func expectRoundTrip(_ line: ControlLine, sourceLocation: SourceLocation = #_sourceLocation) throws {
         let bytes = try #require(line.encoded, sourceLocation: sourceLocation)
         #expect(!bytes.contains(UInt8(ascii: "\n")), sourceLocation: sourceLocation)
@@ -60,7 +64,7 @@ struct ControlCodingTests {
             .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
             .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil),
             .sendFile(path: "", to: anna, timeout: .zero), .cancelTransfer(.transfer(TransferID(rawValue: 7))),
-            .subscribe, .handOver, .stop,
+            .subscribe, .subscribeReceiving, .answer(7, .no), .handOver, .stop,
         ]
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }
     }
@@ -111,6 +115,12 @@ struct ControlCodingTests {
                 .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .chatMessage(try chatMessage()),
                 .chatMessageChanged(id: "line", conversation: .publicRoom, status: .read, reason: nil), .contacts([]),
                 .notice("a sentence"),
+                .receiving(.question(OpenQuestion(number: 1, title: "<b>", lines: ["a", ""], yes: "Accept", no: "Decline"))),
+                .receiving(.questionEnded(number: 1)), .receiving(.started(transfer, label: "anna → a.txt")),
+                .receiving(.progress(transfer, done: .max, total: nil)), .receiving(.ended(transfer, failure: "lost")),
+                .receiving(.arrived(arrival(.file(startsPrograms: true)), transfer)),
+                .receiving(.arrived(arrival(.voiceNote(.milliseconds(1_500))), nil)),
+                .receiving(.arrived(arrival(.text(beginning: "hi")), nil)), .receiving(.arrived(arrival(.folder), nil)),
             ]
         for event in events { try expectRoundTrip(.event(event)) }
     }

@@ -40,7 +40,7 @@ struct PendingPromptsTests {
         #expect(prompts.prompt() == "number \(ben), ben: accept? [y]es, [n]o, [b]lock: ")
         #expect(prompts.parse("y", answering: ben) == .answer(number: ben, .yes))
         #expect(prompts.parse("y \(cleo)", answering: nil) == .none(hint: "there is no such question"))
-        let replies = prompts.removeAll()
+        let replies = prompts.removeAll().map(\.reply)
         #expect(replies == ["b"])
         let dan = prompts.add("accept?", about: "dan", "d")
         #expect(dan > cleo, "a late answer must not fit another question")

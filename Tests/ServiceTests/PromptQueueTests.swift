@@ -113,6 +113,71 @@ struct PromptQueueTests {
         #expect(answer == .yes)
     }
 
+    private static let outline = PromptQueue.Outline(title: "accept?", lines: ["a.txt"], yes: "Accept", no: "Decline")
+
+    @Test("R4: a front end answers the question that the terminal shows, once, and by its number", arguments: [true, false])
+    func feed(hasTerminal: Bool) async throws {
+        let feed = ReceiveFeed()
+        let queue = PromptQueue(hasTerminal ? display : nil, feed: feed)
+        #expect(queue.canAsk == hasTerminal)
+        let (_, events) = feed.subscribe()
+        #expect(queue.canAsk)
+        var iterator = events.makeAsyncIterator()
+        async let first = queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline, until: Self.forever)
+        guard case .question(let question)? = await iterator.next() else {
+            Issue.record("no question")
+            return
+        }
+        #expect(question == OpenQuestion(number: 1, title: "accept?", lines: ["a.txt"], yes: "Accept", no: "Decline"))
+        async let second = queue.ask("b\n", question: "accept?", about: "cleo", outline: Self.outline, until: Self.forever)
+        guard case .question(let other)? = await iterator.next() else {
+            Issue.record("no question")
+            return
+        }
+        // A front end that comes later sees what is open.
+        #expect(feed.subscribe().open == [question, other])
+        #expect(!feed.answer(3, .yes))
+        #expect(feed.answer(other.number, .no))
+        #expect(!feed.answer(other.number, .yes), "the first answer counts")
+        #expect(await iterator.next() == .questionEnded(number: other.number))
+        #expect(feed.answer(question.number, .yes))
+        #expect(await iterator.next() == .questionEnded(number: question.number))
+        #expect(await first == .yes)
+        #expect(await second == .no)
+        if hasTerminal {
+            #expect(display.state.withLock { $0.shown.last } == "number 1 was answered in a notification: yes\n")
+            #expect(display.state.withLock(\.prompt) == nil)
+        }
+    }
+
+    @Test func `an answer on the terminal ends the question of the front ends, and so does a withdrawal`() async throws {
+        let feed = ReceiveFeed()
+        let queue = PromptQueue(display, feed: feed)
+        let events = feed.subscribe().events
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await queue.run() }
+            var iterator = events.makeAsyncIterator()
+            async let answer = queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline, until: Self.forever)
+            _ = await iterator.next()
+            display.type("n")
+            #expect(await iterator.next() == .questionEnded(number: 1))
+            #expect(await answer == .no)
+            let withdrawn = await queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline) { .expired }
+            #expect(withdrawn == .ended(.expired))
+            _ = await iterator.next()
+            #expect(await iterator.next() == .questionEnded(number: 2))
+            #expect(!feed.answer(2, .yes))
+            // Only the terminal asks what has no outline.
+            async let hidden = queue.ask("a\n", question: "accept?", about: "ben", until: Self.forever)
+            await display.awaitPrompt("accept?")
+            #expect(!feed.answer(3, .yes))
+            // Shortly after the end of a question an answer needs its number.
+            display.type("y 3")
+            #expect(await hidden == .yes)
+            group.cancelAll()
+        }
+    }
+
     /// A transfer that ends when it is cancelled.
     private func transfer(_ number: UInt64) -> Transfer {
         let transfer = Transfer(

@@ -42,13 +42,15 @@ struct ReceiveControllerTests {
     /// Runs a receiver for as long as `body` runs, or until it shuts itself down.
     private func receiving(
         _ bea: StageUser, accept: Configuration.Accept, quota: UInt64? = nil, limits: InboxLimits = InboxLimits(),
-        endsAfterFirst: Bool = false, display: (any PromptDisplay)? = nil,
+        exemptsFriends: Bool = false, endsAfterFirst: Bool = false, display: (any PromptDisplay)? = nil,
+        feed: ReceiveFeed? = nil,
         _ body: @escaping @Sendable (Listener, ReceiveController, Node) async throws -> Void
     ) async throws -> CommandFailure? {
         let inbox = try bea.machine.inbox(bea.scratch("inbox"), limits: limits)
         let controller = ReceiveController(
-            machine: bea.machine, destination: .inbox(inbox), accept: accept, quota: PeerQuota(limit: quota),
-            reporter: reporter, endsAfterFirst: endsAfterFirst, display: display)
+            machine: bea.machine, destination: .inbox(inbox),
+            accept: Acceptance(accept, exemptsFriends: exemptsFriends), quota: PeerQuota(limit: quota),
+            reporter: reporter, endsAfterFirst: endsAfterFirst, display: display, feed: feed)
         return try await withNode(try bea.settings()) { node in
             let listener = try node.listen(joinsMesh: false)
             return try await withThrowingTaskGroup(of: Void.self) { group in
@@ -107,13 +109,14 @@ struct ReceiveControllerTests {
             #expect(try await offer(ada, bea, listener) == .declined(.notAllowed))
             #expect(try await offer(friend, bea, listener) == .completed)
         }
-        // Without a terminal there is nobody to ask.
+        // With nobody to ask, friends are accepted.
         _ = try await receiving(bea, accept: .ask) { listener, _, _ async throws in
-            #expect(try await offer(friend, bea, listener, name: "b.txt") == .declined(.notAllowed))
+            #expect(try await offer(ada, bea, listener, name: "b.txt") == .declined(.notAllowed))
+            #expect(try await offer(friend, bea, listener, name: "b.txt") == .completed)
         }
         #expect(
             reporter.ended.map(\.outcome) == [
-                .declined(.takesNothing), .declined(.notAllowed), .completed, .declined(.notAllowed),
+                .declined(.takesNothing), .declined(.notAllowed), .completed, .declined(.notAllowed), .completed,
             ])
         #expect(try bea.trust(in: ada.fingerprint) == nil)
     }
@@ -129,6 +132,60 @@ struct ReceiveControllerTests {
         )
         #expect(display.shown.contains("in all 1.5 KB, "))
         #expect(display.shown.contains("ada should see the same"))
+    }
+
+    /// Answers each question of a feed, and collects its events until the feed ends.
+    private func answering(_ feed: ReceiveFeed, _ answer: QuestionAnswer) -> Task<[ReceiveEvent], Never> {
+        let events = feed.subscribe().events
+        return Task {
+            var seen: [ReceiveEvent] = []
+            for await event in events {
+                seen.append(event)
+                if case .question(let question) = event { #expect(feed.answer(question.number, answer)) }
+            }
+            return seen
+        }
+    }
+
+    @Test func `without a terminal a front end is asked, and sees what arrives`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let feed = ReceiveFeed()
+        let events = answering(feed, .yes)
+        _ = try await receiving(bea, accept: .ask, feed: feed) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener, size: 1_500) == .completed)
+        }
+        let seen = await events.value
+        guard case .question(let question)? = seen.first else {
+            Issue.record("no question")
+            return
+        }
+        #expect(question.title == "accept from \"ada\"?" && question.yes == "Accept" && question.no == "Decline")
+        #expect(question.lines.count == 2 && question.lines[1] == "\"a.txt\"  1.5 KB, application/octet-stream")
+        #expect(question.lines[0].hasPrefix("new here, \(ada.id.hex), short code "))
+        #expect(seen.contains(.questionEnded(number: question.number)))
+        let arrivals = seen.compactMap { if case .arrived(let arrival, _) = $0 { arrival } else { nil } }
+        #expect(
+            arrivals == [
+                Arrival(
+                    kind: .file(startsPrograms: false), path: bea.scratch("inbox") + "/a.txt", name: "\"a.txt\"", size: 1_500,
+                    sender: ada.id, senderName: "ada")
+            ])
+        guard case .ended(_, failure: nil)? = seen.last else {
+            Issue.record("not ended: \(seen)")
+            return
+        }
+    }
+
+    @Test func `a front end declines, and friends that are exempt are not asked about`() async throws {
+        let (ada, bea, friend) = (try stage.user("ada"), try stage.user("bea"), try stage.user("friend"))
+        try bea.introduce(friend.fingerprint, as: "friend", isFriend: true)
+        let feed = ReceiveFeed()
+        let events = answering(feed, .no)
+        _ = try await receiving(bea, accept: .ask, exemptsFriends: true, feed: feed) { listener, _, _ async throws in
+            #expect(try await offer(friend, bea, listener) == .completed)
+            #expect(try await offer(ada, bea, listener, name: "b.txt") == .declined(.declined))
+        }
+        #expect(await events.value.count { if case .question = $0 { true } else { false } } == 1)
     }
 
     @Test func `a no declines, and a block declines and blocks`() async throws {

@@ -67,7 +67,7 @@ struct ChatReport: Sendable {
                 ]
             )
         case .notice(let text): return ("notice", ["text": .string(text)])
-        case .chatMessageChanged, .messageChanged, .received: return nil
+        case .chatMessageChanged, .messageChanged, .received, .receiving: return nil
         }
     }
 

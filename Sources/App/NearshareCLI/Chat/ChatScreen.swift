@@ -407,7 +407,7 @@ struct ChatScreen: Sendable {
         case .transfer(let transfer):
             if let index = view(of: transfer.conversation) { views[index].update(transfer, at: now) }
         case .notice(let text): addNotice(TerminalText.sanitized(text), at: now)
-        case .messageChanged, .received: break
+        case .messageChanged, .received, .receiving: break
         }
         return []
     }

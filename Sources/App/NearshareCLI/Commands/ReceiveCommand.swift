@@ -79,10 +79,12 @@ struct ReceiveCommand: ConfinedCommand {
         }
         let reporter: any Reporter = command ?? output
         let display: TerminalPromptDisplay? = .terminal
+        let feed = ReceiveFeed()
         let controller = ReceiveController(
             machine: machine, destination: destination,
-            accept: try machine.configuration.acceptance(given: receiving.accept, canAsk: display != nil),
-            quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display)
+            accept: machine.configuration.acceptance(given: receiving.accept, hasTerminal: display != nil),
+            quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
+            feed: feed)
         let settings = try makeSettings(machine)
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
@@ -97,7 +99,7 @@ struct ReceiveCommand: ConfinedCommand {
                 isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
             let service = try role?.start(
-                on: node, facts,
+                on: node, facts, feed: feed,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil

@@ -57,7 +57,7 @@ struct JSONReporter: Reporter {
                 ? ("chat_message", ChatMessageRenderer.jsonMembers(message)) : nil
         case .messageChanged(let id, let state, let detail):
             ("message_changed", ["id": .string(id.hex), "state": .string(state.rawValue), "detail": JSONValue(detail)])
-        case .notice, .chatMessageChanged, .contacts, .transfer: nil
+        case .notice, .chatMessageChanged, .contacts, .transfer, .receiving: nil
         }
     }
 

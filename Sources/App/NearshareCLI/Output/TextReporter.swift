@@ -189,7 +189,7 @@ struct TextReporter: Reporter {
             guard ChatMessageRenderer.isShown(message, isBundle: isBundle) else { return }
             writeResult(ChatMessageRenderer.lines(message), from: message.author)
         case .notice(let line): notice(line)
-        case .messageChanged, .chatMessageChanged, .contacts, .transfer: break
+        case .messageChanged, .chatMessageChanged, .contacts, .transfer, .receiving: break
         }
     }
 }

@@ -55,6 +55,11 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case verify(link: String)
     /// Subscribes to events. Reply: ``ControlReply/done``, before the first event.
     case subscribe
+    /// Subscribes to ``ControlEvent/receiving(_:)``; until the connection ends, the user can be asked through it. Reply:
+    /// ``ControlReply/done``, before the first event; the questions that are open follow.
+    case subscribeReceiving
+    /// Answers a question of ``ControlEvent/receiving(_:)``. Reply: ``ControlReply/done``.
+    case answer(Int, QuestionAnswer)
     /// Asks the node of a `receive` to hand its role over to the asking process, which acquires the lock next.
     /// Reply: ``ControlReply/done``; the socket closes afterwards.
     case handOver
@@ -112,6 +117,8 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     /// All contacts, after one has appeared, changed or disappeared.
     case contacts([Contact])
     case transfer(TransferStatus)
+    /// Sent to those who have asked for it with ``ControlRequest/subscribeReceiving``.
+    case receiving(ReceiveEvent)
     /// A message for the user.
     case notice(String)
 }

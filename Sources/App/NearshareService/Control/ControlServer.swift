@@ -63,6 +63,10 @@ package final class ControlServer: Sendable {
                         group.addTask { await passLinks(number: number, link, node) }
                         continue
                     }
+                    if case .subscribeReceiving = request {
+                        group.addTask { await sendReceiveEvents(number: number, link, node) }
+                        continue
+                    }
                     pending.begin()
                     // Concurrently: one request may wait for a peer to appear.
                     group.addTask {
@@ -96,6 +100,18 @@ package final class ControlServer: Sendable {
             // The node has ended, which the client learns from the end of the connection.
             await pending.waitUntilNone()
             link.close()
+        } catch {
+            send(.reply(number, .failed(error)), link)
+        }
+    }
+
+    /// Sends questions and transfers until the connection or the node ends.
+    private static func sendReceiveEvents(number: Int, _ link: LineLink, _ node: any NodeClient) async {
+        do throws(ControlFailure) {
+            let (open, events) = try await node.receiveEvents()
+            send(.reply(number, .done), link)
+            for question in open { send(.event(.receiving(.question(question))), link) }
+            for await event in events { send(.event(.receiving(event)), link) }
         } catch {
             send(.reply(number, .failed(error)), link)
         }

@@ -8,11 +8,18 @@ package protocol NodeClient: Sendable {
     /// Events from now on, in order, until the node ends. A slow reader loses the oldest.
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
 
+    /// Questions and transfers of the part that receives, from now on. While the stream is read, the user can be asked.
+    func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>)
+
     /// The direct links that peers open from now on, for one process that serves them, until the stream is released.
     func links() async throws(ControlFailure) -> AsyncStream<PassedLink>
 }
 
 extension NodeClient {
+    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
+        throw ControlFailure(.refused, "this node passes no questions on")
+    }
+
     package func links() async throws(ControlFailure) -> AsyncStream<PassedLink> {
         throw ControlFailure(.refused, "this node passes no connections on")
     }
@@ -101,6 +108,11 @@ extension NodeClient {
     package func verify(link: String) async throws(ControlFailure) -> Contact {
         guard case .contact(let contact) = try await submit(.verify(link: link)) else { throw .unexpectedReply }
         return contact
+    }
+
+    /// Answers a question of ``receiveEvents()``; fails when it is no longer open.
+    package func answer(_ number: Int, _ answer: QuestionAnswer) async throws(ControlFailure) {
+        guard case .done = try await submit(.answer(number, answer)) else { throw .unexpectedReply }
     }
 
     package func stop() async throws(ControlFailure) {

@@ -82,9 +82,8 @@ package func runNode(
     let role = try await PrimaryRole.claim(on: machine, fromReceiver: isStanding)
     let configuration = machine.configuration
     let display = isStanding ? environment.display : nil
-    let accept =
-        isStanding
-        ? try configuration.acceptance(given: options.accept, canAsk: display != nil) : configuration.unattendedAcceptance
+    let accept = configuration.acceptance(given: isStanding ? options.accept : nil, hasTerminal: display != nil)
+    let feed = ReceiveFeed()
     var settings = try machine.nodeSettings(
         name: options.name, interface: options.interface, discovery: machine.discovery(log: options.log),
         radio: options.radio, log: options.log)
@@ -104,10 +103,11 @@ package func runNode(
         let facts = NodeService.Facts(
             isStanding: isStanding, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)
-        let service = try role.start(on: node, facts, profile: options.profile)
+        let service = try role.start(on: node, facts, profile: options.profile, feed: feed)
         let controller = ReceiveController(
             machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,
-            reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display)
+            reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display,
+            feed: feed)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await role.run(service, on: node, listener) }
             group.addTask { try await controller.serve(listener, on: node) }

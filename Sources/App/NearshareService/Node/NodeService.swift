@@ -37,6 +37,7 @@ package final class NodeService: NodeClient {
     private let contacts: ContactDirectory
     private let detector: MediaTypeDetector
     private let facts: Facts
+    private let feed: ReceiveFeed?
     private let started = SystemClock.monotonic()
     /// Subscribed before the node starts, so that no early event is lost.
     private let messengerEvents: AsyncStream<MessengerEvent>
@@ -60,12 +61,13 @@ package final class NodeService: NodeClient {
     private static let timeouts = Duration.milliseconds(100)...Duration.seconds(600)
 
     init(
-        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts, subscribers: Broadcast<ControlEvent>,
+        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts, feed: ReceiveFeed?,
+        subscribers: Broadcast<ControlEvent>,
         observe: @escaping @Sendable (ControlEvent) -> Void
     ) {
         self.node = node
         self.messenger = messenger
-        self.facts = facts
+        (self.facts, self.feed) = (facts, feed)
         self.subscribers = subscribers
         self.observe = observe
         messengerEvents = messenger.events()
@@ -78,6 +80,11 @@ package final class NodeService: NodeClient {
     // MARK: Events
 
     package func events() async -> AsyncStream<ControlEvent> { subscribers.subscribe() }
+
+    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
+        guard let feed else { throw ControlFailure(.refused, "this node receives nothing") }
+        return feed.subscribe()
+    }
 
     package func links() async throws(ControlFailure) -> AsyncStream<PassedLink> {
         guard !facts.handsOver else { throw ControlFailure(.refused, "this node receives the offers itself") }
@@ -214,7 +221,12 @@ package final class NodeService: NodeClient {
             }
             return .text(link)
         case .verify(let link): return .contact(try await verify(link))
-        case .subscribe, .serveLinks: return .done
+        case .subscribe, .serveLinks, .subscribeReceiving: return .done
+        case .answer(let number, let answer):
+            guard feed?.answer(number, answer) == true else {
+                throw ControlFailure(.refused, "this question is no longer open")
+            }
+            return .done
         case .handOver:
             guard facts.handsOver else { throw ControlFailure(.refused, "this node does not hand its role over") }
             handOverContinuation.yield()

@@ -84,9 +84,11 @@ package final class PrimaryRole: Sendable {
     }
 
     /// Starts the messenger.
-    /// - Parameter observe: receives each event before the commands that use the node.
+    /// - Parameters:
+    ///   - feed: the questions and transfers that other processes can show; nil for none.
+    ///   - observe: receives each event before the commands that use the node.
     package func start(
-        on node: Node, _ facts: NodeService.Facts, profile: String? = nil,
+        on node: Node, _ facts: NodeService.Facts, profile: String? = nil, feed: ReceiveFeed? = nil,
         observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
     ) throws -> NodeService {
         var settings = MessengerSettings(carried: stores.bundles, conversations: stores.conversations) { [machine] id in
@@ -107,7 +109,7 @@ package final class PrimaryRole: Sendable {
         // A text for a `receive` is offered like a file, unless a command follows the conversations.
         if facts.handsOver { settings.acceptsTexts = { [subscribers] in subscribers.hasSubscribers } }
         let messenger = try node.startMessenger(settings)
-        return NodeService(machine, node, messenger, facts, subscribers: subscribers, observe: observe)
+        return NodeService(machine, node, messenger, facts, feed: feed, subscribers: subscribers, observe: observe)
     }
 
     /// Serves other commands until the task is cancelled.

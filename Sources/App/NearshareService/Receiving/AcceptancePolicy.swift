@@ -136,24 +136,25 @@ extension DeclineReason {
     }
 }
 
-extension Configuration {
-    /// The policy for a process.
-    /// - Parameters:
-    ///   - given: the value on the command line.
-    ///   - canAsk: whether the process can ask the user.
-    /// - Throws: ``CommandFailure`` when the user must be asked and cannot be.
-    package func acceptance(given: Accept?, canAsk: Bool) throws(CommandFailure) -> Accept {
-        guard given != .ask || canAsk else {
-            throw CommandFailure(.usage, "there is no terminal to ask on; use --accept friends, all or none")
-        }
-        return given ?? (canAsk ? accept ?? .ask : unattendedAcceptance)
-    }
+/// The choice of the peers whose offers a process accepts.
+package struct Acceptance: Sendable, Hashable {
+    /// While nobody can be asked, `ask` means `friends`.
+    package var policy: Configuration.Accept
+    /// Whether `ask` leaves friends out.
+    package var exemptsFriends = false
 
-    /// The policy for a node of another command, whose user cannot be asked.
-    package var unattendedAcceptance: Accept {
-        switch accept {
-        case .ask?, nil: .friends
-        case let accept?: accept
-        }
+    package init(_ policy: Configuration.Accept, exemptsFriends: Bool = false) {
+        self.policy = policy
+        self.exemptsFriends = exemptsFriends
+    }
+}
+
+extension Configuration {
+    /// The choice for a process. One without a terminal accepts friends, and asks about others in notifications, where the user
+    /// has chosen nothing.
+    /// - Parameter given: the value on the command line.
+    package func acceptance(given: Accept?, hasTerminal: Bool) -> Acceptance {
+        guard let chosen = given ?? accept else { return Acceptance(.ask, exemptsFriends: !hasTerminal) }
+        return Acceptance(chosen)
     }
 }

@@ -60,9 +60,9 @@ struct PendingPrompts<Reply> {
         open.firstIndex { $0.number == number }.map { open.remove(at: $0).reply }
     }
 
-    mutating func removeAll() -> [Reply] {
+    mutating func removeAll() -> [Prompt] {
         defer { open = [] }
-        return open.map(\.reply)
+        return open
     }
 
     /// The line at the bottom of the terminal; nil when no question is open.

@@ -1,8 +1,9 @@
 package import Nearshare
 internal import Synchronization
 
-/// Asks the user several questions at a time. Questions are numbered when there are several, and none waits for another (R4).
-/// While transfers run, the user can cancel one of them.
+/// Asks the user several questions at a time, on the terminal and through the front ends of a ``ReceiveFeed``: the first answer
+/// counts. Questions are numbered when there are several, and none waits for another (R4). While transfers run, the user can
+/// cancel one of them.
 package final class PromptQueue: Sendable {
     package enum Answer: Sendable, Hashable {
         case yes
@@ -20,6 +21,19 @@ package final class PromptQueue: Sendable {
         let continuation: CheckedContinuation<Answer, Never>
         /// nil where a part is no answer.
         let parts: PartChooser?
+        let isShownToFeed: Bool
+    }
+
+    /// A question as front ends besides the terminal show it.
+    package struct Outline: Sendable {
+        package var title: String
+        package var lines: [String]
+        package var yes: String
+        package var no: String
+
+        package init(title: String, lines: [String], yes: String, no: String) {
+            (self.title, self.lines, self.yes, self.no) = (title, lines, yes, no)
+        }
     }
 
     private struct State {
@@ -34,7 +48,9 @@ package final class PromptQueue: Sendable {
         var isClosed = false
     }
 
-    private let display: any PromptDisplay
+    /// The terminal; nil for a process without one.
+    private let display: (any PromptDisplay)?
+    private let feed: ReceiveFeed?
     /// The transfers that the user can cancel.
     private let running: RunningTransfers
     private let clock: @Sendable () -> MonotonicInstant
@@ -47,15 +63,20 @@ package final class PromptQueue: Sendable {
     private static let replacementTime = Duration.seconds(1)
 
     package init(
-        _ display: any PromptDisplay, running: RunningTransfers = RunningTransfers(),
+        _ display: (any PromptDisplay)?, feed: ReceiveFeed? = nil, running: RunningTransfers = RunningTransfers(),
         clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }
     ) {
-        (self.display, self.running) = (display, running)
+        (self.display, self.feed, self.running) = (display, feed, running)
         self.clock = clock
+        feed?.onAnswer { [weak self] number, answer in self?.receive(answer, to: number) ?? false }
     }
 
-    /// Reads answers until the task is cancelled or the terminal closes.
+    /// Whether a question would be seen.
+    package var canAsk: Bool { display != nil || feed?.hasSubscribers == true }
+
+    /// Reads answers from the terminal until the task is cancelled or the terminal closes.
     package func run() async {
+        guard let display else { return }
         for await key in display.keys() { receive(key) }
         close()
     }
@@ -68,7 +89,12 @@ package final class PromptQueue: Sendable {
             defer { updatePrompt(state) }
             return state.prompts.removeAll()
         }
-        for reply in open { reply.continuation.resume(returning: .no) }
+        for prompt in open { end(prompt.number, prompt.reply, .no) }
+    }
+
+    private func end(_ number: Int, _ reply: Reply, _ answer: Answer) {
+        if reply.isShownToFeed { feed?.publish(.questionEnded(number: number)) }
+        reply.continuation.resume(returning: answer)
     }
 
     /// - Parameters:
@@ -79,10 +105,11 @@ package final class PromptQueue: Sendable {
     ///   - parts: selects a part; nil where it is no answer.
     ///   - allowsAlways: whether "always" is an answer.
     ///   - deadline: the time at which the subject ends by itself, for the countdown in the prompt; nil for none.
+    ///   - outline: the question for front ends besides the terminal; nil for one that only the terminal asks.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
         _ text: String, question: String, about name: String, pages: [String] = [], parts: PartChooser? = nil,
-        allowsAlways: Bool = false, deadline: MonotonicInstant? = nil,
+        allowsAlways: Bool = false, deadline: MonotonicInstant? = nil, outline: Outline? = nil,
         until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
@@ -91,12 +118,20 @@ package final class PromptQueue: Sendable {
                 let number: Int? = state.withLock { state in
                     guard !state.isClosed else { return nil }
                     // Input from before the first question was meant for none.
-                    if state.prompts.open.isEmpty { display.discardTypedInput() }
+                    if state.prompts.open.isEmpty { display?.discardTypedInput() }
                     let number = state.prompts.add(
                         question, about: name, pages: pages, allowsPart: parts != nil, allowsAlways: allowsAlways,
-                        deadline: deadline, Reply(continuation: continuation, parts: parts))
-                    display.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
+                        deadline: deadline, Reply(continuation: continuation, parts: parts, isShownToFeed: outline != nil))
+                    display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
+                    // With the lock held: the question is announced before an answer can end it.
+                    if let outline {
+                        feed?.publish(
+                            .question(
+                                OpenQuestion(
+                                    number: number, title: outline.title, lines: outline.lines, yes: outline.yes,
+                                    no: outline.no)))
+                    }
                     return number
                 }
                 guard let number else { return continuation.resume(returning: .no) }
@@ -129,9 +164,9 @@ package final class PromptQueue: Sendable {
     /// Called with the lock held, so that the prompt matches the latest state.
     private func updatePrompt(_ state: borrowing State) {
         let isCancelShown = !state.isClosed && hasTransfers
-        display.setPrompt(
+        display?.setPrompt(
             state.prompts.prompt(
-                answering: state.typed.isEmpty ? nil : state.target, now: display.redraws ? clock() : nil)
+                answering: state.typed.isEmpty ? nil : state.target, now: display?.redraws == true ? clock() : nil)
                 ?? (isCancelShown ? "[c]ancel a transfer: " : nil),
             typed: TerminalText.escaped(state.typed, columns: 100))
     }
@@ -150,7 +185,7 @@ package final class PromptQueue: Sendable {
             case .enter: line = state.typed
             case .redraw: break
             }
-            if line == nil { updatePrompt(state) } else { display.confirmAnswer() }
+            if line == nil { updatePrompt(state) } else { display?.confirmAnswer() }
             return line
         }
         if let line { receive(line) }
@@ -180,7 +215,7 @@ package final class PromptQueue: Sendable {
         case .answer(let number, .block): resolve(number, .block)
         case .answer(let number, .list):
             state.withLock { state in
-                display.show(state.prompts.nextPage(of: number) ?? "there is nothing to list\n")
+                display?.show(state.prompts.nextPage(of: number) ?? "there is nothing to list\n")
                 updatePrompt(state)
             }
         case .part(let number, let selection):
@@ -189,12 +224,12 @@ package final class PromptQueue: Sendable {
             case .part(let part): resolve(number, .part(part))
             case .all: resolve(number, .yes)
             case .invalid(let hint):
-                display.show("\(hint)\n")
+                display?.show("\(hint)\n")
                 state.withLock { updatePrompt($0) }
             case nil: break
             }
         case .none(let hint):
-            if let hint { display.show("\(hint)\n") }
+            if let hint { display?.show("\(hint)\n") }
             state.withLock { updatePrompt($0) }
         }
     }
@@ -206,12 +241,12 @@ package final class PromptQueue: Sendable {
         if let chosen, words.count == 1 {
             chosen.transfer.cancel()
         } else if transfers.isEmpty {
-            display.show("no transfer is running\n")
+            display?.show("no transfer is running\n")
         } else if words.isEmpty {
             let lines = transfers.map { "  \($0.number)  \($0.label)\n" }
-            display.show(lines.joined() + "c \(transfers[0].number) cancels number \(transfers[0].number)\n")
+            display?.show(lines.joined() + "c \(transfers[0].number) cancels number \(transfers[0].number)\n")
         } else {
-            display.show("there is no such transfer; c lists them\n")
+            display?.show("there is no such transfer; c lists them\n")
         }
         state.withLock { state in
             state.typed = ""
@@ -219,7 +254,19 @@ package final class PromptQueue: Sendable {
         }
     }
 
-    private func resolve(_ number: Int, _ answer: Answer) {
+    /// Takes the answer of a front end besides the terminal.
+    private func receive(_ answer: QuestionAnswer, to number: Int) -> Bool {
+        let isShown = state.withLock { state in
+            state.prompts.open.contains { $0.number == number && $0.reply.isShownToFeed }
+        }
+        guard isShown else { return false }
+        display?.show("number \(number) was answered in a notification: \(answer.rawValue)\n")
+        return resolve(number, answer == .yes ? .yes : .no)
+    }
+
+    /// - Returns: false when the question has ended before.
+    @discardableResult
+    private func resolve(_ number: Int, _ answer: Answer) -> Bool {
         let reply = state.withLock { state in
             let reply = state.prompts.remove(number)
             if reply != nil, case .ended = answer { state.lastEnd = clock() }
@@ -227,6 +274,7 @@ package final class PromptQueue: Sendable {
             updatePrompt(state)
             return reply
         }
-        reply?.continuation.resume(returning: answer)
+        if let reply { end(number, reply, answer) }
+        return reply != nil
     }
 }

@@ -37,7 +37,10 @@ package final class ReceiveController: Sendable {
     /// For the browsers that the user has accepted.
     private let browserPolicy: AcceptancePolicy
     private let acceptedBrowsers = Mutex(AcceptedBrowsers())
-    private let prompts: PromptQueue?
+    private let prompts: PromptQueue
+    /// Whether friends are accepted without a question.
+    private let exemptsFriends: Bool
+    private let feed: ReceiveFeed?
     private let trust: TrustRecorder
     private let reporter: any Reporter
     private let spool: SpoolDelivery?
@@ -51,23 +54,25 @@ package final class ReceiveController: Sendable {
     private let output = Mutex(Output.free)
 
     /// - Parameters:
-    ///   - display: asks the user, when the policy requires it, and reads which transfers to cancel.
+    ///   - display: asks the user, when the policy requires it, and reads which transfers to cancel; nil without a terminal.
+    ///   - feed: connects front ends that ask as well; nil for none.
     ///   - endsAfterFirst: shuts the node down after the first completed transfer.
     package init(
-        machine: LocalMachine, destination: ReceiveDestination, accept: Configuration.Accept, quota: PeerQuota,
-        reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?
+        machine: LocalMachine, destination: ReceiveDestination, accept: Acceptance, quota: PeerQuota,
+        reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?, feed: ReceiveFeed? = nil
     ) {
+        let reporter: any Reporter = feed.map { ReceiveFeedReporter(reporter: reporter, feed: $0) } ?? reporter
         self.machine = machine
         self.destination = destination
         self.reporter = reporter
         self.endsAfterFirst = endsAfterFirst
         spool = destination.inbox.map { SpoolDelivery(inbox: $0, state: machine.state, reporter: reporter) }
-        prompts = display.map { [running] in
-            // A reader of standard output may read the same terminal.
-            PromptQueue($0, running: destination.inbox == nil ? RunningTransfers() : running)
-        }
+        // A reader of standard output may read the same terminal.
+        prompts = PromptQueue(display, feed: feed, running: destination.inbox == nil ? RunningTransfers() : running)
+        self.feed = feed
+        exemptsFriends = accept.exemptsFriends
         policy = AcceptancePolicy(
-            accept: accept, limits: destination.inbox?.limits, canAsk: accept == .ask && prompts != nil, quota: quota)
+            accept: accept.policy, limits: destination.inbox?.limits, canAsk: accept.policy == .ask, quota: quota)
         friendPolicy = AcceptancePolicy(
             accept: .friends, limits: destination.inbox?.limits, canAsk: false, quota: quota)
         browserPolicy = AcceptancePolicy(
@@ -79,7 +84,7 @@ package final class ReceiveController: Sendable {
     /// - Throws: ``CommandFailure`` when it should end after a transfer and none was completed.
     package func serve(_ listener: Listener, on node: Node) async throws {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.prompts?.run() }
+            group.addTask { await self.prompts.run() }
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.spool?.run() }
             let verification = VerificationResponder(
@@ -95,6 +100,7 @@ package final class ReceiveController: Sendable {
             }
             group.cancelAll()
         }
+        feed?.finish()
         if endsAfterFirst, let status = status.withLock({ $0 }), status != .ok { throw CommandFailure.silent(status) }
     }
 
@@ -104,11 +110,11 @@ package final class ReceiveController: Sendable {
         guard cause == .cancelled else {
             node.beginShutdown()
             // Their links are closed already: nobody is told that the user has declined.
-            prompts?.close()
+            prompts.close()
             return
         }
         running.cancelAll()
-        prompts?.close()
+        prompts.close()
         node.beginShutdown()
     }
 
@@ -197,7 +203,6 @@ package final class ReceiveController: Sendable {
         about invitation: Invitation, _ rules: AcceptancePolicy, warning: String?,
         refusal: (reason: DeclineReason, detail: String)?
     ) async -> Decision {
-        guard let prompts else { return .decline(.notAllowed, wasAsked: false) }
         let peer = invitation.peer
         let now = SystemClock.monotonic()
         let known = accepted.withLock {
@@ -219,7 +224,10 @@ package final class ReceiveController: Sendable {
         let answer = await prompts.ask(
             text, question: "accept?", about: shown.name.quoted(of: shown.id), pages: parts.pages,
             parts: Self.sendsParts(invitation) ? parts : nil, allowsAlways: warning == nil && peer.foreign == nil,
-            deadline: invitation.expiry, until: { await invitation.ended })
+            deadline: invitation.expiry,
+            outline: OfferText.outline(
+                invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal?.detail),
+            until: { await invitation.ended })
         switch answer {
         case .yes, .always:
             if case .always = answer {
@@ -248,10 +256,11 @@ package final class ReceiveController: Sendable {
         }
     }
 
-    /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one, and those of an
-    /// accepted browser.
+    /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one, for friends
+    /// where they are exempt, and for all peers while nobody can be asked; and those of an accepted browser.
     private func policy(for peer: Peer) -> AcceptancePolicy {
         let fingerprint = peer.fingerprint
+        guard policy.accept != .ask || prompts.canAsk else { return friendPolicy }
         if policy.accept == .ask, peer.foreign?.kind == .web {
             let now = SystemClock.monotonic()
             return acceptedBrowsers.withLock { browsers in
@@ -260,7 +269,7 @@ package final class ReceiveController: Sendable {
                 return browserPolicy
             }
         }
-        guard policy.accept == .ask, alwaysAccepted.withLock({ $0.contains(fingerprint) }),
+        guard policy.accept == .ask, exemptsFriends || alwaysAccepted.withLock({ $0.contains(fingerprint) }),
             let known = try? machine.trust.read()[fingerprint], known.isFriend, known.trust != .blocked
         else { return policy }
         return friendPolicy
@@ -365,11 +374,12 @@ package final class ReceiveController: Sendable {
         let peer = invitation.peer
         let shown = machine.shown(peer)
         let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(part?.offer ?? invitation.offer))"
-        defer { prompts?.updateRunning() }
+        defer { prompts.updateRunning() }
         return await running.following(transfer, label: label) {
             reporter.report(.accepted(transfer.id, from: peer.id))
+            feed?.publish(.started(transfer.id, label: label))
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
-            prompts?.updateRunning()
+            prompts.updateRunning()
             await followProgress(of: transfer)
             return await transfer.result
         }

@@ -4,6 +4,8 @@ package import Nearshare
 package enum OfferText {
     /// Limit on the items that are listed.
     private static let maximumListedItems = 10
+    /// Limit on the items in an outline.
+    private static let maximumOutlinedItems = 3
 
     static func describe(
         _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?,
@@ -40,6 +42,27 @@ package enum OfferText {
         }
         if let digits { text += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
         return text
+    }
+
+    /// The question for front ends that show few lines: what decides comes first.
+    static func outline(
+        _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?, warning: String?,
+        refusal: String?
+    ) -> PromptQueue.Outline {
+        let (peer, offer) = (invitation.peer, invitation.offer)
+        var lines = warning.map { [$0] } ?? []
+        let path = peer.foreign?.kind == .web ? ", through the page for browsers" : ""
+        lines.append("\(describe(peer.trustStatus))\(path), \(peer.id.hex)" + (digits.map { ", short code \($0)" } ?? ""))
+        lines += offer.items.prefix(maximumOutlinedItems).map(line)
+        let more = Int(clamping: offer.itemCount) - min(offer.items.count, maximumOutlinedItems)
+        if more > 0 { lines.append("… and \(more) more") }
+        if offer.itemCount > 1 { lines.append("in all \(offer.totalSize?.asByteCount ?? "an unknown amount")") }
+        if offer.items.contains(where: { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }) {
+            lines.append("careful: it can start programs when opened")
+        }
+        if let refusal { lines.append("all of it cannot be accepted: \(refusal)") }
+        return PromptQueue.Outline(
+            title: "accept from \(name.quoted(of: peer.id))?", lines: lines, yes: "Accept", no: "Decline")
     }
 
     /// A component of a path in which a slash is another character, as it is stored: it would look like a folder.

@@ -5,7 +5,7 @@ internal import Nearshare
 struct VerificationResponder: Sendable {
     let trust: TrustRecorder
     let reporter: any Reporter
-    /// nil when the user cannot be asked.
+    /// nil where the policy asks nothing.
     let prompts: PromptQueue?
     let refusals: RefusalLog
 
@@ -20,7 +20,7 @@ struct VerificationResponder: Sendable {
         let peer = request.peer
         let givenName = trust.machine.shown(peer).name
         let name = givenName.shown(of: peer.id)
-        guard let prompts else {
+        guard let prompts, prompts.canAsk else {
             if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
                     .warning(
@@ -35,6 +35,10 @@ struct VerificationResponder: Sendable {
             + "\n    \(request.shortCode)\n\n"
         let answer = await prompts.ask(
             text, question: "is it the same on the screen of \(quoted)?", about: quoted,
+            outline: PromptQueue.Outline(
+                title: "is the short code the same on the screen of \(quoted)?",
+                lines: ["\(request.shortCode)", "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"],
+                yes: "The same", no: "Another one"),
             until: {
                 // A denial by the peer ends the question; after its confirmation only the end of the link does.
                 if await request.peerConfirmation == false { return .declined(.declined) }

@@ -1,0 +1,159 @@
+package import Nearshare
+internal import Synchronization
+
+/// A question that is open, for front ends besides the terminal. All texts are escaped as for a terminal.
+package struct OpenQuestion: Sendable, Hashable, Codable {
+    /// Never used again by the process that asks.
+    package var number: Int
+    /// The question, with the peer's name.
+    package var title: String
+    /// The subject: trust status, short code, content.
+    package var lines: [String]
+    /// The labels of the answers ``QuestionAnswer/yes`` and ``QuestionAnswer/no``.
+    package var yes: String
+    package var no: String
+
+    package init(number: Int, title: String, lines: [String], yes: String, no: String) {
+        (self.number, self.title, self.lines) = (number, title, lines)
+        (self.yes, self.no) = (yes, no)
+    }
+}
+
+/// The answer of a front end to a question.
+package enum QuestionAnswer: String, Sendable, Hashable, Codable {
+    case yes, no
+}
+
+/// An item that has arrived, for front ends. Only ``path`` is not escaped.
+package struct Arrival: Sendable, Hashable, Codable {
+    package enum Kind: Sendable, Hashable, Codable {
+        /// - Parameter startsPrograms: whether opening the file can start a program.
+        case file(startsPrograms: Bool)
+        case folder
+        case voiceNote(Duration)
+        /// - Parameter beginning: as much as is shown.
+        case text(beginning: String)
+    }
+
+    package var kind: Kind
+    /// Absolute; empty where nothing is in the inbox.
+    package var path: String
+    package var name: String
+    /// Bytes.
+    package var size: UInt64
+    /// The sender; nil where it is not known.
+    package var sender: PeerID?
+    package var senderName: String
+
+    package init(
+        kind: Kind, path: String, name: String, size: UInt64, sender: PeerID?, senderName: String
+    ) {
+        (self.kind, self.path, self.name, self.size) = (kind, path, name, size)
+        (self.sender, self.senderName) = (sender, senderName)
+    }
+}
+
+/// An event of the part of a node that receives.
+package enum ReceiveEvent: Sendable, Hashable, Codable {
+    case question(OpenQuestion)
+    /// The question was answered, withdrawn or has expired.
+    case questionEnded(number: Int)
+    /// - Parameter label: peer and content, escaped.
+    case started(TransferID, label: String)
+    case progress(TransferID, done: UInt64, total: UInt64?)
+    case arrived(Arrival, TransferID?)
+    /// - Parameter failure: a sentence, escaped; nil for a complete transfer.
+    case ended(TransferID, failure: String?)
+}
+
+/// The connection between a ``ReceiveController`` and front ends besides the terminal: each reads the same events, and the first
+/// answer to a question counts.
+package final class ReceiveFeed: Sendable {
+    private struct State {
+        var open: [OpenQuestion] = []
+        var answer: (@Sendable (Int, QuestionAnswer) -> Bool)?
+    }
+
+    private let state = Mutex(State())
+    private let subscribers = Broadcast<ReceiveEvent>()
+
+    package init() {}
+
+    /// Whether questions are shown by at least one front end.
+    package var hasSubscribers: Bool { subscribers.hasSubscribers }
+
+    /// The events from now on, after the questions that are open.
+    package func subscribe() -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
+        state.withLock { ($0.open, subscribers.subscribe()) }
+    }
+
+    /// Answers a question.
+    /// - Returns: false when it is no longer open.
+    package func answer(_ number: Int, _ answer: QuestionAnswer) -> Bool {
+        let handler = state.withLock(\.answer)
+        return handler?(number, answer) ?? false
+    }
+
+    /// Passes answers to the queue that has asked.
+    func onAnswer(_ handler: @escaping @Sendable (Int, QuestionAnswer) -> Bool) { state.withLock { $0.answer = handler } }
+
+    func publish(_ event: ReceiveEvent) {
+        state.withLock { state in
+            switch event {
+            case .question(let question): state.open.append(question)
+            case .questionEnded(let number): state.open.removeAll { $0.number == number }
+            default: break
+            }
+            // With the lock held, so that a new subscriber sees each question once.
+            subscribers.publish(event)
+        }
+    }
+
+    func finish() { subscribers.finish() }
+}
+
+/// Passes the events of receiving on to a feed.
+struct ReceiveFeedReporter: Reporter {
+    let reporter: any Reporter
+    let feed: ReceiveFeed
+
+    /// Limit on the part of a text that is shown, in columns.
+    private static let maximumTextColumns = 300
+
+    func report(_ event: OperationEvent) {
+        reporter.report(event)
+        guard feed.hasSubscribers else { return }
+        switch event {
+        case .progress(let progress): feed.publish(.progress(progress.id, done: progress.done, total: progress.total))
+        case .delivered(let item, let content, let sender, let transfer):
+            if !item.isPresent { feed.publish(.arrived(Self.arrival(item, content, from: sender), transfer)) }
+        case .receiveEnded(let result):
+            guard let transfer = result.transfer else { return }
+            let failure =
+                result.outcome == .completed
+                ? nil
+                : "\(OfferText.summary(result.offer)) from \(result.name): \(result.outcome.receiverSentence(result.name, isKept: result.isKept))"
+            feed.publish(.ended(transfer, failure: failure))
+        default: break
+        }
+    }
+
+    func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
+
+    private static func arrival(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) -> Arrival {
+        let name = item.path.split(separator: "/").last.map(String.init) ?? ""
+        let kind: Arrival.Kind =
+            switch content {
+            case .text(let text): .text(beginning: TerminalText.escaped(text, columns: maximumTextColumns))
+            case .voiceNote(let note): .voiceNote(note.duration)
+            case .notShown: item.kind == .folder ? .folder : .file(startsPrograms: startsPrograms(name, item.detectedType))
+            }
+        return Arrival(
+            kind: kind, path: item.isInInbox ? item.path : "", name: TerminalText.quoted(middleCut: name, columns: 60),
+            size: item.size, sender: sender?.id, senderName: sender.map { $0.name.shown(of: $0.id) } ?? "")
+    }
+
+    private static func startsPrograms(_ name: String, _ type: String?) -> Bool {
+        ClaimedFileName(bytes: Array(name.utf8)).map { ProgramStarter.isStarter($0, claimedType: type) } ?? true
+    }
+}
