@@ -5,6 +5,7 @@
 
 #define FUNCTIONS(F)                                                                                                   \
     F(int, sd_bus_open_system, (sd_bus **bus), (bus))                                                                  \
+    F(int, sd_bus_open_user, (sd_bus **bus), (bus))                                                                    \
     F(sd_bus *, sd_bus_flush_close_unref, (sd_bus *bus), (bus))                                                        \
     F(int, sd_bus_flush, (sd_bus *bus), (bus))                                                                         \
     F(int, sd_bus_get_fd, (sd_bus *bus), (bus))                                                                        \

@@ -14,7 +14,7 @@ internal import NearshareInterfaces
 ///     GATTServer            services, advertising, links of centrals
 ///     BlueChatCentral       texts with BlueChat's peers
 final class AdapterController: EventLoop {
-    let bus: SystemBus
+    let bus: DBusConnection
     let dependencies: AdapterDependencies
     private(set) var adapter: AdapterProperties
     private(set) var server: GATTServer
@@ -41,7 +41,7 @@ final class AdapterController: EventLoop {
         self.dependencies = dependencies
         requestedAdapter = name
         do throws(DBusError) {
-            bus = try SystemBus()
+            bus = try DBusConnection()
         } catch {
             throw .noBus(error.text)
         }
@@ -80,7 +80,8 @@ final class AdapterController: EventLoop {
             guard let path = message.objectPath(), let interfaces = message.value()?.strings else { return }
             removeInterfaces(interfaces, of: path)
         }
-        try bus.onSignal("NameOwnerChanged", of: SystemBus.name, from: SystemBus.name, where: "arg0='\(BlueZ.name)'") {
+        try bus.onSignal("NameOwnerChanged", of: DBusConnection.name, from: DBusConnection.name, where: "arg0='\(BlueZ.name)'")
+        {
             [unowned self] message in
             // Name, old owner, new owner.
             guard message.string() != nil, message.string() != nil, let owner = message.string() else { return }

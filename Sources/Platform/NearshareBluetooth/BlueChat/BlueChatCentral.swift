@@ -9,14 +9,14 @@ final class BlueChatCentral {
     var unidentifiedDevices: () -> [RemoteDevice] = { [] }
     /// Called when a device's services may be known better: ``yieldToMesh(_:)`` may follow.
     var onConnected: (String) -> Void = { _ in }
-    private let bus: SystemBus
+    private let bus: DBusConnection
     private let dependencies: AdapterDependencies
     private let peripheral: BlueChatPeripheral
     private var events: AsyncStream<ChatRadioEvent>.Continuation?
     private var peers = BlueChatPeerTable()
     private var texts = TextQueue()
 
-    init(bus: SystemBus, dependencies: AdapterDependencies) throws(DBusError) {
+    init(bus: DBusConnection, dependencies: AdapterDependencies) throws(DBusError) {
         self.bus = bus
         self.dependencies = dependencies
         peripheral = try BlueChatPeripheral(bus: bus, now: dependencies.clock)

@@ -16,7 +16,7 @@ final class BlueChatPeripheral {
     var central: String?
     /// The longest value that fits into an indication, in bytes.
     private(set) var maximumValueSize = BlueChat.smallestValue
-    private let bus: SystemBus
+    private let bus: DBusConnection
     private let now: @Sendable () -> MonotonicInstant
     private let application: GATTApplication
     private var isServing = false
@@ -40,7 +40,7 @@ final class BlueChatPeripheral {
 
     private static let confirmationTimeout = Duration.seconds(10)
 
-    init(bus: SystemBus, now: @escaping @Sendable () -> MonotonicInstant) throws(DBusError) {
+    init(bus: DBusConnection, now: @escaping @Sendable () -> MonotonicInstant) throws(DBusError) {
         self.bus = bus
         self.now = now
         application = try GATTApplication(bus: bus, root: Path.root, services: [Self.service])

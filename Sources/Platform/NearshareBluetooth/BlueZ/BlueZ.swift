@@ -27,7 +27,7 @@ enum BlueZ {
     static var getObjects: DBusMethodCall { call("/", objectManager, "GetManagedObjects") }
 
     /// Reads all objects of the daemon; does not start one.
-    static func objects(over bus: SystemBus) throws(BluetoothError) -> Objects {
+    static func objects(over bus: DBusConnection) throws(BluetoothError) -> Objects {
         do throws(DBusError) {
             if try bus.hasOwner(name, timeout: ownerTimeout) {
                 return try bus.call(getObjects, timeout: objectsTimeout).objects() ?? [:]

@@ -5,9 +5,9 @@ package import NearshareInterfaces
 package enum BluetoothDiagnosis {
     /// - Parameter adapter: such as "hci0"; nil for the one that would be used.
     package static func collect(adapter: String? = nil) -> [BluetoothFinding] {
-        let bus: SystemBus
+        let bus: DBusConnection
         do throws(DBusError) {
-            bus = try SystemBus()
+            bus = try DBusConnection()
         } catch {
             return [finding(.noBus(error.text))]
         }

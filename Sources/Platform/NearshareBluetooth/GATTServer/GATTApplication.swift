@@ -24,7 +24,7 @@ final class GATTApplication {
     var onReleased: () -> Void = {}
     /// Advertised beside the service.
     var localName: String?
-    private let bus: SystemBus
+    private let bus: DBusConnection
     private let root: String
     private let services: [Service]
     /// The unique bus name of BlueZ's daemon; nil until it has called.
@@ -35,7 +35,7 @@ final class GATTApplication {
     private static let registrationTimeout = Duration.seconds(10)
 
     /// - Parameter root: the path below which all objects are.
-    init(bus: SystemBus, root: String, services: [Service]) throws(DBusError) {
+    init(bus: DBusConnection, root: String, services: [Service]) throws(DBusError) {
         self.bus = bus
         self.root = root
         self.services = services

@@ -13,7 +13,7 @@ final class GATTServer {
     private(set) var centrals = CentralTable()
     private var window = NotificationWindow()
     private let queue: NotificationQueue
-    private let bus: SystemBus
+    private let bus: DBusConnection
     private let application: GATTApplication
     private let dependencies: AdapterDependencies
     private var record: ServiceRecord?
@@ -31,7 +31,7 @@ final class GATTServer {
     private static let defaultMTU = 23
     private static let pingTimeout = Duration.seconds(5)
 
-    init(bus: SystemBus, dependencies: AdapterDependencies) throws(DBusError) {
+    init(bus: DBusConnection, dependencies: AdapterDependencies) throws(DBusError) {
         self.bus = bus
         self.dependencies = dependencies
         queue = NotificationQueue(onNonEmpty: { dependencies.post { $0.server.sendNotifications() } })

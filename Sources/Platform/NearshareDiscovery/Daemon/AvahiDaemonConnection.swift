@@ -10,7 +10,7 @@ internal import NearshareInterfaces
 final class AvahiDaemonConnection: EventLoop {
     static let busName = "org.freedesktop.Avahi"
 
-    private let bus: SystemBus
+    private let bus: DBusConnection
     private let wakeup: EventFD
     private let environment: DiscoveryEnvironment
     private var services: [UInt64: Service] = [:]
@@ -51,7 +51,7 @@ final class AvahiDaemonConnection: EventLoop {
         self.wakeup = wakeup
         self.environment = environment
         do throws(DBusError) {
-            bus = try SystemBus()
+            bus = try DBusConnection()
             guard try bus.hasOwner(Self.busName, timeout: timeout) else {
                 throw DBusError("it is not running")
             }
@@ -99,7 +99,7 @@ final class AvahiDaemonConnection: EventLoop {
             connection.perform(connection.presence.serverState(code, at: connection.environment.now()))
         }
         try bus.onSignal(
-            "NameOwnerChanged", of: SystemBus.name, from: SystemBus.name, where: "arg0='\(Self.busName)'"
+            "NameOwnerChanged", of: DBusConnection.name, from: DBusConnection.name, where: "arg0='\(Self.busName)'"
         ) { [unowned self] message in
             guard message.string() == Self.busName, message.string() != nil, let owner = message.string() else { return }
             perform(presence.ownerChanged(hasOwner: !owner.isEmpty, at: environment.now()))

@@ -9,7 +9,7 @@ final class DaemonBrowser {
     private(set) var path: String?
     private let type: ServiceType
     private let interface: Int32?
-    private let bus: SystemBus
+    private let bus: DBusConnection
     private var queue = ResolutionQueue(retriesOnce: false)
     /// The daemon's resolver object of each service.
     private var resolvers: [ServiceSighting.Key: Resolver] = [:]
@@ -22,7 +22,7 @@ final class DaemonBrowser {
 
     private static let callTimeout = Duration.seconds(5)
 
-    init(type: ServiceType, interface: Int32?, bus: SystemBus, sightings: SightingAggregator) {
+    init(type: ServiceType, interface: Int32?, bus: DBusConnection, sightings: SightingAggregator) {
         self.type = type
         self.interface = interface
         self.bus = bus

@@ -10,7 +10,7 @@ extension NetworkDiagnosis {
     ///   - engine: the name of the engine in use.
     ///   - port: the TCP port that peers connect to; nil when it is not known.
     package static func collect(engine: String, port: UInt16?) -> NetworkDiagnosis {
-        let bus = try? SystemBus()
+        let bus = try? DBusConnection()
         func isOnBus(_ name: String) -> Bool { (try? bus?.hasOwner(name, timeout: .milliseconds(500))) ?? false }
         let firewall = FirewallFacts(
             rules: readRules(), isUFWEnabled: isUFWEnabled, isFirewalldOnBus: isOnBus("org.fedoraproject.FirewallD1"))
@@ -30,7 +30,7 @@ extension NetworkDiagnosis {
     /// Returns the tool that is in force on this machine; nil where neither is.
     package static func firewallTool() -> FirewallTool? {
         if isUFWEnabled { return .ufw }
-        let hasFirewalld = try? (try? SystemBus())?.hasOwner("org.fedoraproject.FirewallD1", timeout: .milliseconds(500))
+        let hasFirewalld = try? (try? DBusConnection())?.hasOwner("org.fedoraproject.FirewallD1", timeout: .milliseconds(500))
         return hasFirewalld == true ? .firewalld : nil
     }
 

@@ -19,6 +19,8 @@ package struct Configuration: Sendable, Hashable {
     package var existing: ExistingFilePolicy?
     /// Whether authors learn that their lines were read.
     package var sendsReadReceipts = true
+    /// Whether `nearshare notify` shows notifications.
+    package var notifications = true
     package var port: UInt16?
     package var interface: String?
     /// The time after which an invitation times out.
@@ -151,6 +153,7 @@ package struct Configuration: Sendable, Hashable {
             existing = policy
         case "keep-executable": keepsExecutable = try flag()
         case "read-receipts": sendsReadReceipts = try flag()
+        case "notifications": notifications = try flag()
         case "port":
             guard let number = integer, let port = UInt16(exactly: number) else {
                 throw Invalid(description: "expected a number from 0 to 65535")

@@ -4,24 +4,30 @@ internal import Glibc
 package import NearshareBase
 package import NearshareInterfaces
 
-/// A connection to the system bus through sd-bus. Belongs to the thread that has created it.
-package final class SystemBus {
+/// A connection to a message bus through sd-bus. Belongs to the thread that has created it.
+package final class DBusConnection {
     private let raw: OpaquePointer
     private var handlers: [Handler] = []
     /// The unique names of the connections that own the names in ``watchedNames``. Clients can't use the bus's own name.
-    private var owners = [SystemBus.name: SystemBus.name]
-    private var watchedNames: Set<String> = [SystemBus.name]
+    private var owners = [DBusConnection.name: DBusConnection.name]
+    private var watchedNames: Set<String> = [DBusConnection.name]
     private var servers: [Server] = []
     private var pending: Set<PendingReply> = []
+
+    package enum Bus: Sendable {
+        case system
+        /// The bus of the user: the one that `DBUS_SESSION_BUS_ADDRESS` names, or `bus` in the run-time directory.
+        case session
+    }
 
     /// The name of the bus itself.
     package static let name = "org.freedesktop.DBus"
 
     /// Connects; fails at once where no bus runs.
-    package init() throws(DBusError) {
+    package init(_ kind: Bus = .system) throws(DBusError) {
         if let reason = nearshare_load_systemd() { throw DBusError(String(cString: reason)) }
         var bus: OpaquePointer?
-        let code = sd_bus_open_system(&bus)
+        let code = kind == .system ? sd_bus_open_system(&bus) : sd_bus_open_user(&bus)
         guard code >= 0, let bus else { throw DBusError(code: code) }
         raw = bus
     }
@@ -214,10 +220,10 @@ package final class SystemBus {
     }
 
     fileprivate final class Server {
-        unowned let bus: SystemBus
+        unowned let bus: DBusConnection
         let handler: (DBusMessage) -> DBusReply?
 
-        init(bus: SystemBus, handler: @escaping (DBusMessage) -> DBusReply?) {
+        init(bus: DBusConnection, handler: @escaping (DBusMessage) -> DBusReply?) {
             self.bus = bus
             self.handler = handler
         }
@@ -229,10 +235,10 @@ package final class SystemBus {
     }
 
     fileprivate final class PendingReply: Hashable {
-        unowned let bus: SystemBus
+        unowned let bus: DBusConnection
         let completion: (Result<DBusMessage, DBusError>) -> Void
 
-        init(bus: SystemBus, completion: @escaping (Result<DBusMessage, DBusError>) -> Void) {
+        init(bus: DBusConnection, completion: @escaping (Result<DBusMessage, DBusError>) -> Void) {
             self.bus = bus
             self.completion = completion
         }
@@ -248,13 +254,13 @@ package final class SystemBus {
 
 private let onMessage: sd_bus_message_handler_t = { raw, context, _ in
     guard let raw, let context else { return 0 }
-    Unmanaged<SystemBus.Handler>.fromOpaque(context).takeUnretainedValue().handle(DBusMessage(retaining: raw))
+    Unmanaged<DBusConnection.Handler>.fromOpaque(context).takeUnretainedValue().handle(DBusMessage(retaining: raw))
     return 0
 }
 
 private let onReply: sd_bus_message_handler_t = { raw, context, _ in
     guard let raw, let context else { return 0 }
-    let reply = Unmanaged<SystemBus.PendingReply>.fromOpaque(context).takeUnretainedValue()
+    let reply = Unmanaged<DBusConnection.PendingReply>.fromOpaque(context).takeUnretainedValue()
     reply.bus.complete(reply, with: raw)
     return 0
 }
@@ -262,7 +268,7 @@ private let onReply: sd_bus_message_handler_t = { raw, context, _ in
 private let onCall: sd_bus_message_handler_t = { raw, context, _ in
     // Signals are delivered here, too.
     guard let raw, let context, sd_bus_message_is_method_call(raw, nil, nil) > 0 else { return 0 }
-    let server = Unmanaged<SystemBus.Server>.fromOpaque(context).takeUnretainedValue()
+    let server = Unmanaged<DBusConnection.Server>.fromOpaque(context).takeUnretainedValue()
     guard let reply = server.handler(DBusMessage(retaining: raw)) else { return 0 }
     // A caller that cannot be answered times out.
     try? server.bus.send(reply, to: raw)
