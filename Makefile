@@ -186,7 +186,9 @@ install:
 	install -D -m 644 completions/_nearshare $(DESTDIR)$(ZSHDIR)/_nearshare
 	install -D -m 644 completions/nearshare.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/user
-	sed 's|@PREFIX@|$(PREFIX)|' docs/nearshare.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
+	for unit in nearshare nearshare-notify; do \
+		sed 's|@PREFIX@|$(PREFIX)|' docs/$$unit.service > $(DESTDIR)$(PREFIX)/lib/systemd/user/$$unit.service || exit; \
+	done
 # Read from these folders only, whatever the prefix is.
 	mkdir -p $(DESTDIR)$(PREFIX)/share/metainfo
 	sed 's|@VERSION@|$(VERSION)|; s|@DATE@|$(shell date --utc --date=@$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} +%F)|' \
@@ -200,6 +202,6 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
 	rm -f $(DESTDIR)$(ZSHDIR)/_nearshare
 	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/nearshare.fish
-	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service
+	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare-notify.service
 	rm -f $(DESTDIR)$(PREFIX)/share/metainfo/org.nearshare.nearshare.metainfo.xml
 	rm -f $(DESTDIR)/etc/ufw/applications.d/nearshare $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml

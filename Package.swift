@@ -116,8 +116,8 @@ let app: [Target] = [
     module(
         "NearshareService", "App",
         [
-            "Nearshare", "NearshareAudio", "NearshareBundles", "NearshareDatabase", "NearshareDiscovery", "NearshareMesh",
-            "CNearshareShims", logging,
+            "Nearshare", "NearshareAudio", "NearshareBundles", "NearshareDBus", "NearshareDatabase", "NearshareDiscovery",
+            "NearshareMesh", "CNearshareShims", logging,
         ]),
     module("NearshareTerminal", "App", ["NearshareBase", "CNearshareShims"]),
     module(
@@ -205,7 +205,8 @@ let slowTests: [Target] = [
     tests(
         "Service",
         [
-            "Nearshare", "NearshareBundles", "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces", "NearshareService",
+            "Nearshare", "NearshareBundles", "NearshareDBus", "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces",
+            "NearshareService",
             "NearshareTesting", logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),

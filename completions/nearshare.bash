@@ -173,13 +173,13 @@ _nearshare() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|history|voice|config|setup|doctor|help)
+    receive|send|browse|friends|chat|message|messages|mesh|peers|keys|identity|inbox|history|voice|config|notify|setup|doctor|help)
         # Offer subcommand argument completions
         "_nearshare_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox history voice config setup doctor help' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'receive send browse friends chat message messages mesh peers keys identity inbox history voice config notify setup doctor help' -- "${cur}"))
         ;;
     esac
 }
@@ -1309,6 +1309,22 @@ _nearshare_config() {
     '--adapter')
         return
         ;;
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+}
+
+_nearshare_notify() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 0
+
+    # Offer option value completions
+    case "${prev}" in
     '--log-level')
         __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
         return

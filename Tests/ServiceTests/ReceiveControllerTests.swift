@@ -160,8 +160,8 @@ struct ReceiveControllerTests {
             return
         }
         #expect(question.title == "accept from \"ada\"?" && question.yes == "Accept" && question.no == "Decline")
-        #expect(question.lines.count == 2 && question.lines[1] == "\"a.txt\"  1.5 KB, application/octet-stream")
-        #expect(question.lines[0].hasPrefix("new here, \(ada.id.hex), short code "))
+        #expect(question.lines.count == 3 && question.lines[2] == "\"a.txt\"  1.5 KB, application/octet-stream")
+        #expect(question.lines[0] == "new here, \(ada.id.hex)" && question.lines[1].hasPrefix("short code "))
         #expect(seen.contains(.questionEnded(number: question.number)))
         let arrivals = seen.compactMap { if case .arrived(let arrival, _) = $0 { arrival } else { nil } }
         #expect(

@@ -19,7 +19,8 @@ package struct NearshareCommand: AsyncParsableCommand {
             ReceiveCommand.self, SendCommand.self, BrowseCommand.self, FriendsCommand.self, ChatCommand.self,
             MessageCommand.self, MessagesCommand.self, MeshCommand.self, PeersCommand.self, KeysCommand.self,
             IdentityCommand.self,
-            InboxCommand.self, HistoryCommand.self, VoiceCommand.self, ConfigCommand.self, SetupCommand.self,
+            InboxCommand.self, HistoryCommand.self, VoiceCommand.self, ConfigCommand.self, NotifyCommand.self,
+            SetupCommand.self,
             DoctorCommand.self,
         ])
 

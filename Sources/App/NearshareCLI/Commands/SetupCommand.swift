@@ -98,7 +98,7 @@ private struct SetupDialogue {
     private mutating func offerService() async throws {
         guard ForegroundProcess.run(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
         let question =
-            "run a node whenever you are logged in, which receives from friends and keeps messages for people who are away? "
+            "run a node whenever you are logged in, which receives, asks in notifications and keeps messages for people who are away? "
             + "[y]es, [n]o: "
         guard await confirm(question) else { return }
         let command = ["systemctl", "--user", "enable", "--now", "nearshare.service"]

@@ -14,7 +14,7 @@ struct ReceivingOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Which invitations are accepted: ask, friends, all or none (default: ask on a terminal, otherwise friends).",
+            "Which invitations are accepted: ask, friends, all or none (default: ask; without a terminal only about peers that are no friends).",
             valueName: "policy"))
     var accept: Configuration.Accept?
 

@@ -34,7 +34,8 @@ package struct EffectiveSettings: Sendable {
         if isChosen, options.name == nil { settings[0].origin = .state }
         add("inbox", options.inbox, configuration.inbox, default: machine.directories.defaultInbox)
         add(
-            "accept", options.accept?.rawValue, configuration.accept?.rawValue, default: "ask (friends, without a terminal)")
+            "accept", options.accept?.rawValue, configuration.accept?.rawValue,
+            default: "ask (about others than friends, without a terminal)")
         add("max-size", options.maximumSize.map(String.init), configuration.maximumSize.map(String.init), default: nil)
         add(
             "max-per-peer", options.maximumPerPeer.map(String.init), configuration.maximumPerPeer.map(String.init), default: nil
@@ -42,6 +43,7 @@ package struct EffectiveSettings: Sendable {
         add(
             "keep-executable", options.keepsExecutable ? "true" : nil, "\(configuration.keepsExecutable)", default: "false")
         add("read-receipts", nil, "\(configuration.sendsReadReceipts)", default: "true")
+        add("notifications", nil, "\(configuration.notifications)", default: "true")
         add(
             "existing", options.existing?.word, configuration.existing?.word, default: ExistingFilePolicy.skipIdentical.word)
         add("port", options.port.map(String.init), configuration.port.map { "\($0)" }, default: "\(Node.defaultPort)")

@@ -16,13 +16,6 @@ package final class ArrivalCommand: Reporter {
         var sender: String { details["PEER"] ?? "" }
     }
 
-    /// The end of a command.
-    private enum Outcome: Codable {
-        case exited(Int32)
-        case killed(signal: Int32)
-        case notStarted(code: Int32)
-    }
-
     private let launcher: any WorkerLauncher
     private let reporter: any Reporter
     private let setRunning: @Sendable (Bool) -> Void
@@ -149,7 +142,7 @@ package final class ArrivalCommand: Reporter {
     }
 
     /// - Returns: nil when the helper process or a worker fails.
-    private func result(of arrival: Arrival) async -> Outcome? {
+    private func result(of arrival: Arrival) async -> ChildProgram.Outcome? {
         // The command writes to standard error: standard output may carry events or content.
         guard let request = try? JSONEncoder().encode(arrival), request.count <= Self.maximumByteCount,
             let socket = try? launcher.start(.runCommand, passing: STDERR_FILENO)
@@ -161,7 +154,7 @@ package final class ArrivalCommand: Reporter {
                 shutdown(socket, Int32(SHUT_WR))
                 return Self.readAll(from: socket)
             }
-            return bytes.flatMap { try? JSONDecoder().decode(Outcome.self, from: Data($0)) }
+            return bytes.flatMap { try? JSONDecoder().decode(ChildProgram.Outcome.self, from: Data($0)) }
         } onCancel: {
             shutdown(socket, Int32(SHUT_RDWR))
         }
@@ -243,30 +236,12 @@ package final class ArrivalCommand: Reporter {
         return String(cString: bytes)
     }
 
-    private static func execute(_ words: [String], _ details: [String: String], output: Int32) -> Outcome {
+    private static func execute(_ words: [String], _ details: [String: String], output: Int32) -> ChildProgram.Outcome {
         // The helper ignores it, and the status of a child would be lost.
         signal(SIGCHLD, SIG_DFL)
         for (name, value) in details where name.utf8.allSatisfy({ $0 == UInt8(ascii: "_") || (65...90).contains($0) }) {
             setenv(prefix + name, value, 1)
         }
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        for target in [STDOUT_FILENO, STDERR_FILENO] { posix_spawn_file_actions_adddup2(&actions, output, target) }
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        var signals = sigset_t()
-        sigfillset(&signals)
-        posix_spawnattr_setsigdefault(&attributes, &signals)
-        // Ctrl-C in the terminal ends the receiver, and not what it has started.
-        posix_spawnattr_setpgroup(&attributes, 0)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
-        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-        var process = pid_t()
-        let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, environ)
-        guard code == 0 else { return .notStarted(code: code) }
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return .notStarted(code: errno) } }
-        let signal = status & 0x7f
-        return signal == 0 ? .exited((status >> 8) & 0xff) : .killed(signal: signal)
+        return ChildProgram.run(words, output: output)
     }
 }

@@ -52,7 +52,8 @@ package enum OfferText {
         let (peer, offer) = (invitation.peer, invitation.offer)
         var lines = warning.map { [$0] } ?? []
         let path = peer.foreign?.kind == .web ? ", through the page for browsers" : ""
-        lines.append("\(describe(peer.trustStatus))\(path), \(peer.id.hex)" + (digits.map { ", short code \($0)" } ?? ""))
+        lines.append("\(describe(peer.trustStatus))\(path), \(peer.id.hex)")
+        if let digits { lines.append("short code \(digits)") }
         lines += offer.items.prefix(maximumOutlinedItems).map(line)
         let more = Int(clamping: offer.itemCount) - min(offer.items.count, maximumOutlinedItems)
         if more > 0 { lines.append("… and \(more) more") }

@@ -1,0 +1,29 @@
+internal import ArgumentParser
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// Runs a ``NotificationOperation``.
+struct NotifyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "notify", abstract: "Show offers, arrivals and messages as notifications of the desktop.",
+        discussion: """
+            It asks for the node that runs on this machine, whichever command runs it, until Ctrl-C. The systemd unit of the node \
+            starts it as well.
+            """)
+
+    @OptionGroup var global: GlobalOptions
+
+    func run() async throws {
+        try await runCommand {
+            let machine = try LocalMachine()
+            guard machine.configuration.notifications else {
+                return Console.notice("notifications are turned off in the configuration")
+            }
+            // The directory that is watched until a node starts.
+            _ = try machine.controlSocketPath()
+            let operation = NotificationOperation(machine: machine, log: global.logger)
+            try await SignalHandling.run(onSignal: { operation.stop() }) { try await operation.run() }
+        }
+    }
+}

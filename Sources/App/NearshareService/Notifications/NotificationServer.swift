@@ -1,0 +1,147 @@
+package import Nearshare
+package import NearshareDBus
+
+/// The desktop's notification server, on the session bus. Belongs to the thread of its `EventLoopThread`.
+package final class NotificationServer: EventLoop {
+    package enum Event: Sendable {
+        /// A server answers, or another one does.
+        case available(NotificationCapabilities)
+        /// No server answers any more.
+        case unavailable
+        case shown(UInt32, token: Int)
+        case closed(UInt32)
+        case invoked(String, UInt32)
+        case replied(String, UInt32)
+        /// The session bus has ended.
+        case ended
+    }
+
+    private let bus: DBusConnection
+    private let wakeup: EventFD
+    private let emit: @Sendable (Event) -> Void
+    private var capabilities = NotificationCapabilities(hasActions: false, hasBodyMarkup: false, hasInlineReply: false)
+    private var isDisconnected = false
+
+    private static let name = "org.freedesktop.Notifications"
+    private static let path = "/org/freedesktop/Notifications"
+    /// A server that is started by the call needs its time.
+    private static let startTimeout = Duration.seconds(20)
+    private static let timeout = Duration.seconds(5)
+
+    /// - Parameter emit: called on the thread.
+    package init(wakeup: EventFD, emit: @escaping @Sendable (Event) -> Void) throws(DBusError) {
+        self.wakeup = wakeup
+        self.emit = emit
+        bus = try DBusConnection(.session)
+        let bus = bus
+        try bus.onSignal("ActionInvoked", of: Self.name, from: Self.name) { message in
+            if let id = message.uint32(), let key = message.string() { emit(.invoked(key, id)) }
+        }
+        try bus.onSignal("NotificationReplied", of: Self.name, from: Self.name) { message in
+            if let id = message.uint32(), let text = message.string() { emit(.replied(text, id)) }
+        }
+        try bus.onSignal("NotificationClosed", of: Self.name, from: Self.name) { message in
+            if let id = message.uint32() { emit(.closed(id)) }
+        }
+        try bus.onSignal(
+            "NameOwnerChanged", of: DBusConnection.name, from: DBusConnection.name, where: "arg0='\(Self.name)'"
+        ) { [unowned self] message in
+            guard message.string() == Self.name, message.string() != nil, let owner = message.string() else { return }
+            owner.isEmpty ? checkActivation() : readCapabilities()
+        }
+        readCapabilities()
+    }
+
+    /// Asks the server for its features, which starts one where the bus can.
+    private func readCapabilities() {
+        call("GetCapabilities", [], timeout: Self.startTimeout) { [unowned self] reply in
+            guard case .success(let message) = reply, case .strings(let names)? = message.value() else {
+                return emit(.unavailable)
+            }
+            capabilities = NotificationCapabilities(names)
+            emit(.available(capabilities))
+        }
+    }
+
+    /// Some servers end when they have nothing to show, and are started again by the next call.
+    private func checkActivation() {
+        let call = DBusMethodCall(
+            destination: DBusConnection.name, path: "/org/freedesktop/DBus", interface: DBusConnection.name,
+            member: "ListActivatableNames")
+        do {
+            try bus.call(call, timeout: Self.timeout) { [emit] reply in
+                if case .success(let message) = reply, message.value()?.strings?.contains(Self.name) == true { return }
+                emit(.unavailable)
+            }
+        } catch {
+            emit(.unavailable)
+        }
+    }
+
+    package func show(_ notification: DesktopNotification, token: Int) {
+        call("Notify", notification.arguments(capabilities), timeout: Self.startTimeout) { [emit] reply in
+            guard case .success(let message) = reply, let id = message.uint32() else { return emit(.unavailable) }
+            emit(.shown(id, token: token))
+        }
+    }
+
+    package func close(_ id: UInt32) { call("CloseNotification", [.uint32(id)], timeout: Self.timeout) { _ in } }
+
+    /// Shows a file in the user's file manager.
+    /// - Parameter failure: called when there is none.
+    package func showInFolder(_ path: String, failure: @escaping @Sendable () -> Void) {
+        let call = DBusMethodCall(
+            destination: "org.freedesktop.FileManager1", path: "/org/freedesktop/FileManager1",
+            interface: "org.freedesktop.FileManager1", member: "ShowItems",
+            arguments: [.strings([Self.address(of: path)]), .string("")])
+        do {
+            try bus.call(call, timeout: Self.startTimeout) { if case .failure = $0 { failure() } }
+        } catch {
+            failure()
+        }
+    }
+
+    /// The path as a `file` URI (RFC 8089).
+    package static func address(of path: String) -> String {
+        path.utf8.reduce(into: "file://") { address, byte in
+            let isPlain =
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte) || "-._~/".utf8.contains(byte)
+            address += isPlain ? String(UnicodeScalar(byte)) : "%" + Hex.encode([byte]).uppercased()
+        }
+    }
+
+    private func call(
+        _ member: String, _ arguments: [DBusValue], timeout: Duration,
+        completion: @escaping (Result<DBusMessage, DBusError>) -> Void
+    ) {
+        let call = DBusMethodCall(
+            destination: Self.name, path: Self.path, interface: Self.name, member: member, arguments: arguments)
+        do {
+            try bus.call(call, timeout: timeout, completion: completion)
+        } catch {
+            completion(.failure(error))
+        }
+    }
+
+    // MARK: EventLoop
+
+    package func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant? { isDisconnected ? nil : bus.deadline }
+
+    package func tick(at now: MonotonicInstant) {}
+
+    package func wait(timeout: Duration?) {
+        guard !isDisconnected else {
+            _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: timeout)
+            return
+        }
+        _ = DescriptorPoll.wait(for: bus.descriptor, bus.events, wakeup: wakeup, timeout: timeout)
+        do throws(DBusError) {
+            try bus.process()
+        } catch {
+            isDisconnected = true
+            emit(.ended)
+        }
+    }
+
+    package func close() {}
+}

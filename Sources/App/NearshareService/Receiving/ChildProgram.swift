@@ -1,0 +1,45 @@
+internal import Glibc
+
+/// A program that runs in the background, and its end.
+enum ChildProgram {
+    enum Outcome: Codable {
+        case exited(Int32)
+        case killed(signal: Int32)
+        case notStarted(code: Int32)
+    }
+
+    /// Runs a program and waits for its end. Blocks. No shell reads the words.
+    /// - Parameters:
+    ///   - words: the program, which is looked for in PATH, and its arguments.
+    ///   - output: its standard output and standard error; its standard input is empty.
+    static func run(_ words: [String], output: Int32) -> Outcome {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        for target in [STDOUT_FILENO, STDERR_FILENO] { posix_spawn_file_actions_adddup2(&actions, output, target) }
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigfillset(&signals)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        // A thread of this process may have blocked them.
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        // Ctrl-C in the terminal ends the receiver, and not what it has started.
+        posix_spawnattr_setpgroup(&attributes, 0)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
+        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var process = pid_t()
+        let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, environ)
+        guard code == 0 else { return .notStarted(code: code) }
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return .notStarted(code: errno) } }
+        let signal = status & 0x7f
+        return signal == 0 ? .exited((status >> 8) & 0xff) : .killed(signal: signal)
+    }
+}
