@@ -145,9 +145,10 @@ package final class PromptQueue: Sendable {
 
     /// Updates the prompt each second until the deadline.
     private func countDown(to deadline: MonotonicInstant) async {
+        // A line that cannot be replaced would be repeated.
+        guard display?.redraws == true else { return }
         while clock() < deadline, (try? await Task.sleep(for: .seconds(1))) != nil {
-            // A line that cannot be replaced would be repeated.
-            if display.redraws { state.withLock { updatePrompt($0) } }
+            state.withLock { updatePrompt($0) }
         }
     }
 
