@@ -70,6 +70,18 @@ struct MessengerStoryTests {
         return nil
     }
 
+    /// Waits until the public room has a number of messages. Those that came before the caller listened are in the history only.
+    private func publicTexts(_ count: Int, _ messenger: Messenger) async throws -> [String] {
+        let events = messenger.events()
+        var texts = try await messenger.history(of: .publicRoom).map(\.text)
+        if texts.count >= count { return texts }
+        for await case .chatMessage in events {
+            texts = try await messenger.history(of: .publicRoom).map(\.text)
+            if texts.count >= count { break }
+        }
+        return texts
+    }
+
     private func firstArrival(
         _ events: AsyncStream<MessengerEvent>, where isWanted: (ReceivedBundle) -> Bool = { _ in true }
     ) async -> ReceivedBundle? {
@@ -190,11 +202,10 @@ struct MessengerStoryTests {
             let second = try await adaMessenger.sendLine("again?", in: .publicRoom)
             #expect(try await adaMessenger.history(of: .publicRoom).map(\.status) == [.waiting, .waiting])
             try await bea.run(on: segment, stage) { _, beaMessenger in
-                let received = beaMessenger.events()
                 #expect(await self.first(own) { isStatusChange($0, .sent, of: second.id) } != nil)
-                for text in ["hello?", "again?"] { #expect(await firstLine(received)?.text == text) }
+                #expect(try await self.publicTexts(2, beaMessenger) == ["hello?", "again?"])
                 _ = try await adaMessenger.sendLine("good", in: .publicRoom)
-                #expect(await firstLine(received)?.text == "good")
+                #expect(try await self.publicTexts(3, beaMessenger) == ["hello?", "again?", "good"])
             }
         }
     }
