@@ -108,7 +108,7 @@ package final class NotificationOperation: Sendable {
                 $0.showInFolder(path, failure: { continuation.yield(.noFileManager(path)) })
             }
         case .answer(let number, let answer): return { await node.submit(.answer(number, answer)) }
-        case .reply(let text, let peer): return { await node.submit(.say(text, in: .peer(peer))) }
+        case .reply(let text, let peer): return { await node.submit(.sendLine(text, in: .peer(peer))) }
         case .openFolder(let path): return { await self.execute(["xdg-open", path]) }
         // Without a terminal the command declines to open what can start programs.
         case .open(let path): return { await self.execute([self.program, "inbox", "open", "--", path]) }

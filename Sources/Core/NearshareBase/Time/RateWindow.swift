@@ -12,4 +12,9 @@ package struct RateWindow: Sendable {
         admitted.append(now)
         return true
     }
+
+    /// Whether no admitted event is within the time.
+    package func isEmpty(within duration: Duration, now: MonotonicInstant) -> Bool {
+        admitted.allSatisfy { now - $0 >= duration }
+    }
 }
