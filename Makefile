@@ -20,6 +20,10 @@ RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker $(CURDIR)/packaging/discarded-sections.ld -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs \
 	-Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=. -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=.
 BINARY = .build/release/nearshare
+# Files of packaging/desktop, and their places below PREFIX/share.
+MENUS = org.nearshare.nearshare.desktop:applications/org.nearshare.nearshare.desktop thunar-sendto.desktop:Thunar/sendto/nearshare.desktop \
+	dolphin-servicemenu.desktop:kio/servicemenus/nearshare.desktop nearshare.nemo_action:nemo/actions/nearshare.nemo_action \
+	file_manager_extension.py:nautilus-python/extensions/nearshare.py file_manager_extension.py:caja-python/extensions/nearshare.py
 EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
@@ -196,8 +200,11 @@ install:
 		> $(DESTDIR)$(PREFIX)/share/metainfo/org.nearshare.nearshare.metainfo.xml
 	install -D -m 644 packaging/ufw/nearshare $(DESTDIR)/etc/ufw/applications.d/nearshare
 	install -D -m 644 packaging/firewalld/nearshare.xml $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml
+# The entry "Send with nearshare" of file managers.
+	$(foreach pair,$(MENUS),install -D -m 644 packaging/desktop/$(subst :, $(DESTDIR)$(PREFIX)/share/,$(pair)) &&) true
 
 uninstall:
+	$(foreach pair,$(MENUS),rm -f $(DESTDIR)$(PREFIX)/share/$(lastword $(subst :, ,$(pair))) &&) true
 	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
 	rm -f $(DESTDIR)$(ZSHDIR)/_nearshare

@@ -231,7 +231,7 @@ _nearshare_receive() {
 
 _nearshare_send() {
     repeating_flags=(-v)
-    non_repeating_flags=(--to-everyone --allow-unencrypted --links --keep-modes --dry-run -n --no-resume --qr --keep --json --quiet --version -h --help)
+    non_repeating_flags=(--to-everyone --allow-unencrypted --links --keep-modes --dry-run -n --no-resume --dialog --qr --keep --json --quiet --version -h --help)
     repeating_options=(--to --exclude --exclude-from)
     non_repeating_options=(--text --as --timeout --retry --limit --accept --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1

@@ -33,12 +33,14 @@ class Packaging(unittest.TestCase):
         loaded = {
             name
             for path in (ROOT / "Sources").rglob("*")
-            if path.suffix in {".swift", ".c", ".h"}
+            if path.suffix in {".c", ".h"}
             for name in re.findall(r'"lib([\w-]+)\.so\.\d+"', path.read_text())
         }
         self.assertIn("pulse", loaded)
+        listed = (ROOT / "Sources/App/NearshareService/Diagnosis/BuildDescription.swift").read_text()
         for name in loaded:
             self.assertRegex(control, rf"(?m)^(Depends|Recommends): .*\blib{name}\d*\b")
+            self.assertIn(f'"lib{name}.so.', listed, "`nearshare --version --verbose` says whether it is there")
 
     def test_both_are_installed_and_removed(self):
         makefile = (ROOT / "Makefile").read_text()

@@ -76,6 +76,10 @@ struct SendCommand: AsyncParsableCommand {
             valueName: "rate"), transform: SizeArgument.expected)
     var limit: SizeArgument?
 
+    @Flag(
+        help: "Pick the receiver in a dialog of the desktop, and report in notifications; for menus of file managers.")
+    var dialog = false
+
     @Flag(help: "Show a QR code: phones that scan it open a page, and get what is sent without an app.")
     var qr = false
 
@@ -119,6 +123,9 @@ struct SendCommand: AsyncParsableCommand {
         if transport.via == .mesh, peers.isEmpty, !toEveryone, !dryRun {
             throw ValidationError("--via mesh needs --to")
         }
+        if dialog, !peers.isEmpty || toEveryone || qr || json || dryRun || files.isEmpty || files == ["-"] {
+            throw ValidationError("--dialog picks a receiver for files, and reports in notifications")
+        }
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
         if limit != nil, transport.via == .mesh { throw ValidationError("--limit does not apply to --via mesh") }
         try transport.validate(for: peers)
@@ -139,6 +146,7 @@ struct SendCommand: AsyncParsableCommand {
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
+            if dialog { return try await sendWithDialog(machine) }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             var source = try makeSource(for: machine, receivers: max(1, peers.count))
             source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
@@ -168,6 +176,40 @@ struct SendCommand: AsyncParsableCommand {
                 }
             }
             try Self.failIfUnreadable(unreadableCount)
+        }
+    }
+
+    /// Asks for the receiver in a dialog, or in a terminal that is opened for this.
+    private func sendWithDialog(_ machine: LocalMachine) async throws {
+        guard let picker = try DialogPicker.ofDesktop(knowing: machine.trust.read()) else {
+            try DialogPicker.openTerminal(sending: localPaths())
+        }
+        var source = try makeSource(for: machine, receivers: 1)
+        source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
+        let notifications = SendNotifications(label: source.label, log: global.logger)
+        let operation = SendOperation(
+            machine: machine, source: source, reporter: notifications,
+            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: !noResume, retryTime: retry?.duration,
+            transport: transport.preferred, unsealed: nil)
+        let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+        try await withNode(settings) { [transport, unreadableCount = source.unreadableCount] node in
+            try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
+                let peer = try await picker.pick(on: node, Transport.media(for: transport.preferred))
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { await notifications.run(onCancel: { _ = operation.cancel() }) }
+                    do {
+                        try await operation.run(to: [.peer(peer)], on: node)
+                        try Self.failIfUnreadable(unreadableCount)
+                    } catch {
+                        notifications.fail(CommandFailure(error).message)
+                        notifications.finish()
+                        try await group.waitForAll()
+                        throw error
+                    }
+                    notifications.finish()
+                    try await group.waitForAll()
+                }
+            }
         }
     }
 
@@ -260,6 +302,12 @@ struct SendCommand: AsyncParsableCommand {
         return try .files(makeFileSource(for: machine), receivers: receivers)
     }
 
+    /// The files; file managers name them by addresses where that is the only form without special characters.
+    private func localPaths() throws -> [LocalPath] {
+        let paths = try CommandLineBytes.ofProcess.paths(of: files)
+        return dialog ? paths.map { LocalPath(address: $0.text) ?? $0 } : paths
+    }
+
     private func makeFileSource(for machine: LocalMachine) throws -> FileSource {
         var options = FileSource.Options()
         options.links = links
@@ -268,7 +316,7 @@ struct SendCommand: AsyncParsableCommand {
         options.excludedDirectory = FileIdentity(path: machine.state.path)
         for pattern in exclude { _ = options.exclusions.add(pattern) }
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
-        return try FileSource(localPaths: try CommandLineBytes.ofProcess.paths(of: files), options: options)
+        return try FileSource(localPaths: localPaths(), options: options)
     }
 }
 

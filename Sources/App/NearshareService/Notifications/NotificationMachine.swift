@@ -126,9 +126,13 @@ package struct NotificationMachine: Sendable {
         var line = done.asByteCount
         if let total { line += " of \(total.asByteCount)" }
         var notification = DesktopNotification(transfer.label, [line], category: "transfer")
-        notification.progress = total.map { $0 == 0 ? 100 : Int32(clamping: min(100, done / max(1, $0 / 100))) }
+        notification.progress = total.map { Self.percentage(done, of: $0) }
         notification.urgency = .low
         return show(notification, about: .transfer(id))
+    }
+
+    static func percentage(_ done: UInt64, of total: UInt64) -> Int32 {
+        total == 0 ? 100 : Int32(clamping: min(100, UInt64(saturating: Double(done) * 100 / Double(total))))
     }
 
     /// - Parameters:

@@ -1,8 +1,8 @@
 internal import Glibc
 
 /// A program that runs in the background, and its end.
-enum ChildProgram {
-    enum Outcome: Codable {
+package enum ChildProgram {
+    package enum Outcome: Sendable, Hashable, Codable {
         case exited(Int32)
         case killed(signal: Int32)
         case notStarted(code: Int32)
@@ -11,13 +11,22 @@ enum ChildProgram {
     /// Runs a program and waits for its end. Blocks. No shell reads the words.
     /// - Parameters:
     ///   - words: the program, which is looked for in PATH, and its arguments.
-    ///   - output: its standard output and standard error; its standard input is empty.
-    static func run(_ words: [String], output: Int32) -> Outcome {
+    ///   - input: its standard input; nil for an empty one.
+    ///   - output: its standard output.
+    ///   - errors: its standard error; nil for `output`.
+    package static func run(
+        _ words: [String], input: Int32? = nil, output: Int32, errors: Int32? = nil
+    ) -> Outcome {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-        for target in [STDOUT_FILENO, STDERR_FILENO] { posix_spawn_file_actions_adddup2(&actions, output, target) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        }
+        posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
+        posix_spawn_file_actions_adddup2(&actions, errors ?? output, STDERR_FILENO)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }

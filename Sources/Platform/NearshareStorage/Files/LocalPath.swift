@@ -18,6 +18,26 @@ package struct LocalPath: Sendable, Hashable {
         self.init(bytes: UnsafeBufferPointer(start: cString, count: strlen(cString)).map { UInt8(bitPattern: $0) })
     }
 
+    /// - Parameter address: a `file` URI without a host (RFC 8089).
+    /// - Returns: nil for any other text.
+    package init?(address: String) {
+        let prefix = "file://"
+        guard address.hasPrefix(prefix + "/") else { return nil }
+        var bytes: [UInt8] = []
+        var rest = address.utf8.dropFirst(prefix.utf8.count)
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let decoded = Hex.decode(String(decoding: rest.prefix(2), as: UTF8.self)), decoded.count == 1, decoded != [0]
+            else { return nil }
+            bytes += decoded
+            rest = rest.dropFirst(2)
+        }
+        self.bytes = bytes
+    }
+
     /// The path as text; what is not UTF-8 is U+FFFD in it.
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 

@@ -1,0 +1,166 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+
+/// A list of the peers nearby in a window of zenity or kdialog, from which the user picks one: friends first.
+struct DialogPicker: Sendable {
+    enum Program: String, Sendable, CaseIterable {
+        case zenity, kdialog
+    }
+
+    let program: Program
+    let book: TrustStore
+
+    /// Time in which peers are found before the list is shown.
+    private static let browseTime = Duration.milliseconds(1_500)
+    private static let maximumPeerCount = 100
+
+    /// The program of this desktop, or else the other one.
+    /// - Returns: nil when neither is installed, or there is no desktop.
+    static func ofDesktop(knowing book: TrustStore) -> DialogPicker? {
+        guard hasDesktop else { return nil }
+        let isKDE = variable("XDG_CURRENT_DESKTOP").split(separator: ":").contains("KDE")
+        let order: [Program] = isKDE ? [.kdialog, .zenity] : [.zenity, .kdialog]
+        let folders = variable("PATH").split(separator: ":")
+        return order.first { program in folders.contains { access("\($0)/\(program.rawValue)", X_OK) == 0 } }
+            .map { DialogPicker(program: $0, book: book) }
+    }
+
+    private static var hasDesktop: Bool { !variable("DISPLAY").isEmpty || !variable("WAYLAND_DISPLAY").isEmpty }
+
+    private static func variable(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
+
+    /// Replaces this process by a terminal in which `send` asks.
+    static func openTerminal(sending files: [LocalPath]) throws(CommandFailure) -> Never {
+        var path = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
+        let count = readlink("/proc/self/exe", &path, Int(PATH_MAX))
+        guard count > 0, hasDesktop else {
+            throw CommandFailure(.usage, "there is no desktop for a dialog; give a receiver with --to")
+        }
+        let script = "\"$0\" \"$@\"; printf 'press Enter to close this window '; read -r _"
+        var words = ["x-terminal-emulator", "-e", "sh", "-c", script].map { Array($0.utf8) }
+        words.append(path[..<count].map { UInt8(bitPattern: $0) })
+        words += [Array("send".utf8), Array("--".utf8)] + files.map(\.bytes)
+        for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] { signal(number, SIG_DFL) }
+        var arguments: [UnsafeMutablePointer<CChar>?] =
+            words.map { word in strdup(word.map { CChar(bitPattern: $0) } + [0]) } + [nil]
+        execvp("x-terminal-emulator", &arguments)
+        throw CommandFailure(
+            .failure, "no program for a dialog; install zenity or kdialog, or give a receiver with --to in a terminal")
+    }
+
+    /// Shows the list until the user has picked a peer.
+    /// - Throws: ``CommandFailure`` when the user cancels.
+    func pick(on node: Node, _ media: Set<LinkAddress.Medium>) async throws -> NearbyPeer {
+        let changes = try await node.browse(media)
+        let found = Monitor<[PeerID: NearbyPeer]>([:])
+        let rows = try Pipe()
+        let choice: String = try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            let isListed = Monitor(false)
+            group.addTask {
+                for try await case .change(let change) in changes where change.isThere {
+                    let isNew = found.withLock { found in
+                        guard found[change.peer.id] != nil || found.count < Self.maximumPeerCount else { return false }
+                        return found.updateValue(change.peer, forKey: change.peer.id) == nil
+                    }
+                    // zenity adds a line to the list that it shows.
+                    if isNew, isListed.withLock(\.self), program == .zenity { rows.write(cells(change.peer)) }
+                }
+            }
+            try await Task.sleep(for: Self.browseTime)
+            let peers = found.withLock { found in
+                isListed.withLock { $0 = true }
+                return sorted(found)
+            }
+            return try await answer(rows, peers)
+        }
+        guard let id = PeerID(hex: choice), let peer = found.withLock({ $0[id] }) else {
+            throw CommandFailure(.interrupted, "no receiver was picked")
+        }
+        return peer
+    }
+
+    private func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
+        let all = PeerTable.sorted(peers)
+        return all.filter(isFriend) + all.filter { !isFriend($0) }
+    }
+
+    private func isFriend(_ peer: NearbyPeer) -> Bool {
+        book.trustStatus(claiming: peer.id, named: peer.name).isFriend
+    }
+
+    /// Id, name and trust, escaped and without line breaks.
+    private func cells(_ peer: NearbyPeer) -> [String] {
+        [
+            peer.id.hex, book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id),
+            book.trustStatus(claiming: peer.id, named: peer.name).label,
+        ]
+    }
+
+    /// Runs the program.
+    /// - Returns: the id that it has written; empty when the user has cancelled.
+    private func answer(_ rows: Pipe, _ peers: [NearbyPeer]) async throws -> String {
+        let title = "Send with nearshare"
+        let words: [String]
+        switch program {
+        case .zenity:
+            words = [
+                "zenity", "--list", "--title=\(title)", "--text=Send to:", "--width=480", "--height=360", "--column=id",
+                "--column=name", "--column=trust", "--hide-column=1", "--print-column=1", "--ok-label=Send",
+            ]
+            for peer in peers { rows.write(cells(peer)) }
+        case .kdialog:
+            guard !peers.isEmpty else {
+                throw CommandFailure(.peerNotFound, "nobody is near; run `nearshare receive` on the other machine")
+            }
+            // A label that begins with a hyphen would be an option.
+            words =
+                ["kdialog", "--title", title, "--menu", "Send to:"]
+                + peers.flatMap { [$0.id.hex, "\u{2192} \(cells($0)[1]), \(cells($0)[2])"] }
+        }
+        let answer = try Pipe()
+        let (input, output) = (rows.reading, answer.writing)
+        // A dialog whose writer has ended would no longer be updated, so this end stays open.
+        let outcome = try await BlockingThread.run {
+            ChildProgram.run(words, input: input, output: output, errors: STDERR_FILENO)
+        }
+        if case .notStarted = outcome { throw CommandFailure(.failure, "could not start \(program.rawValue)") }
+        guard outcome == .exited(0) else { return "" }
+        return answer.readAvailable().split(separator: "\n").first.map(String.init) ?? ""
+    }
+}
+
+/// A pipe between this process and a program; neither end is inherited by itself.
+private final class Pipe: Sendable {
+    let reading: Int32
+    let writing: Int32
+
+    init() throws(CommandFailure) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw CommandFailure(.failure, "could not create a pipe: \(systemErrorText(errno))") }
+        (reading, writing) = (ends[0], ends[1])
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        // Nothing waits for a dialog that does not read.
+        _ = fcntl(writing, F_SETFL, O_NONBLOCK)
+    }
+
+    deinit {
+        close(reading)
+        close(writing)
+    }
+
+    /// Writes lines.
+    func write(_ lines: [String]) {
+        let text = lines.map { $0 + "\n" }.joined()
+        _ = text.withCString { Glibc.write(writing, $0, strlen($0)) }
+    }
+
+    /// The bytes that the program has written; it has ended.
+    func readAvailable() -> String {
+        _ = fcntl(reading, F_SETFL, O_NONBLOCK)
+        var bytes = [UInt8](repeating: 0, count: 4_096)
+        let count = max(0, read(reading, &bytes, bytes.count))
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+}

@@ -1,0 +1,123 @@
+package import Logging
+internal import Nearshare
+internal import NearshareDBus
+internal import Synchronization
+
+/// Shows one send in a notification of the desktop, which is replaced as the send goes on. Without a session bus, or a
+/// server, nothing is shown.
+package final class SendNotifications: Reporter {
+    private enum Input: Sendable {
+        case notification(DesktopNotification)
+        case server(NotificationServer.Event)
+        case end
+    }
+
+    private struct State {
+        var subject = ""
+        var code: String?
+        var started: MonotonicInstant?
+        var lastProgress: MonotonicInstant?
+    }
+
+    private let state = Mutex(State())
+    private let inputs: AsyncStream<Input>
+    private let continuation: AsyncStream<Input>.Continuation
+    private let log: Logger
+
+    private static let cancelKey = "cancel"
+    private static let maximumWaitingCount = 256
+
+    /// - Parameter label: the content, escaped.
+    package init(label: String, log: Logger) {
+        self.log = log
+        (inputs, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.maximumWaitingCount))
+        state.withLock { $0.subject = label }
+    }
+
+    package func report(_ event: OperationEvent) {
+        switch event {
+        case .inviting(let invitation):
+            state.withLock { $0.subject += " to \(invitation.name)" }
+            show(["waiting for the answer"])
+        case .authenticationDigits(_, _, let digits, _):
+            state.withLock { $0.code = "short code \(digits)" }
+            show(["waiting for the answer"])
+        case .acceptedByReceiver:
+            state.withLock { $0.code = nil }
+            show(["accepted"])
+        case .progress(let progress): showProgress(done: progress.done, total: progress.total)
+        case .nodeProgress(_, let done, let total): showProgress(done: done, total: total)
+        case .reconnecting(_, let name, _): show(["the connection to \(name) was lost; trying again"])
+        case .sent(let result) where result.outcome == .completed:
+            show(["sent, \(result.byteCount.asByteCount)"], category: "transfer.complete", isLast: true)
+        case .warning(let line): log.warning("\(line)")
+        default: break
+        }
+    }
+
+    /// Shows why nothing, or not all, was sent.
+    /// - Parameter message: escaped.
+    package func fail(_ message: String) { show([message], category: "transfer.error", isLast: true) }
+
+    /// Makes ``run(onCancel:)`` return as soon as the last notification is shown.
+    package func finish() { continuation.yield(.end) }
+
+    private func showProgress(done: UInt64, total: UInt64?) {
+        let now = SystemClock.monotonic()
+        let isDue = state.withLock { state in
+            let started = state.started ?? now
+            state.started = started
+            guard now - started >= NotificationMachine.progressDelay,
+                state.lastProgress.map({ now - $0 >= NotificationMachine.progressInterval }) ?? true
+            else { return false }
+            state.lastProgress = now
+            return true
+        }
+        guard isDue else { return }
+        let line = done.asByteCount + (total.map { " of \($0.asByteCount)" } ?? "")
+        show([line], progress: total.map { NotificationMachine.percentage(done, of: $0) })
+    }
+
+    private func show(_ lines: [String], category: String = "transfer", progress: Int32? = nil, isLast: Bool = false) {
+        let (subject, code) = state.withLock { ($0.subject, $0.code) }
+        var notification = DesktopNotification(subject, lines + (code.map { [$0] } ?? []), category: category)
+        notification.progress = progress
+        notification.staysOpen = !isLast
+        if !isLast { notification.actions = [.init(Self.cancelKey, "Cancel")] }
+        continuation.yield(.notification(notification))
+    }
+
+    /// Shows notifications until ``finish()``.
+    /// - Parameter cancel: called when the user presses the button.
+    package func run(onCancel cancel: @Sendable () -> Void) async {
+        let continuation = continuation
+        let server = try? EventLoopThread(clock: SystemClock.monotonic) { handle throws(DBusError) in
+            try NotificationServer(wakeup: handle.wakeup) { continuation.yield(.server($0)) }
+        }
+        guard let server else { return }
+        defer { server.close() }
+        var isAvailable = false
+        var shownID: UInt32?
+        /// Whether a reply of the server is awaited: the id of what is to be replaced comes with it.
+        var isWaiting = false
+        var pending: DesktopNotification?
+        var hasEnded = false
+        for await input in inputs {
+            switch input {
+            case .notification(let notification): pending = notification
+            case .server(.available): isAvailable = true
+            case .server(.shown(let id, _)): (shownID, isWaiting) = (id, false)
+            case .server(.invoked(let key, let id)): if key == Self.cancelKey, id == shownID { cancel() }
+            case .server(.unavailable), .server(.ended): return
+            case .server(.closed), .server(.replied): break
+            case .end: hasEnded = true
+            }
+            if isAvailable, !isWaiting, var next = pending {
+                next.replacedID = shownID ?? 0
+                (pending, isWaiting) = (nil, true)
+                server.post { [next] in $0.show(next, token: 0) }
+            }
+            if hasEnded, !isWaiting, pending == nil { return }
+        }
+    }
+}
