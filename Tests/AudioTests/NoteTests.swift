@@ -153,6 +153,28 @@ enum Notes {
         #expect(abs(try Notes.decode(file).count - Int(summary.granules)) <= 1)
     }
 
+    @Test("a note whose end does not fit on the disk is not told as complete")
+    func diskFullAtTheEnd() throws {
+        let scratch = ScratchFolder()
+        guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=12k") == 0 else {
+            withKnownIssue("needs to be root to mount a small file system") { Issue.record("not run") }
+            return
+        }
+        defer { umount2(scratch.path, Int32(MNT_DETACH)) }
+        var random = SeededRandom(seed: 6)
+        let samples = (0..<(16_000 * 10)).map { _ in Int16(truncatingIfNeeded: random.next() >> 50) }
+        // Around the length that just fits, the end is written after the recording has stopped.
+        let full = Int(try Notes.record(samples, into: scratch.note()).recorded.inSeconds * 16_000)
+        unlink(scratch("note.opus"))
+        for count in stride(from: full - 16_000, through: full, by: 800) {
+            let file = try scratch.note()
+            let result = try Notes.record(Array(samples[..<count]), into: file)
+            if case .failed = result.reason { continue }
+            #expect(abs(try Notes.decode(file).count - count * 3) <= 1, "\(count) frames")
+            unlink(file.path)
+        }
+    }
+
     @Test("an existing file is not replaced")
     func existing() throws {
         let scratch = ScratchFolder()

@@ -37,6 +37,17 @@ private final class ScriptedInput: AudioInput {
         return (result, recording, file)
     }
 
+    @Test func `the remaining time is that until the maximum duration`() throws {
+        let recording = Recording(trims: false, maximumDuration: .seconds(30))
+        var left: [Int?] = []
+        _ = try recording.run(
+            from: ScriptedInput { read in
+                left.append(recording.snapshot.secondsLeft)
+                return read < 5 ? .frames(8000) : .end
+            }, into: NoteFile.temporary(), settings: try #require(NoteSettings()))
+        #expect(Array(left[1...4]) == [29, 29, 28, 28])
+    }
+
     @Test("paused sound is not recorded")
     func pausing() throws {
         let (result, recording, file) = try record { recording, read in

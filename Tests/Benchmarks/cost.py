@@ -23,6 +23,12 @@ MOST_INSTRUCTIONS = {"sender": 2.95, "receiver": 3.95}
 MOVING = {"read", "write", "sendto", "sendmsg", "recvfrom", "recvmsg"}
 
 
+def environment(home):
+    """That of a user whose home is a folder, without the settings of whoever runs this."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "NEARSHARE_"))}
+    return inherited | {"HOME": str(home), "XDG_RUNTIME_DIR": str(home.parent)}
+
+
 class Transfer:
     def __init__(self, binary, place, size):
         self.place, self.size = place, size
@@ -33,7 +39,7 @@ class Transfer:
         self.pair = limits.Pair(
             [binary, "receive", "--inbox", place / "inbox", "--accept", "all", "--once", "--json"],
             lambda receiver: [binary, "send", "--quiet", place / "file", "--to", f"127.0.0.1:{limits.port(receiver)}"],
-            [{**os.environ, "HOME": str(place / side), "XDG_RUNTIME_DIR": str(place)} for side in ("receiver", "sender")],
+            [environment(place / side) for side in ("receiver", "sender")],
         )
 
     def calls(self):
@@ -73,7 +79,9 @@ def main():
         figures["read, write, send and receive"] = sum(growth[name] for name in MOVING & growth.keys())
         figures["all"] = sum(growth.values())
         problems = report(figures, MOST_CALLS, "system calls for each MiB")
-        if "release" in str(binary) and shutil.which("valgrind"):
+        if "release" in binary.parts[-2:] and not shutil.which("valgrind"):
+            print("cost: Valgrind is missing: instructions are not counted")
+        elif "release" in binary.parts[-2:]:
             stripped = place / "nearshare"
             subprocess.run(["strip", "-o", stripped, binary], check=True)
             few, many = (Transfer(stripped, place / "counted", size).instructions() for size in (4 * MIB, 20 * MIB))

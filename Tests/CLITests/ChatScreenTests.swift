@@ -670,6 +670,45 @@ private final class ChatHarness {
         #expect(chat.lines[0].contains("2 anna (1)"))
     }
 
+    @Test func `notices are announced to a user who reads further up, and mark nothing as read`() {
+        let chat = ChatHarness()
+        let messages = (1...60).map { ChatHarness.message($0, "text \($0)", status: .read) }
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages(messages))))
+        chat.press(.pageUp)
+        let shown = chat.lines.dropFirst(3).dropLast(2)
+        chat.handle(.event(.chatMessage(ChatHarness.message(61, "below"))))
+        let reactions = chat.handle(.event(.notice("an adapter has appeared")))
+        chat.handle(.replied(.search(.peer(ChatHarness.anna), "foo"), .success(.chatMessages([]))))
+        #expect(!reactions.contains { if case .request(.markRead, _) = $0 { true } else { false } })
+        #expect(chat.lines.dropFirst(3).dropLast(2) == shown)
+        #expect(chat.text.contains("3 new below"))
+    }
+
+    @Test func `lines that wait for a peer survive a change of the node, whichever of its ends comes first`() {
+        for isReplyFirst in [true, false] {
+            let chat = ChatHarness()
+            chat.write("/chat ben")
+            chat.write("hello")
+            let failure = ChatScreen.Input.replied(.find("ben"), .failure(ControlFailure(.gone, "the node has stopped")))
+            if isReplyFirst { chat.handle(failure) }
+            let asked = chat.handle(.nodeReplaced)
+            #expect(asked.contains { if case .request(.find(name: "ben", _), _) = $0 { true } else { false } })
+            if !isReplyFirst { chat.handle(failure) }
+            let found = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+            let ben = Conversation.peer(ChatHarness.ben)
+            #expect(found.last == .request(.sendLine("hello", in: ben), .sendLine(ben, "hello")))
+        }
+    }
+
+    @Test func `lines that wait for a peer are told as not sent when no node takes over`() {
+        let chat = ChatHarness()
+        chat.write("/chat ben")
+        chat.write("hello")
+        chat.handle(.replied(.find("ben"), .failure(ControlFailure(.gone, "the node has stopped"))))
+        chat.handle(.nodeEnded)
+        #expect(chat.text.contains("not sent: hello"))
+    }
+
     @Test("lines held for a peer are sent when it is found while another conversation is visible")
     func foundInBackground() {
         let chat = ChatHarness()

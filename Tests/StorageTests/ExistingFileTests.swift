@@ -165,6 +165,26 @@ import Testing
         #expect(try rig.scratch.read("inbox/trip/b") == bytes(2000, seed: 2000))
     }
 
+    @Test("Q7: space is admitted before content also where no file can be compared", arguments: [true, false])
+    func admission(isAdmitted: Bool) throws {
+        let rig = try Rig(.update)
+        let admitted = Monitor<[UInt64]>([])
+        // A foreign peer lists no files, and its driver does not compare.
+        let sink = try rig.inbox.inbox.makeSink(
+            for: try rig.source().offer, from: anna, resumeKey: someKey,
+            admit: { (byteCount) throws(StorageError) in
+                admitted.withLock { $0.append(byteCount) }
+                if !isAdmitted { throw StorageError(.noSpace, "the peer's share is used up") }
+            }, clock: rig.inbox.clock.read)
+        _ = try sink.resumePoint()
+        if isAdmitted {
+            try sink.resume(at: .start)
+        } else {
+            #expect(throws: StorageError.self) { try sink.resume(at: .start) }
+        }
+        #expect(admitted.withLock { $0.count } == 1)
+    }
+
     @Test func `hashing of a large file ends when it is cancelled`() async throws {
         let rig = try Rig(.update)
         // Hashing so much takes longer than any test.

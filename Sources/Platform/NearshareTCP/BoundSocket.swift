@@ -20,15 +20,20 @@ struct BoundSocket {
 
     /// Binds one dual-stack socket; IPv4 alone where the kernel has no IPv6.
     private static func bind(_ type: __socket_type, _ port: UInt16, _ interface: String?) throws(LinkError) -> (Int32, Bool) {
-        let type = Int32(type.rawValue | SOCK_CLOEXEC.rawValue)
-        var descriptor = socket(AF_INET6, type, 0)
+        let flags = Int32(type.rawValue | SOCK_CLOEXEC.rawValue)
+        var descriptor = socket(AF_INET6, flags, 0)
         let hasIPv6 = descriptor >= 0
-        if !hasIPv6 { descriptor = socket(AF_INET, type, 0) }
+        if !hasIPv6 { descriptor = socket(AF_INET, flags, 0) }
         guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
         do throws(LinkError) {
-            _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+            // Closed connections keep a TCP port. A UDP port with this option could be shared with another user's program.
+            if type == SOCK_STREAM { _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
             if hasIPv6 { _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 0) }
             if let interface {
+                // The kernel takes no name for all interfaces, and cuts longer names.
+                guard (1..<Int(IFNAMSIZ)).contains(interface.utf8.count) else {
+                    throw LinkError(.unavailable, "there is no interface \(interface.debugDescription); see `ip link`")
+                }
                 guard
                     interface.withCString({
                         setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, $0, socklen_t(interface.utf8.count))

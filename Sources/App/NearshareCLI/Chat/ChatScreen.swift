@@ -172,6 +172,9 @@ struct ChatScreen: Sendable {
             addNotice(reason, in: .peer(peer), at: now)
             return []
         case .nodeEnded:
+            for name in views.compactMap(\.lookup).filter(\.isRunning).map(\.name) {
+                failed(.find(name), "the node has stopped", at: now)
+            }
             addNotice("the node has stopped; /quit, and start nearshare chat again", in: visibleView.conversation, at: now)
             return []
         case .nodeReplaced: return resume(at: now)
@@ -186,6 +189,7 @@ struct ChatScreen: Sendable {
         }
     }
 
+    /// Adds a notice to the view of a conversation; to the visible one where it has none.
     /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, in conversation: Conversation?, at now: WallTime) {
         if let conversation, let index = views.firstIndex(where: { $0.conversation == conversation }) {
@@ -195,6 +199,7 @@ struct ChatScreen: Sendable {
         }
     }
 
+    /// Adds a reply to what the user has done to the visible view, and shows it.
     /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, at now: WallTime) {
         visibleView.addNotice(text, at: now)
@@ -406,7 +411,8 @@ struct ChatScreen: Sendable {
         case .contacts(let all): setContacts(all)
         case .transfer(let transfer):
             if let index = view(of: transfer.conversation) { views[index].update(transfer, at: now) }
-        case .notice(let text): addNotice(TerminalText.sanitized(text), at: now)
+        // Not at the end of a view in which the user reads further up.
+        case .notice(let text): visibleView.addNotice(TerminalText.sanitized(text), at: now)
         case .messageChanged, .received, .receiving: break
         }
         return []
@@ -443,6 +449,8 @@ struct ChatScreen: Sendable {
         switch result {
         case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
+            // Another node may take over; it is asked again then.
+            if case .find = tag, failure.kind == .gone { return [] }
             failed(tag, TerminalText.sanitized(failure.description), at: now)
             return []
         }

@@ -171,6 +171,7 @@ struct ConversationView: Sendable {
     }
 
     mutating func addNotice(_ text: String, at now: WallTime) {
+        if position != .end { newBelowCount += 1 }
         items.append(makeItem(.notice(text), now))
         dropOldest()
     }

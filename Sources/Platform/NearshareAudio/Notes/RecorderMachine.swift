@@ -45,6 +45,9 @@ package enum RecorderMachine: ~Copyable, Sendable {
             return accepted
         }
 
+        /// The number of frames until recording stops by itself; nil without a limit.
+        fileprivate var framesLeft: Int? { maximumFrames == .max ? nil : maximumFrames - frames }
+
         fileprivate var isComplete: Bool { frames == maximumFrames }
     }
 
@@ -73,12 +76,13 @@ package enum RecorderMachine: ~Copyable, Sendable {
     }
 
     /// The number of recorded frames.
-    package var frames: Int {
+    package var frames: Int { progress.frames }
+    /// The number of frames until recording stops by itself; nil without a limit.
+    package var framesLeft: Int? { progress.framesLeft }
+
+    private var progress: Progress {
         switch self {
-        case .idle(let progress): progress.frames
-        case .recording(let progress): progress.frames
-        case .paused(let progress): progress.frames
-        case .finished(let progress, _): progress.frames
+        case .idle(let progress), .recording(let progress), .paused(let progress), .finished(let progress, _): progress
         }
     }
 

@@ -19,7 +19,7 @@ package final class Recording: Sendable {
         /// The levels of the last seconds, the newest last, each 0 to 1.
         package var recentLevels: [Double] = []
         package var byteCount: UInt64 = 0
-        /// The remaining time; nil without a limit.
+        /// The time until recording stops by itself, in seconds; nil without a limit.
         package var secondsLeft: Int?
 
         /// The state before the recording.
@@ -108,10 +108,11 @@ package final class Recording: Sendable {
             update(from: analysis, writer, rate: rate)
         }
         let hasContent = try writer.finish(frames: analysis.trimmer.frames)
-        if let failure = writer.failure { stop(.failed(failure)) }
         let (reason, frames) = state.withLock { ($0.machine.stopReason ?? .sourceEnded, $0.machine.frames) }
         return Result(
-            reason: reason, duration: writer.duration, byteCount: file.size, lostFrames: input.lostFrames,
+            // The end of the note is written after the stop, and can fail as well.
+            reason: writer.failure.map { .failed($0) } ?? reason, duration: writer.duration, byteCount: file.size,
+            lostFrames: input.lostFrames,
             recorded: .frames(frames, rate: rate), isEmpty: !hasContent || !analysis.trimmer.hasSound || frames == 0)
     }
 
@@ -130,7 +131,8 @@ package final class Recording: Sendable {
             state.snapshot.hasSound = analysis.trimmer.hasSound
             state.snapshot.recentLevels = analysis.history.levels
             state.snapshot.byteCount = writer.byteCount
-            state.snapshot.secondsLeft = writer.secondsLeft
+            let limits = [writer.secondsLeft, state.machine.framesLeft.map { $0 / rate }]
+            state.snapshot.secondsLeft = limits.compactMap(\.self).min()
             if writer.isAtLimit { state.machine.stop(.limit) }
         }
     }

@@ -64,7 +64,8 @@ package protocol ResourceSink: AnyObject {
     /// (`docs/PROTOCOL.md`, section 6.1). Reads the file.
     func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence
 
-    /// Checks limits and free space for what is still to be received. Called after files were compared, before content.
+    /// Checks limits and free space for what is still to be received. Called after files were compared, so that the sender
+    /// learns the result before it sends content; ``resume(at:)`` makes up for it otherwise.
     func checkSpace() throws(StorageError)
 
     /// Makes a call that reads much content throw, and later ones. May be called from any thread and more than once.

@@ -29,6 +29,8 @@ final class IncomingTransferSink: ResourceSink {
     private let cancellation: Cancellation
     /// Asks for the disk space that the rest of the transfer takes, in bytes.
     private let admit: @Sendable (UInt64) throws(StorageError) -> Void
+    /// Whether limits and free space were checked; no content is received before.
+    private var isAdmitted = false
     private var schedule: CheckpointSchedule
     /// The state that an earlier attempt has left.
     private var partial: PartialTransfer?
@@ -72,7 +74,6 @@ final class IncomingTransferSink: ResourceSink {
         // Where the size is not known, the sender can't say how much it skips.
         partial = offer.totalSize == nil ? nil : PartialTransfer(in: staged, of: offerDigest)
         point = try partial?.resumePoint(cancellation) ?? .start
-        if comparison == nil { try checkSpace() }
         return point
     }
 
@@ -81,11 +82,13 @@ final class IncomingTransferSink: ResourceSink {
         try quota.checkSize()
         try quota.checkSpace(beyond: try partial?.storedByteCount(point) ?? 0, free: staged.items.freeBytes)
         try admit(quota.storedByteCount)
+        isAdmitted = true
     }
 
     func cancel() { cancellation.cancel() }
 
     func resume(at point: ResumePoint) throws(StorageError) {
+        if !isAdmitted { try checkSpace() }
         guard point != .start, let partial else {
             self.partial = nil
             try staged.clear()
