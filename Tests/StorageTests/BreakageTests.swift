@@ -99,7 +99,7 @@ struct BreakageTests {
         for entries in others {
             let rig = try InboxRig()
             let failure = #expect(throws: StorageError.self) { try drive(entries, into: try rig.sink(offered.offer)) }
-            #expect(failure?.code == .refused)
+            #expect(failure?.code == .rejected)
             #expect(rig.scratch.tree("inbox").isEmpty)
         }
     }

@@ -74,7 +74,7 @@ struct FileSourceTests {
         #expect(source.skippedCount == 2)
         for path in [scratch("tree/fifo"), "/dev/null"] {
             let failure = #expect(throws: StorageError.self) { try FileSource(paths: [path]) }
-            #expect(failure?.code == .refused)
+            #expect(failure?.code == .rejected)
         }
     }
 
@@ -227,7 +227,7 @@ struct FileSourceTests {
         #expect(source.skippedCount == 1 && source.skipped[0].contains("own keys"))
         for path in ["home/state/nearshare", "home/state/nearshare/identity.key", "alias/nearshare/../nearshare/identity.key"] {
             let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch(path)], options: options) }
-            #expect(failure?.code == .refused, "\(path)")
+            #expect(failure?.code == .rejected, "\(path)")
         }
     }
 
@@ -248,7 +248,7 @@ struct FileSourceTests {
         for _ in 0..<EntryHeader.maximumDepth { path += "/d" }
         try scratch.write(path + "/f", [1])
         let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch("t")]) }
-        #expect(failure?.code == .refused)
+        #expect(failure?.code == .rejected)
     }
 
     @Test("R13: a folder of very many files is walked in little memory")

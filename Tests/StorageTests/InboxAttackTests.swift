@@ -205,7 +205,7 @@ struct InboxAttackTests {
         let entries: [InMemorySource.Entry] = [.folder(["t"]), .link(["t", "l"], to: target)]
         let sink = try rig.sink(InMemorySource(entries).offer)
         let failure = #expect(throws: StorageError.self) { try drive(entries, into: sink) }
-        #expect(failure?.code == .refused)
+        #expect(failure?.code == .rejected)
     }
 
     @Test("P6: an item that is itself a link is refused, and any link where none are allowed")

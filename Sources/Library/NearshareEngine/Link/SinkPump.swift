@@ -366,7 +366,7 @@ extension CancelReason {
         switch failure.code {
         case .noSpace: self = .noSpace
         case .overLimit: self = .tooLarge
-        case .refused: self = .refused
+        case .rejected: self = .refused
         case .changed: self = .sourceChanged
         case .notFound, .noPermission, .failed: self = .storageFailed
         }

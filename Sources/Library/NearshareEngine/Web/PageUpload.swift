@@ -156,7 +156,7 @@ private struct EntryWriter {
         var rest = chunk[...]
         while !rest.isEmpty {
             // The protocol counts the content: there is no more of it than the entries have.
-            guard remaining > 0 else { throw StorageError(.refused, "more content than was offered") }
+            guard remaining > 0 else { throw StorageError(.rejected, "more content than was offered") }
             let count = min(rest.count, Int(clamping: remaining))
             try write(rest.prefix(count), to: sink)
             rest = rest.dropFirst(count)

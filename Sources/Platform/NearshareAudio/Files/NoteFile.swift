@@ -32,7 +32,7 @@ package final class NoteFile: Sendable {
         let descriptor = nearshare_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o644)
         guard descriptor >= 0 else {
             if errno == EEXIST { return nil }
-            throw AudioError(errno, "can't write \(shown(path))")
+            throw AudioError(errno, "could not write \(shown(path))")
         }
         return NoteFile(descriptor: descriptor, path: path)
     }
@@ -41,10 +41,10 @@ package final class NoteFile: Sendable {
     package static func open(_ path: String) throws(AudioError) -> NoteFile {
         // O_NONBLOCK: opening a FIFO must not wait for a writer.
         let descriptor = nearshare_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)
-        guard descriptor >= 0 else { throw AudioError(errno, "can't read \(shown(path))") }
+        guard descriptor >= 0 else { throw AudioError(errno, "could not read \(shown(path))") }
         let file = NoteFile(descriptor: descriptor, path: path)
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw AudioError(errno, "can't read \(shown(path))") }
+        guard fstat(descriptor, &status) == 0 else { throw AudioError(errno, "could not read \(shown(path))") }
         guard status.st_mode & S_IFMT == S_IFREG else { throw AudioError(.damaged, "\(shown(path)) is not a file") }
         return file
     }
@@ -53,7 +53,7 @@ package final class NoteFile: Sendable {
     static func temporary() throws(AudioError) -> NoteFile {
         let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         let descriptor = nearshare_temporary_file(folder)
-        guard descriptor >= 0 else { throw AudioError(errno, "can't write to \(shown(folder))") }
+        guard descriptor >= 0 else { throw AudioError(errno, "could not write to \(shown(folder))") }
         return NoteFile(descriptor: descriptor, path: folder)
     }
 
@@ -70,7 +70,7 @@ package final class NoteFile: Sendable {
         do throws(SystemCallError) {
             return try DescriptorIO.read(into: buffer, from: descriptor, at: offset)
         } catch {
-            throw AudioError(error.code, "can't read \(shown(path))")
+            throw AudioError(error.code, "could not read \(shown(path))")
         }
     }
 
@@ -86,7 +86,7 @@ package final class NoteFile: Sendable {
         do throws(SystemCallError) {
             try DescriptorIO.writeAll(bytes, to: descriptor, at: offset)
         } catch {
-            throw AudioError(error.code, "can't write \(shown(path))")
+            throw AudioError(error.code, "could not write \(shown(path))")
         }
     }
 
@@ -97,11 +97,11 @@ package final class NoteFile: Sendable {
     }
 
     func truncate(to size: UInt64) throws(AudioError) {
-        guard ftruncate(descriptor, off_t(size)) == 0 else { throw AudioError(errno, "can't shorten \(shown(path))") }
+        guard ftruncate(descriptor, off_t(size)) == 0 else { throw AudioError(errno, "could not shorten \(shown(path))") }
     }
 
     func synchronize() throws(AudioError) {
-        guard fdatasync(descriptor) == 0 else { throw AudioError(errno, "can't write \(shown(path))") }
+        guard fdatasync(descriptor) == 0 else { throw AudioError(errno, "could not write \(shown(path))") }
     }
 }
 

@@ -18,7 +18,7 @@ package enum PipeSpooler {
             if count == 0 { return file }
             if count < 0 {
                 if errno == EINTR || errno == EAGAIN { continue }
-                throw AudioError(errno, "can't read standard input")
+                throw AudioError(errno, "could not read standard input")
             }
             try file.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]), at: offset)
             offset += UInt64(count)

@@ -45,7 +45,7 @@ package final class RawSampleInput: AudioInput {
         let count = Glibc.read(descriptor, free.baseAddress, free.count)
         if count < 0 {
             if errno == EINTR || errno == EAGAIN { return .timedOut }
-            throw AudioError(errno, "can't read the samples")
+            throw AudioError(errno, "could not read the samples")
         }
         if count == 0 { return .end }
         let total = kept + count

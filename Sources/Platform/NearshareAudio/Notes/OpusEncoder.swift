@@ -34,7 +34,7 @@ final class OpusEncoder {
 
     private func addTag(_ name: String, _ value: String?) throws(AudioError) {
         guard let value else { return }
-        try check(library.ope_comments_add(comments, name, value), "can't tag the note")
+        try check(library.ope_comments_add(comments, name, value), "could not tag the note")
     }
 
     private func start(rate: Int, settings: NoteSettings) throws(AudioError) {
@@ -49,7 +49,7 @@ final class OpusEncoder {
         guard
             let encoder = library.ope_encoder_create_callbacks(
                 &callbacks, Unmanaged.passUnretained(self).toOpaque(), comments, Int32(rate), 1, 0, &code)
-        else { throw error(code, "can't start the encoder") }
+        else { throw error(code, "could not start the encoder") }
         self.encoder = encoder
         let lookAhead = Int32(clamping: Int(min(settings.lookAhead, 60) * Double(OpusHead.granulesPerSecond)))
         let requests: [(Int32, Int32)] = [
@@ -64,13 +64,13 @@ final class OpusEncoder {
         ]
         for (request, value) in requests {
             let result = withUnsafePointer(to: library) { nearshare_opusenc_set($0, encoder, request, value) }
-            try check(result, "can't set up the encoder")
+            try check(result, "could not set up the encoder")
         }
     }
 
     func encode(_ samples: UnsafeBufferPointer<Int16>) throws(AudioError) {
         guard let encoder, let start = samples.baseAddress, !samples.isEmpty else { return }
-        try check(library.ope_encoder_write(encoder, start, Int32(samples.count)), "can't encode")
+        try check(library.ope_encoder_write(encoder, start, Int32(samples.count)), "could not encode")
     }
 
     /// Encodes everything that the encoder holds. libopusenc 0.2.1 may abort the process if no samples were encoded before.

@@ -138,7 +138,7 @@ private final class InMemoryReader: ResourceReader {
 
     func seek(to offset: UInt64) throws(StorageError) {
         guard next > 0, offset <= UInt64(source.entries[next - 1].content.count), source.entries[next - 1].header.size != nil
-        else { throw StorageError(.failed, "can't seek there") }
+        else { throw StorageError(.failed, "could not seek there") }
         position = Int(offset)
     }
 

@@ -9,8 +9,8 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
         case overLimit
         /// The source has changed since it was offered.
         case changed
-        /// The content of a peer can't be stored safely.
-        case refused
+        /// The content of a peer is invalid or unsafe, or a path of the user is nothing that can be sent.
+        case rejected
         case failed
     }
 

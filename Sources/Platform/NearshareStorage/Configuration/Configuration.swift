@@ -75,7 +75,7 @@ package struct Configuration: Sendable, Hashable {
             throw error
         }
         guard bytes.count <= maximumByteCount else {
-            throw StorageError(.refused, "\(shown(path)) is larger than 1 MiB, which is no configuration")
+            throw StorageError(.rejected, "\(shown(path)) is larger than 1 MiB, which is no configuration")
         }
         do {
             var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))

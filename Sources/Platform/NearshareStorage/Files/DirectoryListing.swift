@@ -21,11 +21,11 @@ struct DirectoryListing {
 
     init(of directory: FileDescriptor) throws(StorageError) {
         let copy = nearshare_openat(directory.rawValue, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
-        guard copy >= 0 else { throw StorageError(errno, "can't list a folder") }
+        guard copy >= 0 else { throw StorageError(errno, "could not list a folder") }
         guard let stream = fdopendir(copy) else {
             let code = errno
             close(copy)
-            throw StorageError(code, "can't list a folder")
+            throw StorageError(code, "could not list a folder")
         }
         defer { closedir(stream) }
         errno = 0
@@ -43,7 +43,7 @@ struct DirectoryListing {
             guard bytes.count < Int(UInt32.max) - 512 else { throw StorageError(.overLimit, "too many files in one folder") }
             errno = 0
         }
-        guard errno == 0 else { throw StorageError(errno, "can't list a folder") }
+        guard errno == 0 else { throw StorageError(errno, "could not list a folder") }
         bytes.withUnsafeBytes { raw in
             // strcmp compares unsigned bytes; no name contains a NUL.
             starts.sort { strcmp(Self.text(raw, $0), Self.text(raw, $1)) < 0 }

@@ -47,7 +47,7 @@ final class FileDescriptor: Sendable {
             nearshare_openat(rawValue, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: name)
         let status = try file.status()
         guard status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
-            throw StorageError(.refused, "\(shown(name)) is not a plain file")
+            throw StorageError(.rejected, "\(shown(name)) is not a plain file")
         }
         return file
     }
@@ -64,7 +64,7 @@ final class FileDescriptor: Sendable {
     /// - Returns: false when the name is in use.
     func createDirectory(_ name: String) throws(StorageError) -> Bool {
         if mkdirat(rawValue, name, 0o700) == 0 { return true }
-        guard errno == EEXIST else { throw StorageError(errno, "can't create the folder \(shown(name))") }
+        guard errno == EEXIST else { throw StorageError(errno, "could not create the folder \(shown(name))") }
         return false
     }
 
@@ -75,7 +75,7 @@ final class FileDescriptor: Sendable {
     }
 
     private convenience init(_ raw: Int32, opening name: String) throws(StorageError) {
-        guard raw >= 0 else { throw StorageError(errno, "can't open \(shown(name))") }
+        guard raw >= 0 else { throw StorageError(errno, "could not open \(shown(name))") }
         self.init(owning: raw)
     }
 
@@ -83,7 +83,7 @@ final class FileDescriptor: Sendable {
 
     func status() throws(StorageError) -> stat {
         var status = stat()
-        guard fstat(rawValue, &status) == 0 else { throw StorageError(errno, "can't read a file's attributes") }
+        guard fstat(rawValue, &status) == 0 else { throw StorageError(errno, "could not read a file's attributes") }
         return status
     }
 
@@ -92,7 +92,7 @@ final class FileDescriptor: Sendable {
         while true {
             let count = Glibc.read(rawValue, buffer.baseAddress, buffer.count)
             if count >= 0 { return count }
-            if errno != EINTR { throw StorageError(errno, "can't read") }
+            if errno != EINTR { throw StorageError(errno, "could not read") }
         }
     }
 
@@ -100,7 +100,7 @@ final class FileDescriptor: Sendable {
         do throws(SystemCallError) {
             try DescriptorIO.writeAll(bytes, to: rawValue)
         } catch {
-            throw StorageError(error.code, "can't write")
+            throw StorageError(error.code, "could not write")
         }
     }
 
@@ -132,27 +132,27 @@ final class FileDescriptor: Sendable {
 
     func seek(to offset: UInt64) throws(StorageError) {
         guard let offset = off_t(exactly: offset), lseek(rawValue, offset, SEEK_SET) >= 0 else {
-            throw StorageError(.failed, "can't seek in a file")
+            throw StorageError(.failed, "could not seek in a file")
         }
     }
 
     func truncate(to size: UInt64) throws(StorageError) {
-        guard ftruncate(rawValue, off_t(clamping: size)) == 0 else { throw StorageError(errno, "can't shorten a file") }
+        guard ftruncate(rawValue, off_t(clamping: size)) == 0 else { throw StorageError(errno, "could not shorten a file") }
     }
 
     /// Makes the content durable: it survives a loss of power.
     func synchronizeContent() throws(StorageError) {
-        guard fdatasync(rawValue) == 0 else { throw StorageError(errno, "can't write to the disk") }
+        guard fdatasync(rawValue) == 0 else { throw StorageError(errno, "could not write to the disk") }
     }
 
     /// Makes content and metadata of a file or directory durable.
     func synchronize() throws(StorageError) {
-        guard fsync(rawValue) == 0 else { throw StorageError(errno, "can't write to the disk") }
+        guard fsync(rawValue) == 0 else { throw StorageError(errno, "could not write to the disk") }
     }
 
     /// Makes everything on this descriptor's file system durable.
     func synchronizeFileSystem() throws(StorageError) {
-        guard nearshare_sync_filesystem(rawValue) == 0 else { throw StorageError(errno, "can't write to the disk") }
+        guard nearshare_sync_filesystem(rawValue) == 0 else { throw StorageError(errno, "could not write to the disk") }
     }
 
     /// Free bytes on this descriptor's file system; nil when they are not known.
@@ -226,7 +226,7 @@ final class FileDescriptor: Sendable {
     func status(of name: String) throws(StorageError) -> stat? {
         var status = stat()
         if fstatat(rawValue, name, &status, AT_SYMLINK_NOFOLLOW) == 0 { return status }
-        guard errno == ENOENT else { throw StorageError(errno, "can't read the attributes of \(shown(name))") }
+        guard errno == ENOENT else { throw StorageError(errno, "could not read the attributes of \(shown(name))") }
         return nil
     }
 
@@ -279,13 +279,13 @@ extension FileDescriptor {
     /// - Parameter path: the path for error messages.
     func openForReading(raw name: UnsafePointer<CChar>, shownAs path: () -> String) throws(StorageError) -> FileDescriptor {
         let raw = nearshare_openat(rawValue, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0)
-        guard raw >= 0 else { throw StorageError(errno, "can't read \(path())") }
+        guard raw >= 0 else { throw StorageError(errno, "could not read \(path())") }
         return FileDescriptor(owning: raw)
     }
 
     func openDirectory(raw name: UnsafePointer<CChar>, shownAs path: () -> String) throws(StorageError) -> FileDescriptor {
         let raw = nearshare_openat(rawValue, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0)
-        guard raw >= 0 else { throw StorageError(errno, "can't read the folder \(path())") }
+        guard raw >= 0 else { throw StorageError(errno, "could not read the folder \(path())") }
         return FileDescriptor(owning: raw)
     }
 }
@@ -302,7 +302,7 @@ extension StorageError {
         case ENOENT, ENOTDIR: self.init(.notFound, "\(what): \(reason)")
         case EACCES, EPERM, EROFS: self.init(.noPermission, "\(what): \(reason)")
         case ENOSPC, EDQUOT, EFBIG: self.init(.noSpace, "\(what): the disk is full; free some space and try again")
-        case ELOOP, EMLINK: self.init(.refused, "\(what): symbolic links are not followed here")
+        case ELOOP, EMLINK: self.init(.rejected, "\(what): symbolic links are not followed")
         default: self.init(.failed, "\(what): \(reason)")
         }
     }

@@ -40,11 +40,11 @@ enum FileTree {
             var link = [CChar](repeating: 0, count: EntryHeader.maximumPathByteCount + 1)
             let count = readlinkat(source.rawValue, name, &link, link.count - 1)
             guard count >= 0, symlinkat(link, target.rawValue, copyName) == 0 else {
-                throw StorageError(errno, "can't create the link \(shown(copyName))")
+                throw StorageError(errno, "could not create the link \(shown(copyName))")
             }
         default:
             let from = try source.openForReading(name)
-            guard try from.status().isFile else { throw StorageError(.refused, "\(shown(name)) is not a plain file") }
+            guard try from.status().isFile else { throw StorageError(.rejected, "\(shown(name)) is not a plain file") }
             guard let to = try target.createFile(copyName) else {
                 throw StorageError(.failed, "\(shown(copyName)) exists already")
             }

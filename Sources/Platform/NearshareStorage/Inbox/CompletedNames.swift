@@ -36,7 +36,7 @@ struct CompletedNames {
 
     mutating func append(_ name: String, depth: Int) throws(StorageError) {
         guard let depth = UInt8(exactly: depth), depth < Self.itemMark, let length = UInt8(exactly: name.utf8.count) else {
-            throw StorageError(.refused, "a name or a path is too long")
+            throw StorageError(.rejected, "a name or a path is too long")
         }
         try append([depth, length])
         try append(name.utf8)

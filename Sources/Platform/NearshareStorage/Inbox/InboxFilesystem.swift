@@ -42,7 +42,7 @@ final class InboxFilesystem: Sendable {
         }
         guard mkdir(path, 0o700) == 0 else {
             if errno == EEXIST { return }
-            throw StorageError(errno, "can't create the inbox \(shown(path))")
+            throw StorageError(errno, "could not create the inbox \(shown(path))")
         }
         // The umask may have removed bits.
         chmod(path, 0o700)
@@ -61,11 +61,11 @@ final class InboxFilesystem: Sendable {
             throw StorageError(.notFound, "nothing is mounted at the inbox \(shown(path)) any more")
         }
         guard faccessat(directory.rawValue, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
-            throw StorageError(errno, "can't write to the inbox \(shown(path))")
+            throw StorageError(errno, "could not write to the inbox \(shown(path))")
         }
         // A confined process may not write to a directory that has replaced the one of its start.
         guard nearshare_can_create(directory.rawValue) == 1 else {
-            throw StorageError(EACCES, "can't write to the inbox \(shown(path))")
+            throw StorageError(EACCES, "could not write to the inbox \(shown(path))")
         }
         return directory
     }
@@ -78,7 +78,7 @@ enum AbsolutePath {
         guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
         var parts = path.split(separator: "/").filter { $0 != "." }
         if !path.hasPrefix("/") {
-            guard let current = getcwd(nil, 0) else { throw StorageError(errno, "can't find the working directory") }
+            guard let current = getcwd(nil, 0) else { throw StorageError(errno, "could not find the working directory") }
             defer { free(current) }
             parts = String(cString: current).split(separator: "/") + parts
         }

@@ -136,7 +136,7 @@ final class IncomingTransferSink: ResourceSink {
     ) throws(StorageError) -> (directory: FileDescriptor, claimed: ClaimedFileName, name: SafeFileName) {
         guard (1...EntryHeader.maximumDepth).contains(entry.path.count), let claimed = entry.path.last,
             entry.path.reduce(0, { $0 + $1.bytes.count }) <= EntryHeader.maximumPathByteCount
-        else { throw StorageError(.refused, "a path is too long") }
+        else { throw StorageError(.rejected, "a path is too long") }
         try quota.checkEntry(received: receivedByteCount) { staged.items.freeBytes }
         if try tree.enterItem(entry.item) { try completed?.beginItem() }
         completed?.beginEntry(digest: entriesDigest)
@@ -153,9 +153,9 @@ final class IncomingTransferSink: ResourceSink {
         switch entry.kind {
         case .folder: presentEntry = (claimed, try tree.createFolder(entry, named: name, in: directory), depth, 0)
         case .link(let target):
-            guard inbox.limits.allowsLinks else { throw StorageError(.refused, "symbolic links are not accepted here") }
+            guard inbox.limits.allowsLinks else { throw StorageError(.rejected, "this receiver accepts no symbolic links") }
             guard LinkTarget.staysInside(target, depth: entry.path.count) else {
-                throw StorageError(.refused, "the link \(claimed) leads out of what was offered")
+                throw StorageError(.rejected, "the link \(claimed) leads out of what was offered")
             }
             presentEntry = (claimed, try tree.createLink(to: target, named: name, in: directory), depth, 0)
         case .file where offset > 0: file = try resumeFile(entry, claimed, at: offset, named: name, in: directory)
@@ -208,7 +208,7 @@ final class IncomingTransferSink: ResourceSink {
                 do throws(SystemCallError) {
                     return try formerDirectory.rename(open.stored, to: candidate, in: directory) ? candidate : nil
                 } catch {
-                    throw StorageError(error.code, "can't resume \(name)")
+                    throw StorageError(error.code, "could not resume \(name)")
                 }
             }
         }
@@ -261,7 +261,7 @@ final class IncomingTransferSink: ResourceSink {
     func finish() throws(StorageError) -> [DeliveredItem] {
         try tree.completeFolders(downTo: 0)
         guard staged.contains(exactly: offer, keepsNewer: inbox.limits.existing == .update) else {
-            throw StorageError(.refused, "the content is not what was offered")
+            throw StorageError(.rejected, "the content is not what was offered")
         }
         if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }
         try staged.markFinished(FinishedTransfer(offer, existing: inbox.limits.existing, sharesFiles: sharesFiles))

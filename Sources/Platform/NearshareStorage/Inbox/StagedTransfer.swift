@@ -31,7 +31,7 @@ final class StagedTransfer: Sendable {
             let raw = nearshare_openat(directory.rawValue, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
             // Removed by its last writer between two of these calls.
             if raw < 0, errno == ENOENT { continue }
-            guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(area.path))/\(name)") }
+            guard raw >= 0 else { throw StorageError(errno, "could not lock \(shown(area.path))/\(name)") }
             let lock = FileDescriptor(owning: raw)
             guard flock(lock.rawValue, LOCK_EX | LOCK_NB) == 0 else { return nil }
             guard try lock.status().st_nlink > 0 else { continue }
@@ -47,7 +47,7 @@ final class StagedTransfer: Sendable {
             nameRules = items.nameRules
             return
         }
-        throw StorageError(.failed, "can't lock \(shown(area.path))/\(name)")
+        throw StorageError(.failed, "could not lock \(shown(area.path))/\(name)")
     }
 
     // Unlocks explicitly: a child process that is being started shares the descriptor until it executes its program, and
@@ -120,12 +120,12 @@ final class StagedTransfer: Sendable {
         let temporaryName = "\(fileName).new"
         directory.unlink(temporaryName)
         guard let file = try directory.createFile(temporaryName) else {
-            throw StorageError(.failed, "can't store the state of the transfer in \(shown(path))")
+            throw StorageError(.failed, "could not store the state of the transfer in \(shown(path))")
         }
         try file.write(bytes)
         if durably { try file.synchronize() }
         guard renameat(directory.rawValue, temporaryName, directory.rawValue, fileName) == 0 else {
-            throw StorageError(errno, "can't store the state of the transfer")
+            throw StorageError(errno, "could not store the state of the transfer")
         }
         if durably { try directory.synchronize() }
     }

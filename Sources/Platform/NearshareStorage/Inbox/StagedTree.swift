@@ -65,7 +65,7 @@ struct StagedTree {
         let parents = path.dropLast()
         let common = zip(parents, folders).prefix { $0 == $1.claimed }.count
         guard common == parents.count else {
-            throw StorageError(.refused, "\(name) was sent before the folder that contains it")
+            throw StorageError(.rejected, "\(name) was sent before the folder that contains it")
         }
         try completeFolders(downTo: common)
         guard let directory = cursor?.directory else { throw StorageError(.failed, "an entry outside an item") }
@@ -78,7 +78,7 @@ struct StagedTree {
         throws(StorageError)
         -> String
     {
-        guard let claimed = entry.path.last else { throw StorageError(.refused, "an entry without a name") }
+        guard let claimed = entry.path.last else { throw StorageError(.rejected, "an entry without a name") }
         let stored = try Self.create(name) { (candidate) throws(StorageError) -> String? in
             try directory.createDirectory(candidate) ? candidate : nil
         }
@@ -117,7 +117,7 @@ struct StagedTree {
         let text = String(decoding: target, as: UTF8.self)
         return try Self.create(name) { (candidate) throws(StorageError) -> String? in
             if symlinkat(text, directory.rawValue, candidate) == 0 { return candidate }
-            guard errno == EEXIST else { throw StorageError(errno, "can't create the link \(shown(candidate))") }
+            guard errno == EEXIST else { throw StorageError(errno, "could not create the link \(shown(candidate))") }
             return nil
         }
     }
@@ -138,6 +138,6 @@ struct StagedTree {
         for number in 2...maximumNumber {
             if let created = try body(name.numbered(number).text) { return created }
         }
-        throw StorageError(.refused, "too many files of the same name")
+        throw StorageError(.rejected, "too many files of the same name")
     }
 }

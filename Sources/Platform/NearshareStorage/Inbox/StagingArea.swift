@@ -20,7 +20,7 @@ final class StagingArea: Sendable {
     /// Opens a directory inside the state directory, creating it if necessary.
     init(path: String) throws(StorageError) {
         self.path = path
-        if mkdir(path, 0o700) != 0, errno != EEXIST { throw StorageError(errno, "can't create \(shown(path))") }
+        if mkdir(path, 0o700) != 0, errno != EEXIST { throw StorageError(errno, "could not create \(shown(path))") }
         chmod(path, 0o700)
         directory = try FileDescriptor.openDirectory(path: path)
     }
@@ -41,7 +41,7 @@ final class StagingArea: Sendable {
         let owner = try directory.status().st_uid
         let parentOwner = try parent.status().st_uid
         guard owner == geteuid() || owner == parentOwner else {
-            throw StorageError(.refused, "\(shown(path)) belongs to another user; remove it")
+            throw StorageError(.rejected, "\(shown(path)) belongs to another user; remove it")
         }
         fchmod(directory.rawValue, 0o700)
     }

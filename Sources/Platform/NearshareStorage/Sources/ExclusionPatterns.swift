@@ -46,10 +46,10 @@ package struct ExclusionPatterns: Sendable, Hashable {
     /// Adds the patterns of a file, one on each line; empty lines and those that begin with `#` or `;` are comments.
     package mutating func add(linesOf path: String) throws(StorageError) {
         let file = try FileDescriptor.openForReading(path: path)
-        guard try file.status().isFile else { throw StorageError(.refused, "\(shown(path)) is not a file of patterns") }
+        guard try file.status().isFile else { throw StorageError(.rejected, "\(shown(path)) is not a file of patterns") }
         let bytes = try file.read(upTo: Self.maximumFileByteCount + 1)
         guard bytes.count <= Self.maximumFileByteCount else {
-            throw StorageError(.refused, "\(shown(path)) is too large for a file of patterns: the limit is 1 MiB")
+            throw StorageError(.rejected, "\(shown(path)) is too large for a file of patterns: the limit is 1 MiB")
         }
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
         where !line.hasPrefix("#") && !line.hasPrefix(";") {

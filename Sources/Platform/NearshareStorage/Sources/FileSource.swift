@@ -133,7 +133,7 @@ package struct FileSource: ResourceSource {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
         if let excluded = options.excludedDirectory, isInside(path, excluded) {
-            throw StorageError(.refused, "\(path.shown) belongs to nearshare's own keys, which are never sent")
+            throw StorageError(.rejected, "\(path.shown) belongs to nearshare's own keys, which are never sent")
         }
         let name: ClaimedFileName
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
@@ -143,7 +143,7 @@ package struct FileSource: ResourceSource {
         }
         guard status.isFile else {
             throw StorageError(
-                .refused,
+                .rejected,
                 "\(path.shown) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
         }
         list(EntryHeader(item: item, file: status, path: [name], options), in: &contents)
@@ -187,11 +187,11 @@ package struct FileSource: ResourceSource {
     private static func name(of path: LocalPath) throws(StorageError) -> ClaimedFileName {
         var components = path.components
         if components.last.map({ $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }) ?? true {
-            guard let resolved = path.resolved else { throw StorageError(errno, "can't find \(path.shown)") }
+            guard let resolved = path.resolved else { throw StorageError(errno, "could not find \(path.shown)") }
             components = resolved.components
         }
         guard let name = components.last.flatMap({ ClaimedFileName(bytes: $0) }) else {
-            throw StorageError(.refused, "\(path.shown) has no name of its own; name what is in it")
+            throw StorageError(.rejected, "\(path.shown) has no name of its own; name what is in it")
         }
         return name
     }

@@ -100,7 +100,7 @@ final class FolderEnumerator {
         let byteCount = pathByteCount + claimed.bytes.count
         guard path.count < EntryHeader.maximumDepth, byteCount <= EntryHeader.maximumPathByteCount else {
             throw StorageError(
-                .refused,
+                .rejected,
                 "\(here()) is too deep: the limits are \(EntryHeader.maximumDepth) folders "
                     + "and \(EntryHeader.maximumPathByteCount) bytes of path")
         }
@@ -154,7 +154,7 @@ final class FolderEnumerator {
     ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         var status = stat()
         guard fstatat(directory.rawValue, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
-            throw StorageError(errno, "can't read the attributes of \(here())")
+            throw StorageError(errno, "could not read the attributes of \(here())")
         }
         if isExcluded(claimed, isFolder: status.isFolder) { return nil }
         switch status.st_mode & S_IFMT {
@@ -163,7 +163,7 @@ final class FolderEnumerator {
             return (EntryHeader(item: item, file: try file.status(), path: path + [claimed], options), file)
         case S_IFREG:
             guard isReadable(status) || faccessat(directory.rawValue, name, R_OK, AT_EACCESS) == 0 else {
-                throw StorageError(errno, "can't read \(here())")
+                throw StorageError(errno, "could not read \(here())")
             }
             return (EntryHeader(item: item, file: status, path: path + [claimed], options), nil)
         case S_IFDIR: return try enterFolder(name, claimed, byteCount, in: directory, here)

@@ -108,7 +108,7 @@ package final class StreamSource: Sendable {
         let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
         if count > 0 { return .bytes(count) }
         if count == 0 { return .end }
-        return errno == EINTR || errno == EAGAIN ? .interrupted : .failure(StorageError(errno, "can't read the stream"))
+        return errno == EINTR || errno == EAGAIN ? .interrupted : .failure(StorageError(errno, "could not read the stream"))
     }
 
     fileprivate func cancel(_ number: Int) {

@@ -11,7 +11,7 @@ package struct TextSource: ResourceSource {
 
     package init(_ text: String) throws(StorageError) {
         bytes = Array(text.utf8)
-        guard !bytes.isEmpty else { throw StorageError(.refused, "there is no text to send") }
+        guard !bytes.isEmpty else { throw StorageError(.rejected, "there is no text to send") }
         guard bytes.count <= Self.maximumByteCount else {
             throw StorageError(
                 .overLimit, "the text has \(UInt64(bytes.count).asByteCount), the limit for text is 64 KiB; send it as a file")
@@ -53,7 +53,7 @@ private final class TextReader: ResourceReader {
 
     func seek(to offset: UInt64) throws(StorageError) {
         guard let position = Int(exactly: offset), position <= bytes.count else {
-            throw StorageError(.failed, "can't seek beyond the end of the text")
+            throw StorageError(.failed, "could not seek beyond the end of the text")
         }
         self.position = position
     }

@@ -22,7 +22,7 @@ extension StateDirectory {
     package func acquireNodeLock() throws(StorageError) -> NodeLock? {
         let file = try openForLocking(Self.nodeLockName)
         guard flock(file.rawValue, LOCK_EX | LOCK_NB) == 0 else {
-            guard errno == EWOULDBLOCK else { throw StorageError(errno, "can't lock the state directory") }
+            guard errno == EWOULDBLOCK else { throw StorageError(errno, "could not lock the state directory") }
             return nil
         }
         let line = Array("\(getpid())\n".utf8)

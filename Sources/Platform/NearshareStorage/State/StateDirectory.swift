@@ -107,7 +107,7 @@ package final class StateDirectory: Sendable {
         try lockExclusively()
         if directory.exists(Self.keyFileName) {
             guard renameat(directory.rawValue, Self.keyFileName, directory.rawValue, Self.destroyedKeyFileName) == 0 else {
-                throw StorageError(errno, "can't remove \(shown(path))/\(Self.keyFileName)")
+                throw StorageError(errno, "could not remove \(shown(path))/\(Self.keyFileName)")
             }
         } else {
             _ = try directory.createFile(Self.destroyedKeyFileName)
@@ -153,7 +153,7 @@ package final class StateDirectory: Sendable {
         let code = errno
         // The failed upgrade has released the shared lock.
         try lockShared()
-        guard code == EWOULDBLOCK else { throw StorageError(code, "can't lock \(shown(path))") }
+        guard code == EWOULDBLOCK else { throw StorageError(code, "could not lock \(shown(path))") }
         throw StorageError(
             .failed,
             "another nearshare process uses this key; stop `nearshare receive` first, with Ctrl-C or "
@@ -166,7 +166,7 @@ package final class StateDirectory: Sendable {
         while flock(directory.rawValue, kind) != 0 {
             // Some file systems have no locks: there the directory can be used but not destroyed.
             if errno == ENOLCK || errno == EOPNOTSUPP, kind == LOCK_SH { return }
-            guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
+            guard errno == EINTR else { throw StorageError(errno, "could not lock \(shown(path))") }
         }
     }
 
@@ -207,7 +207,7 @@ package final class StateDirectory: Sendable {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
             guard let bytes = try? encoder.encode(value) else {
-                throw StorageError(.failed, "can't write \(shown(path))/\(name)")
+                throw StorageError(.failed, "could not write \(shown(path))/\(name)")
             }
             try replace(name, with: Array(bytes))
             return result
@@ -237,7 +237,7 @@ package final class StateDirectory: Sendable {
         try withLock { () throws(StorageError) in
             let raw = nearshare_openat(
                 directory.rawValue, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            guard raw >= 0 else { throw StorageError(errno, "can't write \(shown(path))/\(name)") }
+            guard raw >= 0 else { throw StorageError(errno, "could not write \(shown(path))/\(name)") }
             let file = FileDescriptor(owning: raw)
             try file.write(line + [UInt8(ascii: "\n")])
             guard try file.status().st_size > 2 * limit, let whole = try readFile(name) else { return }
@@ -262,11 +262,11 @@ package final class StateDirectory: Sendable {
         let temporaryName = "\(name).new"
         directory.unlink(temporaryName)
         guard let file = try directory.createFile(temporaryName) else {
-            throw StorageError(.failed, "can't write \(shown(path))/\(temporaryName)")
+            throw StorageError(.failed, "could not write \(shown(path))/\(temporaryName)")
         }
         try file.write(bytes)
         guard fsync(file.rawValue) == 0, renameat(directory.rawValue, temporaryName, directory.rawValue, name) == 0 else {
-            throw StorageError(errno, "can't write \(shown(path))/\(name)")
+            throw StorageError(errno, "could not write \(shown(path))/\(name)")
         }
         fsync(directory.rawValue)
     }
@@ -274,14 +274,14 @@ package final class StateDirectory: Sendable {
     /// Opens a file for flock(2), creating it if necessary.
     func openForLocking(_ name: String) throws(StorageError) -> FileDescriptor {
         let raw = nearshare_openat(directory.rawValue, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard raw >= 0 else { throw StorageError(errno, "can't lock \(shown(path))") }
+        guard raw >= 0 else { throw StorageError(errno, "could not lock \(shown(path))") }
         return FileDescriptor(owning: raw)
     }
 
     private func withLock<Result>(_ body: () throws(StorageError) -> Result) throws(StorageError) -> Result {
         let lock = try openForLocking(Self.lockName)
         while flock(lock.rawValue, LOCK_EX) != 0 {
-            guard errno == EINTR else { throw StorageError(errno, "can't lock \(shown(path))") }
+            guard errno == EINTR else { throw StorageError(errno, "could not lock \(shown(path))") }
         }
         // Unlocks explicitly: a child process that is being started may share the descriptor.
         defer { flock(lock.rawValue, LOCK_UN) }
@@ -297,7 +297,7 @@ package final class StateDirectory: Sendable {
                 // The umask may have removed bits.
                 chmod(current, 0o700)
             } else if errno != EEXIST {
-                throw StorageError(errno, "can't create \(shown(current))")
+                throw StorageError(errno, "could not create \(shown(current))")
             }
         }
     }
