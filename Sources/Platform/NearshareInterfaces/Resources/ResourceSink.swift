@@ -86,6 +86,13 @@ package protocol ResourceSink: AnyObject {
     /// Completes the present entry.
     func endEntry() throws(StorageError)
 
+    /// Enters a folder of the present item again, or creates it: for protocols whose files come in any order.
+    /// - Parameter entriesDigest: as for ``begin(_:at:entriesDigest:)``.
+    func enterFolder(_ entry: EntryHeader, entriesDigest: [UInt8]) throws(StorageError)
+
+    /// Removes the file that was begun last, so that it can be begun again.
+    func abandonEntry() throws(StorageError)
+
     /// The names of complete entries that were stored under other ones.
     var changedNames: ChangedNames { get }
 
@@ -111,6 +118,16 @@ extension ResourceSink {
 
     package func keepPresent(_ entry: EntryHeader, number: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
         throw StorageError(.failed, "no file of this destination is compared")
+    }
+
+    /// Creates the folder.
+    package func enterFolder(_ entry: EntryHeader, entriesDigest: [UInt8]) throws(StorageError) {
+        try begin(entry, at: 0, entriesDigest: entriesDigest)
+        try endEntry()
+    }
+
+    package func abandonEntry() throws(StorageError) {
+        throw StorageError(.failed, "what was written cannot be removed")
     }
 
     /// Nothing: the destination has no limits of its own.

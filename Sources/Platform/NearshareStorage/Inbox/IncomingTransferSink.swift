@@ -256,6 +256,20 @@ final class IncomingTransferSink: ResourceSink {
         offer.itemCount <= Self.fewItems && offer.entryCount == UInt64(offer.itemCount)
     }
 
+    func enterFolder(_ entry: EntryHeader, entriesDigest: [UInt8]) throws(StorageError) {
+        guard completed != nil else { throw StorageError(.failed, "an entry before the resume point is settled") }
+        if try tree.enterAgain(entry.path, of: entry.item) { return }
+        tree.recordsFolders = true
+        try begin(entry, at: 0, entriesDigest: entriesDigest)
+        try endEntry()
+    }
+
+    func abandonEntry() throws(StorageError) {
+        guard let file else { throw StorageError(.failed, "no file was begun") }
+        try tree.enterParent(of: file.header.path).unlink(file.stored)
+        self.file = nil
+    }
+
     // MARK: Ends
 
     func finish() throws(StorageError) -> [DeliveredItem] {

@@ -22,6 +22,16 @@ struct StagedTree {
     /// From the item's own folder down to the one that was written into last.
     private(set) var folders: [Folder] = []
 
+    /// Whether created folders are recorded, so that ``enterAgain(_:of:)`` finds them.
+    var recordsFolders = false
+    /// The stored names of created folders.
+    private var storedNames: [FolderKey: String] = [:]
+
+    private struct FolderKey: Hashable {
+        let item: UInt32
+        let path: [ClaimedFileName]
+    }
+
     /// Limit on numbered variants of a name: they are tried one after the other.
     private static let maximumNumber = 999
 
@@ -72,6 +82,21 @@ struct StagedTree {
         return directory
     }
 
+    /// Moves to a folder that was left, or is open. Its time and permissions stay as they are.
+    /// - Returns: false for a folder that was not created, or not recorded.
+    mutating func enterAgain(_ path: [ClaimedFileName], of number: UInt32) throws(StorageError) -> Bool {
+        if item == number, folders.count >= path.count, zip(path, folders).allSatisfy({ $0 == $1.claimed }) {
+            try completeFolders(downTo: path.count)
+            return true
+        }
+        guard let stored = storedNames[FolderKey(item: number, path: path)], let claimed = path.last else { return false }
+        _ = try enterItem(number)
+        _ = try enterParent(of: path)
+        try cursor?.descend(into: stored)
+        folders.append(Folder(claimed: claimed, stored: stored, modified: nil, permissions: nil))
+        return true
+    }
+
     /// Creates a folder and makes it the innermost one.
     /// - Returns: its stored name.
     mutating func createFolder(_ entry: EntryHeader, named name: SafeFileName, in directory: FileDescriptor)
@@ -86,6 +111,7 @@ struct StagedTree {
         try cursor?.descend(into: stored)
         folders.append(
             Folder(claimed: claimed, stored: stored, modified: entry.modified, permissions: entry.permissions))
+        if recordsFolders, let item { storedNames[FolderKey(item: item, path: entry.path)] = stored }
         return stored
     }
 
