@@ -71,8 +71,11 @@ let protocols: [Target] = [
     module("NearshareDirect", "Protocols", ["NearshareBase", "NearshareCrypto"]),
     module("NearshareBundles", "Protocols", ["NearshareBase", "NearshareCrypto"]),
     module("NearshareMesh", "Protocols", ["NearshareBase", "NearshareCrypto", "CZlib"]),
+    module("NearshareHTTP", "Protocols"),
     // The page becomes a constant: the tool is one file.
-    module("NearshareWeb", "Protocols", ["NearshareBase", "NearshareCrypto"], resources: [.embedInCode("page.html")]),
+    module(
+        "NearshareWeb", "Protocols", ["NearshareBase", "NearshareCrypto", "NearshareHTTP"],
+        resources: [.embedInCode("page.html")]),
 ]
 
 // The interfaces that the protocols need from the machine, and the adapters that provide them on Linux.
@@ -100,8 +103,8 @@ let libraryFloor: [Target] = [
     module(
         "NearshareEngine", "Library",
         [
-            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareWeb",
-            "NearshareInterfaces", logging,
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareHTTP",
+            "NearshareWeb", "NearshareInterfaces", logging,
         ]),
     module(
         "Nearshare", "Library",
@@ -139,7 +142,8 @@ let quickSupport: [Target] = [
         "DecoderProperties",
         [
             "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery",
-            "NearshareInterfaces", "NearshareMesh", "NearshareStorage", "NearshareTesting", "NearshareWeb",
+            "NearshareHTTP", "NearshareInterfaces", "NearshareMesh", "NearshareStorage",
+            "NearshareTesting", "NearshareWeb",
         ]),
     support(
         "BundleSimulation", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
@@ -172,7 +176,7 @@ let quickTests: [Target] = [
     tests(
         "Bundle",
         ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
-    tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareWeb"]),
+    tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareHTTP", "NearshareWeb"]),
     tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
     tests(
         "Simulation",

@@ -1,4 +1,4 @@
-import NearshareWeb
+import NearshareHTTP
 import Testing
 
 @Suite("requests of browsers") struct HTTPRequestTests {

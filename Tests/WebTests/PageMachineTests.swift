@@ -1,5 +1,6 @@
 import NearshareBase
 import NearshareCrypto
+import NearshareHTTP
 import NearshareWeb
 import Testing
 

@@ -1,4 +1,5 @@
 import NearshareBase
+import NearshareHTTP
 import NearshareWeb
 import Testing
 

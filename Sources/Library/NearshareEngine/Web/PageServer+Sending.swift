@@ -1,6 +1,7 @@
 internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
+internal import NearshareHTTP
 internal import NearshareInterfaces
 internal import NearshareWeb
 

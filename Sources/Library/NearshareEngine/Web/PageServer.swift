@@ -2,6 +2,7 @@ internal import Logging
 internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
+internal import NearshareHTTP
 package import NearshareInterfaces
 internal import NearshareWeb
 

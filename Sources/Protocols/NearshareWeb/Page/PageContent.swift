@@ -1,5 +1,6 @@
 internal import NearshareBase
 internal import NearshareCrypto
+internal import NearshareHTTP
 
 /// The page itself: one file with its style and script inside.
 enum PageContent {

@@ -1,4 +1,5 @@
 internal import NearshareBase
+package import NearshareHTTP
 
 /// A request for an item, or for a part of it, readable on the network.
 package struct PageDirectDownload: Sendable, Hashable {

@@ -1,4 +1,5 @@
 internal import NearshareBase
+package import NearshareHTTP
 
 /// A chunk that a browser fetches. Its content is read and sealed outside the machine.
 package struct PageFetch: Sendable, Hashable {

@@ -1,4 +1,5 @@
 internal import NearshareCrypto
+internal import NearshareHTTP
 
 /// The first request of a browser: its public key, and a proof that it has the page's key (`docs/PROTOCOL.md`, section 15.2).
 struct PageHello: Sendable {

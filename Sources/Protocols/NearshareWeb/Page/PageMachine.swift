@@ -1,5 +1,6 @@
 package import NearshareBase
 package import NearshareCrypto
+package import NearshareHTTP
 
 /// The page and the sessions of all its browsers (`docs/PROTOCOL.md`, section 15): requests in, responses and reactions out.
 package struct PageMachine: Sendable {

@@ -1,5 +1,6 @@
 internal import NearshareBase
 internal import NearshareCrypto
+internal import NearshareHTTP
 
 /// The session of one browser that has the page's key: at most one offer, or one request for what the node sends, at a time.
 ///

@@ -1,4 +1,5 @@
 package import NearshareBase
+internal import NearshareHTTP
 
 /// The files and texts that a page gives to browsers (`docs/PROTOCOL.md`, section 15.5). Each is one content, numbered from 1; a
 /// folder is an archive.

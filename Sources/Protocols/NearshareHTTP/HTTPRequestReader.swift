@@ -25,7 +25,23 @@ package struct HTTPRequestReader: Sendable {
         return (head, body)
     }
 
+    /// The next head, whose body the caller reads with an ``HTTPBodyDecoder``.
+    /// - Returns: nil when more bytes are needed.
+    package mutating func nextHead() throws(HTTPStatus) -> HTTPRequest? { try readHead(streamsBody: true) }
+
+    /// Removes the bytes that follow the head.
+    package mutating func removeRest() -> [UInt8] {
+        defer { (buffer, scannedCount) = ([], 0) }
+        return buffer
+    }
+
     private mutating func readHead(_ limit: (HTTPRequest) throws(HTTPStatus) -> Int) throws(HTTPStatus) -> HTTPRequest? {
+        guard let request = try readHead(streamsBody: false) else { return nil }
+        guard request.contentLength <= (try limit(request)) else { throw .contentTooLarge }
+        return request
+    }
+
+    private mutating func readHead(streamsBody: Bool) throws(HTTPStatus) -> HTTPRequest? {
         // Some clients end a body with an empty line that its length does not count (RFC 9112, section 2.2).
         var emptyByteCount = 0
         while buffer[emptyByteCount...].starts(with: [0x0d, 0x0a]) { emptyByteCount += 2 }
@@ -38,10 +54,9 @@ package struct HTTPRequestReader: Sendable {
             return nil
         }
         guard end <= HTTPRequest.maximumHeadByteCount else { throw .headTooLarge }
-        let request = try HTTPRequest(head: buffer[..<end])
+        let request = try HTTPRequest(head: buffer[..<end], streamsBody: streamsBody)
         buffer.removeFirst(end + 4)
         scannedCount = 0
-        guard request.contentLength <= (try limit(request)) else { throw .contentTooLarge }
         return request
     }
 

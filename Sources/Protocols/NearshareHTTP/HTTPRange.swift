@@ -32,7 +32,7 @@ package enum HTTPRange: Sendable, Hashable {
 
     /// The bytes of a content of a size.
     /// - Returns: nil for a range that is not in it.
-    func bytes(of size: UInt64) -> Range<UInt64>? {
+    package func bytes(of size: UInt64) -> Range<UInt64>? {
         switch self {
         case .from(let first, let last):
             guard first < size else { return nil }

@@ -5,7 +5,7 @@ package struct HTTPResponse: Sendable, Hashable {
     /// The policy for the page's own content; nil for what is not a page.
     package var contentSecurityPolicy: String?
     /// Further fields of the head, without their ends of line.
-    var fields: [String] = []
+    package var fields: [String] = []
     package var body: [UInt8] = []
 
     package init(_ status: HTTPStatus, body: [UInt8] = []) {
@@ -20,7 +20,8 @@ package struct HTTPResponse: Sendable, Hashable {
     /// The head for a body that is written after it.
     package func head(length: UInt64, closes: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status.rawValue) \(status.reason)\r\n"
-        head += "Content-Type: \(contentType)\r\nContent-Length: \(length)\r\n"
+        // A response without content has no length either (RFC 9110, section 8.6).
+        if status != .noContent { head += "Content-Type: \(contentType)\r\nContent-Length: \(length)\r\n" }
         head += "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n"
         head += "X-Frame-Options: DENY\r\nCross-Origin-Resource-Policy: same-origin\r\n"
         head += "Content-Security-Policy: \(contentSecurityPolicy ?? "default-src 'none'; frame-ancestors 'none'")\r\n"

@@ -1,5 +1,5 @@
-/// The head of an HTTP/1.1 request (RFC 9112), strictly decoded. Bodies have a length: transfer codings, trailers, folded fields
-/// and upgrades are rejected.
+/// The head of an HTTP/1.1 request (RFC 9112), strictly decoded. Folded fields, upgrades and transfer codings other than
+/// `chunked` are rejected.
 package struct HTTPRequest: Sendable, Hashable {
     /// Limit on the request line and the fields, in bytes. Browsers send less than 2 KiB where no cookies are set.
     package static let maximumHeadByteCount = 8192
@@ -10,6 +10,8 @@ package struct HTTPRequest: Sendable, Hashable {
     package let method: String
     /// The path of the target, without its query: printable ASCII that begins with a slash.
     package let path: String
+    /// The query of the target, without its question mark; empty where there is none.
+    package let query: String
     /// The value of the field Host: the authority that the client means.
     package let host: String
     /// The value of the field Origin; nil where there is none.
@@ -18,16 +20,21 @@ package struct HTTPRequest: Sendable, Hashable {
     package let fetchSite: String?
     /// The value of the field If-Range: the version of the content for which alone the range is meant.
     package let ifRange: String?
-    /// The size of the body.
+    /// The size of the body; 0 for one in chunks.
     package let contentLength: Int
+    /// The length of the body, for requests whose bodies may be large.
+    package let framing: HTTPBodyDecoder.Framing
+    /// Whether the client waits for the permission to send the body (RFC 9110, section 10.1.1).
+    package let expectsContinue: Bool
     /// The part of the content that the client asks for; nil for all of it.
     package let range: HTTPRange?
     /// Whether the client closes the connection after the response.
     package let closesConnection: Bool
 
     /// Decodes a head without its final empty line.
+    /// - Parameter streamsBody: whether the body may be of any size, and in chunks; otherwise it has a length below 1 GB.
     /// - Throws: the status of the response that rejects it.
-    init(head: ArraySlice<UInt8>) throws(HTTPStatus) {
+    init(head: ArraySlice<UInt8>, streamsBody: Bool = false) throws(HTTPStatus) {
         guard head.allSatisfy({ $0 == 0x0d || $0 == 0x0a || $0 == 0x09 || $0 >= 0x20 && $0 != 0x7f }) else { throw .badRequest }
         let lines = Self.lines(of: head)
         guard let lines, let requestLine = lines.first else { throw .badRequest }
@@ -51,20 +58,23 @@ package struct HTTPRequest: Sendable, Hashable {
                 fields[key] = value
             }
         }
-        guard fields["transfer-encoding"] == nil, fields["upgrade"] == nil else { throw .notImplemented }
+        guard fields["upgrade"] == nil else { throw .notImplemented }
         guard let host = fields["host"] else { throw .badRequest }
-        var length = 0
-        if let text = fields["content-length"] {
-            guard (1...9).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let value = Int(text)
-            else { throw .badRequest }
-            length = value
+        let framing = try Self.framing(fields)
+        switch framing {
+        case .chunked where !streamsBody: throw .notImplemented
+        case .length(let length) where !streamsBody && length > Self.maximumContentLength: throw .badRequest
+        case .length(let length): contentLength = Int(clamping: length)
+        case .chunked: contentLength = 0
         }
+        self.framing = framing
         self.method = method
         self.host = host
         path = String(target.prefix { $0 != "?" })
+        query = String(target.dropFirst(path.count + 1))
+        expectsContinue = fields["expect"]?.lowercased() == "100-continue"
         origin = fields["origin"]
         fetchSite = fields["sec-fetch-site"]
-        contentLength = length
         range = fields["range"].flatMap { HTTPRange($0) }
         ifRange = fields["if-range"]
         closesConnection =
@@ -74,9 +84,26 @@ package struct HTTPRequest: Sendable, Hashable {
             ?? false
     }
 
+    /// Limit on bodies that are held in memory.
+    private static let maximumContentLength: UInt64 = 999_999_999
+
+    /// A request with both fields could be divided in two ways (RFC 9112, section 6.3).
+    private static func framing(_ fields: [String: String]) throws(HTTPStatus) -> HTTPBodyDecoder.Framing {
+        if let coding = fields["transfer-encoding"] {
+            guard coding.lowercased() == "chunked" else { throw .notImplemented }
+            guard fields["content-length"] == nil else { throw .badRequest }
+            return .chunked
+        }
+        guard let text = fields["content-length"] else { return .length(0) }
+        guard (1...18).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            let length = UInt64(text)
+        else { throw .badRequest }
+        return .length(length)
+    }
+
     private static let singleFields: Set<String> = [
         "content-length", "host", "origin", "sec-fetch-site", "transfer-encoding", "connection", "range",
-        "if-range",
+        "if-range", "expect",
     ]
 
     /// The lines, each of which ends with CR LF but the last.
