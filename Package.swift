@@ -83,6 +83,8 @@ let platform: [Target] = [
     module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
     module("NearshareSandbox", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
     module("NearshareTCP", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
+    // OpenSSL is loaded at run time: built with libssl-dev's headers, not linked.
+    module("NearshareTLS", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
     module("NearshareDBus", "Platform", ["NearshareBase", "NearshareInterfaces", "CSystemd", "CNearshareShims"]),
     module(
         "NearshareBluetooth", "Platform",
@@ -110,7 +112,7 @@ let libraryFloor: [Target] = [
         "Nearshare", "Library",
         [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareBundles", "NearshareInterfaces",
-            "NearshareEngine", "NearshareTCP", "NearshareDiscovery", "NearshareStorage",
+            "NearshareEngine", "NearshareTCP", "NearshareTLS", "NearshareDiscovery", "NearshareStorage",
             .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])), logging,
         ]),
 ]

@@ -113,3 +113,58 @@ int nearshare_open_path(const char *path);
 
 /// Whether files can be created in the directory. access(2) does not ask Landlock.
 int nearshare_can_create(int directory);
+
+/// The same for libssl, with libcrypto below it. The functions below need it.
+const char *nearshare_load_ssl(void);
+
+/// Makes an RSA key and a certificate that it signs, from `begin` to `end` in seconds since 1970. Writes both as PEM.
+/// Returns the number of bytes, or 0.
+int nearshare_tls_make_identity(const char *name, int64_t begin, int64_t end, uint64_t serial, uint8_t *pem, int capacity);
+
+/// The settings of many connections, with a key and certificate as PEM. Returns NULL when these can't be used.
+void *nearshare_tls_context_open(const uint8_t *pem, int length, int is_server);
+
+void nearshare_tls_context_close(void *context);
+
+/// The length of a certificate's fingerprint, its SHA-256.
+#define NEARSHARE_FINGERPRINT_LENGTH 32
+
+/// Writes the fingerprint of the own certificate. Returns 1, or 0.
+int nearshare_tls_own_fingerprint(void *context, uint8_t *fingerprint);
+
+/// One end of a connection, whose bytes the caller moves. Certificates of the other end have to be valid at `now`, in seconds
+/// since 1970, and signed by themselves. Returns NULL without memory.
+void *nearshare_tls_open(void *context, int is_server, int64_t now);
+
+void nearshare_tls_close(void *connection);
+
+/// More bytes of the other end are needed.
+#define NEARSHARE_TLS_WAIT 0
+/// The connection has failed.
+#define NEARSHARE_TLS_FAILED (-1)
+/// The other end has finished writing.
+#define NEARSHARE_TLS_END (-2)
+
+/// Continues the handshake. Returns 1 when it is complete.
+int nearshare_tls_handshake(void *connection);
+
+/// Returns the number of decrypted bytes.
+int nearshare_tls_read(void *connection, void *bytes, int capacity);
+
+/// Encrypts all of the bytes. Returns 1.
+int nearshare_tls_write(void *connection, const void *bytes, int length);
+
+/// Encrypts the end of what is written.
+void nearshare_tls_finish(void *connection);
+
+/// Adds bytes that the other end has sent. Returns 1, or 0 without memory.
+int nearshare_tls_feed(void *connection, const void *bytes, int length);
+
+/// Removes bytes that are to be sent. Returns their number, 0 for none.
+int nearshare_tls_drain(void *connection, void *bytes, int capacity);
+
+/// Writes the fingerprint of the other end's certificate. Returns 1, or 0 where it has shown none.
+int nearshare_tls_peer_fingerprint(void *connection, uint8_t *fingerprint);
+
+/// Writes the reason for the last failure on this thread as text, and forgets it.
+void nearshare_tls_error(char *text, int capacity);
