@@ -76,6 +76,7 @@ let protocols: [Target] = [
     module(
         "NearshareWeb", "Protocols", ["NearshareBase", "NearshareCrypto", "NearshareHTTP"],
         resources: [.embedInCode("page.html")]),
+    module("NearshareLocalSend", "Protocols", ["NearshareBase", "NearshareHTTP"]),
 ]
 
 // The interfaces that the protocols need from the machine, and the adapters that provide them on Linux.
@@ -106,7 +107,7 @@ let libraryFloor: [Target] = [
         "NearshareEngine", "Library",
         [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareMesh", "NearshareBundles", "NearshareHTTP",
-            "NearshareWeb", "NearshareInterfaces", logging,
+            "NearshareWeb", "NearshareLocalSend", "NearshareInterfaces", logging,
         ]),
     module(
         "Nearshare", "Library",
@@ -144,7 +145,7 @@ let quickSupport: [Target] = [
         "DecoderProperties",
         [
             "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery",
-            "NearshareHTTP", "NearshareInterfaces", "NearshareMesh", "NearshareStorage",
+            "NearshareHTTP", "NearshareInterfaces", "NearshareLocalSend", "NearshareMesh", "NearshareStorage",
             "NearshareTesting", "NearshareWeb",
         ]),
     support(
@@ -179,6 +180,7 @@ let quickTests: [Target] = [
         "Bundle",
         ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
     tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareHTTP", "NearshareWeb"]),
+    tests("LocalSend", ["NearshareBase", "NearshareHTTP", "NearshareLocalSend"]),
     tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
     tests(
         "Simulation",
@@ -195,6 +197,7 @@ let slowTests: [Target] = [
             "NearshareTesting",
             "CNearshareShims",
         ]),
+    tests("TLS", ["NearshareBase", "NearshareInterfaces", "NearshareTLS", "NearshareTesting"]),
     tests("Sandbox", ["NearshareTesting", "sandbox-probe"]),
     tests("Database", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces", "NearshareTesting", "bundle-store-probe"]),
     tests("DBus", ["NearshareBase", "NearshareDBus", "NearshareInterfaces"]),

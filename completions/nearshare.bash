@@ -186,9 +186,9 @@ _nearshare() {
 
 _nearshare_receive() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --update --overwrite --once --qr --json --stdout --no-sandbox --version -h --help)
+    non_repeating_flags=(--keep-executable --update --overwrite --once --qr --localsend --json --stdout --no-sandbox --version -h --help)
     repeating_options=(--exec)
-    non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --log-level)
+    non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --localsend-pin-file --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -216,6 +216,10 @@ _nearshare_receive() {
         return
         ;;
     '--adapter')
+        return
+        ;;
+    '--localsend-pin-file')
+        __nearshare_add_completions -f
         return
         ;;
     '--exec')

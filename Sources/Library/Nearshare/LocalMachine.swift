@@ -171,6 +171,7 @@ public final class LocalMachine: Sendable {
         settings.interface = interface ?? configuration.interface
         settings.radio = radio
         settings.datagrams = UDPTransport()
+        settings.groups = UDPGroupTransport()
         settings.networkMonitor = { LinuxNetworkMonitor() }
         if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
         return settings

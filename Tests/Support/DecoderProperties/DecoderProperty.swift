@@ -35,7 +35,7 @@ public struct DecoderProperty: Sendable {
         }
     }
 
-    public static let all = mesh + direct + bundles + web + [structuredValue] + machines
+    public static let all = mesh + direct + bundles + web + localSend + [structuredValue] + machines
 
     /// - Parameter texts: hexadecimal digits, with spaces between fields.
     static func bytes(_ texts: String...) -> [[UInt8]] { texts.map { Hex.decode($0.filter { !$0.isWhitespace })! } }

@@ -18,6 +18,17 @@ struct ReceiveCommand: ConfinedCommand {
     @Flag(help: "Show a QR code for phones: it opens a page that sends files and texts to this machine, without an app.")
     var qr = false
 
+    @Flag(
+        name: .customLong("localsend"),
+        help: "Receive from LocalSend as well: phones and computers with that app see this machine.")
+    var localSend = false
+
+    @Option(
+        name: .customLong("localsend-pin-file"),
+        help: ArgumentHelp("Require the PIN in this file from senders with LocalSend.", valueName: "file"),
+        completion: .file())
+    var localSendPINFile: String?
+
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
@@ -36,6 +47,9 @@ struct ReceiveCommand: ConfinedCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
+        if localSendPINFile != nil, !localSend {
+            throw ValidationError("--localsend-pin-file is for senders with LocalSend; add --localsend")
+        }
         if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
         if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
         if exec.first?.isEmpty == true { throw ValidationError("--exec expects a command") }
@@ -86,6 +100,8 @@ struct ReceiveCommand: ConfinedCommand {
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
             feed: feed)
         let settings = try makeSettings(machine)
+        let pin = try localSendPINFile.map { try LocalSendPIN.read(path: $0) }
+        let security = localSend ? try machine.localSendSecurity() : nil
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
         let failure = Monitor<(any Error)?>(nil)
@@ -103,10 +119,11 @@ struct ReceiveCommand: ConfinedCommand {
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
+            let localSend = try security.map { try node.serveLocalSend(for: listener, $0, pin: pin) }
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
-                chosenPort: options.port ?? machine.configuration.port, page: page, pageInterface: options.interface,
-                isJSON: json)
+                chosenPort: options.port ?? machine.configuration.port, page: page, localSend: localSend,
+                pageInterface: options.interface, isJSON: json)
             if service != nil { greeting.show(.own(port: listener.port)) }
             try await SignalHandling.run(onSignal: { number in
                 controller.interrupt(node, Interruption(signal: number))
@@ -209,6 +226,8 @@ private struct Greeting: Sendable {
     let chosenPort: UInt16?
     /// The page for browsers; nil for none.
     let page: PageServer?
+    /// The server for LocalSend devices; nil for none.
+    let localSend: LocalSendServer?
     /// The interface at whose addresses the page is shown; nil for all.
     let pageInterface: String?
     let isJSON: Bool
@@ -223,6 +242,7 @@ private struct Greeting: Sendable {
         if isFirst, let page {
             PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: "send files to this machine")
         }
+        if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
         guard case .own(let port, let other) = state else { return }
         if let other {
             Console.warn(

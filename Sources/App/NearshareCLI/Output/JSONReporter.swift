@@ -104,7 +104,10 @@ struct JSONReporter: Reporter {
             "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),
             "total": JSONValue(invitation.offer.totalSize), "free": JSONValue(freeSpace),
         ]
-        if let foreign = peer.foreign { fields["protocol"] = .string(foreign.kind.rawValue) }
+        if let foreign = peer.foreign {
+            fields["protocol"] = .string(foreign.kind.rawValue)
+            if let certificate = foreign.certificate { fields["certificate"] = .string(Hex.encode(certificate)) }
+        }
         return fields
     }
 

@@ -17,7 +17,12 @@ package enum OfferText {
         var text = ""
         if let warning { text += "\(warning)\n" }
         // Our own words first: no name can imitate them.
-        let path = peer.foreign?.kind == .web ? ", through the page for browsers" : ""
+        let path =
+            switch peer.foreign?.kind {
+            case .web: ", through the page for browsers"
+            case .localSend: ", with LocalSend"
+            case nil: ""
+            }
         text += "\(describe(peer.trustStatus))\(path), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
         for item in offer.items.prefix(maximumListedItems) {
             text += "  \(line(item))\n"
@@ -39,6 +44,9 @@ package enum OfferText {
             let names = starters.prefix(maximumListedItems).map(quoted).joined(separator: ", ")
             let more = starters.count - min(starters.count, maximumListedItems)
             text += "  careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened\n"
+        }
+        if peer.foreign?.kind == .localSend {
+            text += "  \(peer.foreign?.certificate.map { "certificate \(CertificateText.short($0))" } ?? "no certificate")\n"
         }
         if let digits { text += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
         return text

@@ -30,6 +30,8 @@ package struct NodeSettings: Sendable {
     package static let defaultMeshSessionLifetime = MeshRouter.Settings().sessionLifetime
     /// The transport of unreliable messages; nil to send them over the stream links.
     package var datagrams: (any DatagramTransport)?
+    /// The multicast groups of LocalSend; nil for a node without them.
+    package var groups: (any GroupTransport)?
     /// Whether invitations into sessions are delivered; otherwise they are refused on arrival.
     package var acceptsSessions = true
     /// The monotonic clock.

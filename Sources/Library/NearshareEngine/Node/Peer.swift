@@ -8,15 +8,21 @@ package struct ForeignPeer: Sendable, Hashable {
     package enum Kind: String, Sendable {
         /// A browser that has opened the page of this node.
         case web
+        /// A device with LocalSend.
+        case localSend = "localsend"
     }
 
     package let kind: Kind
     /// Identifies the peer as far as its protocol can: a browser for as long as its page is open.
     package let fingerprint: Fingerprint
+    /// SHA-256 of the certificate that the peer has shown; nil for none.
+    package let certificate: [UInt8]?
 
-    /// - Parameter identity: bytes that identify a peer in the protocol.
-    init(_ kind: Kind, identity: [UInt8]) {
-        self.kind = kind
+    /// - Parameters:
+    ///   - identity: bytes that identify a peer in the protocol.
+    ///   - certificate: SHA-256 of the certificate that the peer has shown; nil for none.
+    init(_ kind: Kind, identity: [UInt8], certificate: [UInt8]? = nil) {
+        (self.kind, self.certificate) = (kind, certificate)
         fingerprint = Fingerprint(foreign: kind.rawValue, identity: identity)
     }
 }

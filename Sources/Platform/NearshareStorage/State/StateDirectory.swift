@@ -50,7 +50,7 @@ package final class StateDirectory: Sendable {
     /// The identity key, created from the kernel's randomness by the first call (K10).
     package func identity() throws(StorageError) -> LocalIdentity {
         try withLock { () throws(StorageError) in
-            if let bytes = try readKey() { return try Self.decode(bytes, path: "\(path)/\(Self.keyFileName)") }
+            if let bytes = try readKey(Self.keyFileName) { return try Self.decode(bytes, path: "\(path)/\(Self.keyFileName)") }
             // Uses getrandom(2).
             var generator = SystemRandomNumberGenerator()
             var seed = (0..<LocalIdentity.seedByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
@@ -61,20 +61,32 @@ package final class StateDirectory: Sendable {
         }
     }
 
-    private func readKey() throws(StorageError) -> [UInt8]? {
-        guard hasIdentity else { return nil }
-        let file = try directory.openForReading(Self.keyFileName)
+    /// The content of another file with a private key, which the first call makes.
+    package func key(_ name: String, make: () throws(StorageError) -> [UInt8]) throws(StorageError) -> [UInt8] {
+        try withLock { () throws(StorageError) in
+            if let bytes = try readKey(name) { return bytes }
+            let bytes = try make()
+            try replace(name, with: bytes)
+            return bytes
+        }
+    }
+
+    private static let maximumKeyByteCount = 16_384
+
+    private func readKey(_ name: String) throws(StorageError) -> [UInt8]? {
+        guard faccessat(directory.rawValue, name, F_OK, 0) == 0 else { return nil }
+        let file = try directory.openForReading(name)
         let status = try file.status()
         guard status.isFile, status.st_uid == geteuid() || geteuid() == 0 else {
-            throw StorageError(.noPermission, "\(shown(path))/\(Self.keyFileName) does not belong to you; move it away")
+            throw StorageError(.noPermission, "\(shown(path))/\(name) does not belong to you; move it away")
         }
         guard status.st_mode & 0o077 == 0 else {
             throw StorageError(
                 .noPermission,
-                "\(shown(path))/\(Self.keyFileName) can be read by others, so the key may be known; "
+                "\(shown(path))/\(name) can be read by others, so the key may be known; "
                     + "chmod 600 it if you are sure that it is not, otherwise remove it")
         }
-        return try file.read(upTo: 4096)
+        return try file.read(upTo: Self.maximumKeyByteCount)
     }
 
     private static func decode(_ bytes: [UInt8], path: String) throws(StorageError) -> LocalIdentity {

@@ -1,0 +1,27 @@
+package import NearshareInterfaces
+internal import NearshareStorage
+internal import NearshareTLS
+
+extension LocalMachine {
+    private static let certificateFileName = "localsend.pem"
+    /// The common name that LocalSend devices use, which identifies nobody.
+    private static let certificateName = "LocalSend User"
+
+    /// TLS with the certificate that this machine shows to LocalSend devices. The first call makes it.
+    package func localSendSecurity() throws(StorageError) -> any LinkSecurity {
+        let pem = try state.key(Self.certificateFileName) { () throws(StorageError) -> [UInt8] in
+            do throws(TLSError) {
+                var generator = SystemRandomNumberGenerator()
+                // Positive, as RFC 5280 demands.
+                return try TLSIdentity(name: Self.certificateName, serial: generator.next() >> 1 | 1).pem
+            } catch {
+                throw StorageError(.failed, error.description)
+            }
+        }
+        do throws(TLSError) {
+            return try TLSSecurity(TLSIdentity(pem: pem))
+        } catch {
+            throw StorageError(.failed, "\(Self.certificateFileName) in the state directory: \(error)")
+        }
+    }
+}

@@ -1,0 +1,422 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+internal import NearshareHTTP
+internal import NearshareInterfaces
+internal import NearshareLocalSend
+
+/// Receives from LocalSend devices (version 2.1 of their protocol): turns what they offer into invitations, and announces this node
+/// to them.
+package final class LocalSendServer: Sendable {
+    private enum Answer: Sendable {
+        case accepted(LocalSendUpload)
+        case declined(DeclineReason)
+        /// The sender has cancelled, or the time is over.
+        case ended
+    }
+
+    private struct OpenSession {
+        weak var invitation: Invitation?
+        var answer: Answer?
+        var upload: LocalSendUpload?
+    }
+
+    private struct State {
+        var machine: LocalSendMachine
+        var sessions: [LocalSendMachine.SessionID: OpenSession] = [:]
+        var isStopping = false
+    }
+
+    /// The time limits of connections.
+    package struct Timeouts: Sendable {
+        /// The handshake and one request; in an upload the time without content (R5).
+        package var request = Duration.seconds(60)
+        /// The time in which the user answers, as that of a peer that waits beside this machine.
+        package var answer = Duration.seconds(300)
+
+        package init() {}
+    }
+
+    /// The TCP port of the server.
+    package let port: UInt16
+    /// SHA-256 of this node's certificate.
+    package var fingerprint: [UInt8] { security.fingerprint }
+    /// This node as other devices see it.
+    let device: LocalSendDevice
+    let node: Node
+    let security: any LinkSecurity
+    private let invitations: AsyncStream<Invitation>.Continuation
+    private let timeouts: Timeouts
+    private let state: Monitor<State>
+
+    /// The time in which senders get their last response, before the node stops.
+    private static let farewellTimeout = Duration.seconds(1)
+    /// Limit on the reads of what a rejected client sends.
+    private static let maximumDiscardCount = 32
+
+    init(
+        _ node: Node, _ security: any LinkSecurity, port: UInt16, pin: String?,
+        invitations: AsyncStream<Invitation>.Continuation, timeouts: Timeouts
+    ) {
+        (self.node, self.security, self.port, self.timeouts) = (node, security, port, timeouts)
+        self.invitations = invitations
+        device = LocalSendDevice(name: node.name, fingerprint: security.fingerprint, port: port)
+        state = Monitor(State(machine: LocalSendMachine(device: device, pin: pin)))
+    }
+
+    // MARK: Connections
+
+    /// Accepts connections until the listener is closed.
+    func acceptLoop(_ listener: any StreamListener) {
+        while let link = accept(from: listener) {
+            guard let ticket = node.admit(LinkSource(link.remote), link) else {
+                node.settings.log.info("a LocalSend connection from \(link.remote) was rejected: too many")
+                link.close()
+                continue
+            }
+            let isStarted = node.start { [self] in
+                await serve(link, ticket)
+                node.release(ticket)
+            }
+            if !isStarted { link.close() }
+        }
+    }
+
+    /// - Returns: nil when the listener is closed, or can accept nothing any more.
+    private func accept(from listener: any StreamListener) -> (any StreamLink)? {
+        do throws(LinkError) {
+            return try listener.accept()
+        } catch {
+            if error.code != .closed { node.settings.log.error("LocalSend is not served any more: \(error)") }
+            return nil
+        }
+    }
+
+    /// Serves one connection until it ends, or a request takes too long.
+    private func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
+        let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
+        node.state.withLock { state in
+            state.links.attach(ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
+        }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.closeAtTimeout(link, activity) }
+            group.addTask { try? await BlockingThread.run { self.serveRequests(on: link, activity) } }
+            // The connection's thread; the watch ends only after closing the connection.
+            await group.next()
+            link.close()
+            group.cancelAll()
+        }
+    }
+
+    /// Closes the connection when a request has taken too long, and a while after the node has begun to stop.
+    private func closeAtTimeout(_ link: any StreamLink, _ activity: Monitor<LocalSendConnection.Activity>) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [node] in
+                _ = await node.stopping.value
+                try? await Task.sleep(for: Self.farewellTimeout)
+            }
+            group.addTask { [node, timeouts] in
+                while !Task.isCancelled {
+                    let now = node.settings.clock()
+                    let since = activity.withLock { $0.isWaiting ? now : $0.since }
+                    let remaining = since + timeouts.request - now
+                    guard remaining > .zero else { return }
+                    try? await Task.sleep(for: remaining)
+                }
+            }
+            await group.next()
+            group.cancelAll()
+        }
+        link.close()
+    }
+
+    private func serveRequests(on link: any StreamLink, _ activity: Monitor<LocalSendConnection.Activity>) {
+        let stream: any SecureLink
+        do throws(LinkError) {
+            stream = try security.accept(link, now: node.settings.wallClock())
+        } catch {
+            node.settings.log.debug("LocalSend: \(error)")
+            return
+        }
+        let connection = LocalSendConnection(stream, over: link, activity, clock: node.settings.clock)
+        do throws(LocalSendConnection.End) {
+            while let request = try connection.nextRequest() {
+                let response = try respond(to: request, on: connection)
+                let closes = request.closesConnection || state.withLock { $0.isStopping }
+                try connection.write(response, closes: closes)
+                if closes { break }
+            }
+            connection.close()
+        } catch {
+            if let status = error.status {
+                try? connection.write(LocalSendMachine.failure(status, error.message), closes: true)
+                connection.close(reading: Self.maximumDiscardCount)
+            }
+        }
+        link.close()
+        connection.finish()
+    }
+
+    // MARK: Requests
+
+    private func respond(
+        to request: HTTPRequest, on connection: LocalSendConnection
+    ) throws(LocalSendConnection.End) -> HTTPResponse {
+        let route: LocalSendRoute
+        do throws(HTTPStatus) {
+            // Only pages send it; LocalSend devices are no pages (N10).
+            guard request.origin == nil else { throw .forbidden }
+            route = try LocalSendRoute(request)
+        } catch {
+            throw LocalSendConnection.End(status: error)
+        }
+        switch route {
+        case .info:
+            _ = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
+            return state.withLock { $0.machine.info }
+        case .register:
+            let body = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
+            guard (try? LocalSendDevice(decoding: body)) != nil else {
+                return LocalSendMachine.failure(.badRequest, "Request body malformed")
+            }
+            return state.withLock { $0.machine.info }
+        case .prepareUpload(let pin):
+            let body = try connection.readBody(of: request, upTo: LocalSendOffer.maximumByteCount)
+            return try prepare(body, pin: pin, on: connection)
+        case .upload(let session, let file, let token):
+            return try upload(request, session: session, file: file, token: token, on: connection)
+        case .cancel(let session):
+            _ = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
+            do throws(HTTPStatus) {
+                let id = try state.withLock { (state) throws(HTTPStatus) in
+                    try state.machine.cancelled(session, by: connection.client)
+                }
+                if let id { cancel(id) }
+                return HTTPResponse(.ok)
+            } catch {
+                return LocalSendMachine.failure(error, "Invalid session")
+            }
+        }
+    }
+
+    // MARK: Offers
+
+    private func prepare(
+        _ body: [UInt8], pin: String?, on connection: LocalSendConnection
+    ) throws(LocalSendConnection.End) -> HTTPResponse {
+        let client = connection.client
+        let id: LocalSendMachine.SessionID
+        let offer: LocalSendOffer
+        do throws(HTTPStatus) {
+            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: client.host) }
+            guard let decoded = try? LocalSendOffer(decoding: body) else { throw .badRequest }
+            offer = decoded
+            let random = node.settings.random(LocalSendMachine.randomByteCount)
+            id = try state.withLock { (state) throws(HTTPStatus) in
+                guard !state.isStopping else { throw .conflict }
+                return try state.machine.begin(offer, from: client, random: random)
+            }
+        } catch {
+            let message =
+                switch error {
+                case .unauthorized: pin == nil ? "PIN required" : "Invalid PIN"
+                case .tooManyRequests: "Too many requests"
+                case .conflict: "Blocked by another session"
+                default: "Request body malformed"
+                }
+            return LocalSendMachine.failure(error, message)
+        }
+        connection.enterSession()
+        guard invite(id, offer, from: connection) else {
+            end(id)
+            return LocalSendMachine.failure(.tooManyRequests, "Too many requests")
+        }
+        let answer = waitForAnswer(to: id, on: connection)
+        switch answer {
+        case .ended: throw LocalSendConnection.End(status: .forbidden, message: "The request has ended")
+        case .declined(let reason):
+            end(id)
+            return reason == .busy
+                ? LocalSendMachine.failure(.conflict, "Blocked by another session")
+                : LocalSendMachine.failure(.forbidden, Self.message(reason))
+        case .accepted(let upload):
+            if let text = offer.text { return store(text, upload) }
+            let response = state.withLock { $0.machine.accept(id, random: node.settings.random) }
+            guard let response else {
+                upload.end(.cancelled(by: .remote))
+                throw LocalSendConnection.End()
+            }
+            return response
+        }
+    }
+
+    private static func message(_ reason: DeclineReason) -> String {
+        switch reason {
+        case .tooLarge: "The files are too large"
+        case .noSpace: "Not enough disk space"
+        default: "File request declined by recipient"
+        }
+    }
+
+    private func store(_ text: [UInt8], _ upload: LocalSendUpload) -> HTTPResponse {
+        let end = upload.store(0, from: nil) { (receive) throws(LocalSendConnection.End) in
+            var failure: LocalSendConnection.End?
+            text.withUnsafeBytes { bytes in
+                do throws(LocalSendConnection.End) { try receive(bytes) } catch { failure = error }
+            }
+            if let failure { throw failure }
+        }
+        guard end == .stored, upload.finish() else { return LocalSendMachine.failure(.internalError, "Could not store") }
+        return HTTPResponse(.noContent)
+    }
+
+    /// Shows the user an offer.
+    /// - Returns: false when too many were shown.
+    private func invite(
+        _ id: LocalSendMachine.SessionID, _ content: LocalSendOffer, from connection: LocalSendConnection
+    ) -> Bool {
+        let settings = node.settings
+        let client = connection.client
+        let address = LinkAddress(host: client.host, port: content.device.port)
+        let peer = Peer(
+            foreign: ForeignPeer(
+                .localSend, identity: client.fingerprint ?? Array("address \(client.host)".utf8),
+                certificate: client.fingerprint),
+            name: content.device.name, address: address)
+        guard let prompt = node.promptLimiter.admit(peer, on: .link(address)) else { return false }
+        var progress = TransferProgress(
+            id: settings.freshTransferID(), direction: .incoming, total: content.offer.totalSize,
+            totalEntries: content.offer.entryCount)
+        progress.phase = .waiting
+        let expiry = settings.clock() + timeouts.answer
+        let invitation = Invitation(
+            peer: peer, offer: content.offer, context: [], resumeKey: settings.random(32), expiry: expiry,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
+            answering: Invitation.Answering(
+                accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, transfer, sink) },
+                decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))
+        invitation.hasNoShortCode()
+        state.withLock { $0.sessions[id] = OpenSession(invitation: invitation) }
+        connection.wait(until: expiry)
+        invitations.yield(invitation)
+        return true
+    }
+
+    /// Waits for the user's answer, as long as the sender does.
+    private func waitForAnswer(to id: LocalSendMachine.SessionID, on connection: LocalSendConnection) -> Answer {
+        // The connection may end once it has the answer.
+        connection.watch { [weak self] in
+            guard let self, state.withLock({ $0.sessions[id].map { $0.answer == nil } ?? false }) else { return }
+            cancel(id)
+        }
+        let deadline = node.settings.clock() + timeouts.answer
+        let answer = state.wait(untilNanoseconds: deadline.nanoseconds) { state -> Answer? in
+            guard let session = state.sessions[id] else { return .ended }
+            return session.answer ?? (state.isStopping ? .ended : nil)
+        }
+        if let answer {
+            guard case .ended = answer else { return answer }
+        }
+        let invitation = state.withLock { $0.sessions[id]?.invitation }
+        end(id)
+        invitation?.end(.expired)
+        return .ended
+    }
+
+    private func answer(_ id: LocalSendMachine.SessionID, _ answer: Answer) {
+        state.update { state in
+            if state.sessions[id]?.answer == nil { state.sessions[id]?.answer = answer }
+        }
+    }
+
+    private func accept(
+        _ id: LocalSendMachine.SessionID, _ offer: LocalSendOffer, _ transfer: Transfer, _ sink: any ResourceSink
+    ) {
+        let upload = LocalSendUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
+        transfer.onCancel { upload.end(.cancelled(by: .local)) }
+        let isStarted = node.start { [self] in
+            let result = await withTaskGroup(of: Void.self) { group in
+                group.addTask { await upload.awaitSilence() }
+                let result = await upload.result.value
+                group.cancelAll()
+                return result ?? TransferResult(outcome: .interrupted)
+            }
+            if result.outcome != .completed { try? await BlockingThread.run { upload.discard() } }
+            end(id)
+            transfer.end(result)
+        }
+        guard isStarted else {
+            end(id)
+            return transfer.end(TransferResult(outcome: .interrupted))
+        }
+        let isOpen = state.update { state in
+            guard state.sessions[id] != nil, !state.isStopping else { return false }
+            state.sessions[id]?.upload = upload
+            state.sessions[id]?.answer = .accepted(upload)
+            return true
+        }
+        if !isOpen { upload.end(node.stopping.current == true ? .interrupted : .cancelled(by: .remote)) }
+    }
+
+    /// Ends a session that its sender has cancelled.
+    private func cancel(_ id: LocalSendMachine.SessionID) {
+        let session = state.update { state in
+            state.machine.end(id)
+            return state.sessions.removeValue(forKey: id)
+        }
+        session?.invitation?.end(.cancelled(by: .remote))
+        session?.upload?.end(.cancelled(by: .remote))
+    }
+
+    /// Ends a session. No effect on one that has ended.
+    private func end(_ id: LocalSendMachine.SessionID) {
+        state.update { state in
+            state.machine.end(id)
+            state.sessions[id] = nil
+        }
+    }
+
+    // MARK: Files
+
+    private func upload(
+        _ request: HTTPRequest, session: String, file: String, token: String, on connection: LocalSendConnection
+    ) throws(LocalSendConnection.End) -> HTTPResponse {
+        let begun = try? state.withLock { (state) throws(HTTPStatus) in
+            let (id, number) = try state.machine.beginUpload(
+                session: session, file: file, token: token, from: connection.client)
+            return (id, number, state.sessions[id]?.upload)
+        }
+        guard case (let id, let number, let upload?)? = begun else {
+            throw LocalSendConnection.End(status: .forbidden, message: "Invalid token or IP address")
+        }
+        connection.enterSession()
+        connection.waitForTurn()
+        let end = upload.store(number, from: connection.link) { (receive) throws(LocalSendConnection.End) in
+            try connection.readBody(of: request, receive)
+        }
+        switch end {
+        case .failed: throw LocalSendConnection.End(status: .internalError, message: "The transfer has failed")
+        case .mismatch:
+            if !state.withLock({ $0.machine.failUpload(id, number: number) }) {
+                upload.end(.failed(.storageFailed, at: .local), detail: "the content differs from its checksum")
+            }
+            return LocalSendMachine.failure(.unprocessableContent, "Checksum mismatch")
+        case .stored:
+            let isLast = state.withLock { $0.machine.endUpload(id, number: number) }
+            guard !isLast || upload.finish() else {
+                throw LocalSendConnection.End(status: .internalError, message: "The files could not be stored")
+            }
+            return HTTPResponse(.ok)
+        }
+    }
+
+    /// Ends what is running.
+    func stop() {
+        let uploads = state.update { state in
+            state.isStopping = true
+            return state.sessions.values.compactMap(\.upload)
+        }
+        for upload in uploads { upload.end(.interrupted) }
+    }
+}

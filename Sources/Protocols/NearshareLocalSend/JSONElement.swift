@@ -1,0 +1,212 @@
+internal import NearshareBase
+
+/// A value of JSON (RFC 8259) that a peer has sent. Objects keep the order of their members, which is that of the files.
+indirect enum JSONElement: Sendable, Hashable {
+    case null
+    case bool(Bool)
+    /// A whole number that is not negative.
+    case integer(UInt64)
+    /// Another number, which no field of the protocol has.
+    case number
+    case string(String)
+    case array([JSONElement])
+    case object([Member])
+
+    struct Member: Sendable, Hashable {
+        let name: String
+        let value: JSONElement
+    }
+
+    /// Limit on the nesting of values, the outermost one counted.
+    static let maximumDepth = 8
+    /// Limit on the values of a text: a thousand files with all their fields.
+    static let maximumCount = 20_000
+
+    /// Decodes a text that is one value.
+    init(decoding bytes: [UInt8]) throws(MalformedInput) {
+        var reader = JSONReader(bytes)
+        self = try reader.readWhole()
+    }
+
+    var members: [Member]? { if case .object(let members) = self { members } else { nil } }
+    var string: String? { if case .string(let text) = self { text } else { nil } }
+    var integer: UInt64? { if case .integer(let number) = self { number } else { nil } }
+    var isNull: Bool { self == .null }
+
+    /// The value of a member; nil where there is none.
+    subscript(_ name: String) -> JSONElement? { members?.first { $0.name == name }?.value }
+
+    /// The value as JSON.
+    var text: String {
+        switch self {
+        case .null, .number: "null"
+        case .bool(let value): "\(value)"
+        case .integer(let number): "\(number)"
+        case .string(let text): Self.quoted(text)
+        case .array(let elements): "[\(elements.map(\.text).joined(separator: ","))]"
+        case .object(let members):
+            "{\(members.map { "\(Self.quoted($0.name)):\($0.value.text)" }.joined(separator: ","))}"
+        }
+    }
+
+    /// An object of members in this order.
+    static func members(_ members: KeyValuePairs<String, JSONElement>) -> JSONElement {
+        .object(members.map { Member(name: $0.key, value: $0.value) })
+    }
+
+    private static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": quoted += "\\\(scalar)"
+            case _ where scalar.value < 0x20: quoted += "\\u00" + Hex.encode([UInt8(scalar.value)])
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}
+
+/// Reads JSON within limits on depth and number of values.
+private struct JSONReader {
+    private let bytes: [UInt8]
+    private var index = 0
+    private var count = 0
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    mutating func readWhole() throws(MalformedInput) -> JSONElement {
+        let value = try readValue(depth: 1)
+        skipSpace()
+        guard index == bytes.count else { throw MalformedInput("JSON: bytes after the value") }
+        return value
+    }
+
+    private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
+
+    private mutating func skipSpace() {
+        while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0a || byte == 0x0d { index += 1 }
+    }
+
+    /// Skips white space and one byte.
+    /// - Returns: false where another byte follows.
+    private mutating func skip(_ byte: UInt8) -> Bool {
+        skipSpace()
+        guard next == byte else { return false }
+        index += 1
+        return true
+    }
+
+    private mutating func readValue(depth: Int) throws(MalformedInput) -> JSONElement {
+        count += 1
+        guard depth <= JSONElement.maximumDepth else { throw MalformedInput("JSON: too deep") }
+        guard count <= JSONElement.maximumCount else { throw MalformedInput("JSON: too many values") }
+        skipSpace()
+        switch next {
+        case UInt8(ascii: "{"): return try readObject(depth: depth)
+        case UInt8(ascii: "["): return try readArray(depth: depth)
+        case UInt8(ascii: "\""): return .string(try readString())
+        case UInt8(ascii: "t"): return try readWord("true", .bool(true))
+        case UInt8(ascii: "f"): return try readWord("false", .bool(false))
+        case UInt8(ascii: "n"): return try readWord("null", .null)
+        default: return try readNumber()
+        }
+    }
+
+    private mutating func readWord(_ word: StaticString, _ value: JSONElement) throws(MalformedInput) -> JSONElement {
+        let text = word.description.utf8
+        guard bytes[index...].starts(with: text) else { throw MalformedInput("JSON: an unknown word") }
+        index += text.count
+        return value
+    }
+
+    private mutating func readObject(depth: Int) throws(MalformedInput) -> JSONElement {
+        index += 1
+        var members: [JSONElement.Member] = []
+        var names: Set<String> = []
+        if skip(UInt8(ascii: "}")) { return .object([]) }
+        repeat {
+            skipSpace()
+            let name = try readString()
+            guard skip(UInt8(ascii: ":")) else { throw MalformedInput("JSON: a member without a colon") }
+            // Two readers could choose different ones.
+            guard names.insert(name).inserted else { throw MalformedInput("JSON: a member twice") }
+            members.append(JSONElement.Member(name: name, value: try readValue(depth: depth + 1)))
+        } while skip(UInt8(ascii: ","))
+        guard skip(UInt8(ascii: "}")) else { throw MalformedInput("JSON: an object without an end") }
+        return .object(members)
+    }
+
+    private mutating func readArray(depth: Int) throws(MalformedInput) -> JSONElement {
+        index += 1
+        var elements: [JSONElement] = []
+        if skip(UInt8(ascii: "]")) { return .array([]) }
+        repeat { elements.append(try readValue(depth: depth + 1)) } while skip(UInt8(ascii: ","))
+        guard skip(UInt8(ascii: "]")) else { throw MalformedInput("JSON: an array without an end") }
+        return .array(elements)
+    }
+
+    private mutating func readNumber() throws(MalformedInput) -> JSONElement {
+        let start = index
+        while let byte = next, Self.numberBytes.contains(byte) { index += 1 }
+        let text = bytes[start..<index]
+        guard let first = text.first(where: { $0 != UInt8(ascii: "-") }), (0x30...0x39).contains(first),
+            text.count <= Self.maximumNumberByteCount
+        else { throw MalformedInput("JSON: a number") }
+        let isWhole = text.allSatisfy { (0x30...0x39).contains($0) }
+        guard isWhole else { return .number }
+        return UInt64(String(decoding: text, as: UTF8.self)).map { .integer($0) } ?? .number
+    }
+
+    private static let numberBytes = Set("0123456789+-.eE".utf8)
+    private static let maximumNumberByteCount = 32
+
+    private mutating func readString() throws(MalformedInput) -> String {
+        guard next == UInt8(ascii: "\"") else { throw MalformedInput("JSON: a text without quotation marks") }
+        index += 1
+        var text: [UInt8] = []
+        while let byte = next {
+            index += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                guard let text = String(validating: text, as: UTF8.self) else { throw MalformedInput("JSON: not UTF-8") }
+                return text
+            case UInt8(ascii: "\\"): text += try readEscape().utf8
+            case ..<0x20: throw MalformedInput("JSON: a control character")
+            default: text.append(byte)
+            }
+        }
+        throw MalformedInput("JSON: a text without an end")
+    }
+
+    private mutating func readEscape() throws(MalformedInput) -> String {
+        guard let byte = next else { throw MalformedInput("JSON: an escape without an end") }
+        index += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return String(UnicodeScalar(byte))
+        case UInt8(ascii: "b"): return "\u{8}"
+        case UInt8(ascii: "f"): return "\u{c}"
+        case UInt8(ascii: "n"): return "\n"
+        case UInt8(ascii: "r"): return "\r"
+        case UInt8(ascii: "t"): return "\t"
+        case UInt8(ascii: "u"): break
+        default: throw MalformedInput("JSON: an unknown escape")
+        }
+        let unit = try readUnit()
+        if UTF16.isLeadSurrogate(unit), bytes[index...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) {
+            index += 2
+            return String(decoding: [unit, try readUnit()], as: UTF16.self)
+        }
+        // A surrogate without its other half becomes U+FFFD.
+        return String(decoding: [unit], as: UTF16.self)
+    }
+
+    private mutating func readUnit() throws(MalformedInput) -> UInt16 {
+        guard bytes.count - index >= 4, let digits = Hex.decode(String(decoding: bytes[index..<(index + 4)], as: UTF8.self))
+        else { throw MalformedInput("JSON: an escape") }
+        index += 4
+        return UInt16(digits[0]) << 8 | UInt16(digits[1])
+    }
+}

@@ -1,0 +1,105 @@
+package import NearshareBase
+internal import NearshareHTTP
+
+/// A device as it describes itself: in announcements, in `register` and `info`, and in the offers of senders.
+package struct LocalSendDevice: Sendable, Hashable {
+    /// The version of the protocol that this node speaks.
+    package static let protocolVersion = "2.1"
+    /// The UDP port of announcements, and the preferred TCP port.
+    package static let port: UInt16 = 53317
+    /// The group of announcements in IPv4.
+    package static let group = IPAddress.v4(0xe000_00a7)
+    /// Limit on an announcement, and on the bodies that contain a device alone.
+    package static let maximumByteCount = 4096
+    private static let maximumFingerprintByteCount = 128
+
+    /// The claimed name.
+    package let name: DisplayName
+    /// SHA-256 of the certificate as the device claims it; random over plain HTTP.
+    package let fingerprint: String
+    /// The port of its server.
+    package let port: UInt16
+    /// Whether its server speaks TLS.
+    package let isSecure: Bool
+    /// Whether the device expects an answer; nil where it does not say.
+    package let announces: Bool?
+
+    /// This node.
+    package init(name: DisplayName, fingerprint: [UInt8], port: UInt16) {
+        self.name = name
+        self.fingerprint = Hex.encode(fingerprint).uppercased()
+        (self.port, isSecure, announces) = (port, true, nil)
+    }
+
+    /// Decodes an announcement or the body of `register`.
+    package init(decoding bytes: [UInt8]) throws(MalformedInput) {
+        guard bytes.count <= Self.maximumByteCount else { throw MalformedInput("LocalSend device: too large") }
+        try self.init(try JSONElement(decoding: bytes))
+    }
+
+    init(_ element: JSONElement) throws(MalformedInput) {
+        guard let alias = element["alias"]?.string, let name = DisplayName(truncating: alias) else {
+            throw MalformedInput("LocalSend device: no alias")
+        }
+        guard let fingerprint = element["fingerprint"]?.string,
+            (1...Self.maximumFingerprintByteCount).contains(fingerprint.utf8.count)
+        else { throw MalformedInput("LocalSend device: no fingerprint") }
+        let port: UInt16?
+        switch element["port"] {
+        case nil, .null?: port = Self.port
+        case .integer(let number)?: port = UInt16(exactly: number)
+        default: port = nil
+        }
+        guard let port, port > 0 else { throw MalformedInput("LocalSend device: the port") }
+        switch element["protocol"] {
+        case nil, .null?, .string("https")?: isSecure = true
+        case .string("http")?: isSecure = false
+        default: throw MalformedInput("LocalSend device: the protocol")
+        }
+        if case .bool(let announces)? = element["announce"] { self.announces = announces } else { announces = nil }
+        (self.name, self.fingerprint, self.port) = (name, fingerprint, port)
+    }
+
+    /// Whether the claimed fingerprint is this one.
+    package func claims(_ fingerprint: [UInt8]) -> Bool { self.fingerprint.lowercased() == Hex.encode(fingerprint) }
+
+    /// The body of `register`.
+    package var registration: [UInt8] { Array(JSONElement.object(description + location).text.utf8) }
+
+    /// The datagram that makes other devices answer.
+    package var announcement: [UInt8] {
+        let announces = JSONElement.Member(name: "announce", value: .bool(true))
+        return Array(JSONElement.object(description + location + [announces]).text.utf8)
+    }
+
+    /// The response to `info` and `register`.
+    var info: JSONElement { .object(description) }
+
+    private var description: [JSONElement.Member] {
+        [
+            JSONElement.Member(name: "alias", value: .string(name.claimed)),
+            JSONElement.Member(name: "version", value: .string(Self.protocolVersion)),
+            JSONElement.Member(name: "deviceModel", value: .string("nearshare")),
+            JSONElement.Member(name: "deviceType", value: .string("headless")),
+            JSONElement.Member(name: "fingerprint", value: .string(fingerprint)),
+            JSONElement.Member(name: "download", value: .bool(false)),
+        ]
+    }
+
+    private var location: [JSONElement.Member] {
+        [
+            JSONElement.Member(name: "port", value: .integer(UInt64(port))),
+            JSONElement.Member(name: "protocol", value: .string(isSecure ? "https" : "http")),
+        ]
+    }
+
+    /// The request that answers an announcement of another device.
+    /// - Parameter authority: the address and port of its server.
+    package func registerRequest(to authority: String) -> [UInt8] {
+        let body = registration
+        let head =
+            "POST \(LocalSendRoute.prefix)v2/register HTTP/1.1\r\nHost: \(authority)\r\n"
+            + "Content-Type: application/json\r\nContent-Length: \(body.count)\r\nConnection: close\r\n\r\n"
+        return Array(head.utf8) + body
+    }
+}

@@ -1,0 +1,189 @@
+internal import NearshareBase
+package import NearshareHTTP
+
+/// The receiver's side of the LocalSend protocol, version 2.1: the sessions of all senders.
+///
+///     prepare-upload ──► waiting ──accepted──► uploading ──every file stored──► ended
+package struct LocalSendMachine: Sendable {
+    /// The sender of a request: its files come from the same address, and with the same certificate.
+    package struct Client: Sendable, Hashable {
+        package let host: String
+        /// SHA-256 of its certificate; nil where it has shown none.
+        package let fingerprint: [UInt8]?
+
+        package init(host: String, fingerprint: [UInt8]?) {
+            (self.host, self.fingerprint) = (host, fingerprint)
+        }
+    }
+
+    /// A session, in this process.
+    package struct SessionID: Sendable, Hashable {
+        package let text: String
+    }
+
+    private enum FileState: Sendable, Hashable {
+        /// - Parameter failureCount: wrong checksums so far.
+        case pending(failureCount: Int)
+        case uploading(failureCount: Int)
+        case stored
+    }
+
+    private struct Session: Sendable {
+        let client: Client
+        let files: [LocalSendOffer.File]
+        let numbers: [String: Int]
+        /// By the numbers of the files; empty until the user has accepted.
+        var tokens: [String] = []
+        var states: [FileState]
+
+        var isWaiting: Bool { tokens.isEmpty }
+        var isComplete: Bool { states.allSatisfy { $0 == .stored } }
+    }
+
+    /// Limit on sessions.
+    static let maximumSessionCount = 32
+    /// Limit on sessions of one address.
+    static let maximumSessionCountPerHost = 4
+    /// Limit on wrong PINs of one address, until the node stops.
+    static let maximumWrongPINCount = 3
+    /// Limit on the addresses whose wrong PINs are counted; others are rejected then.
+    static let maximumGuesserCount = 256
+    /// Limit on uploads of one file whose checksum is wrong.
+    static let maximumAttemptCount = 3
+    /// Bytes of randomness in an identifier or token.
+    package static let randomByteCount = 16
+
+    private let device: LocalSendDevice
+    private let pin: String?
+    private var sessions: [SessionID: Session] = [:]
+    private var wrongPINs: [String: Int] = [:]
+
+    /// - Parameter pin: required from senders; nil for none.
+    package init(device: LocalSendDevice, pin: String?) {
+        self.device = device
+        self.pin = pin
+    }
+
+    /// The response to `info` and `register`.
+    package var info: HTTPResponse { Self.response(.ok, device.info) }
+
+    // MARK: Offers
+
+    /// Checks a PIN.
+    /// - Throws: ``HTTPStatus/unauthorized`` or ``HTTPStatus/tooManyRequests``.
+    package mutating func check(pin given: String?, from host: String) throws(HTTPStatus) {
+        guard let pin else { return }
+        guard wrongPINs[host, default: 0] < Self.maximumWrongPINCount else { throw .tooManyRequests }
+        if given == pin {
+            wrongPINs[host] = nil
+            return
+        }
+        // A request without a PIN asks whether there is one.
+        guard given != nil else { throw .unauthorized }
+        guard wrongPINs[host] != nil || wrongPINs.count < Self.maximumGuesserCount else { throw .tooManyRequests }
+        wrongPINs[host, default: 0] += 1
+        throw .unauthorized
+    }
+
+    /// Begins a session that waits for the user's answer.
+    /// - Parameter random: ``randomByteCount`` bytes.
+    /// - Throws: ``HTTPStatus/conflict`` when there are too many.
+    package mutating func begin(
+        _ offer: LocalSendOffer, from client: Client, random: [UInt8]
+    ) throws(HTTPStatus) -> SessionID {
+        guard sessions.count < Self.maximumSessionCount,
+            sessions.values.count(where: { $0.client.host == client.host }) < Self.maximumSessionCountPerHost,
+            !sessions.values.contains(where: { $0.client == client && $0.isWaiting })
+        else { throw .conflict }
+        let id = SessionID(text: Self.uuid(random))
+        let numbers = Dictionary(offer.files.enumerated().map { ($1.id, $0) }) { first, _ in first }
+        sessions[id] = Session(
+            client: client, files: offer.files, numbers: numbers,
+            states: Array(repeating: .pending(failureCount: 0), count: offer.files.count))
+        return id
+    }
+
+    /// Whether the session waits for the user's answer.
+    package func isWaiting(_ id: SessionID) -> Bool { sessions[id]?.isWaiting ?? false }
+
+    /// Accepts the files of a session.
+    /// - Parameter random: returns a number of random bytes.
+    /// - Returns: the response to `prepare-upload`; nil for a session that has ended.
+    package mutating func accept(_ id: SessionID, random: (Int) -> [UInt8]) -> HTTPResponse? {
+        guard let session = sessions[id], session.isWaiting else { return nil }
+        let tokens = session.files.map { _ in Self.uuid(random(Self.randomByteCount)) }
+        sessions[id]?.tokens = tokens
+        let members = zip(session.files, tokens).map { JSONElement.Member(name: $0.id, value: .string($1)) }
+        return Self.response(.ok, .members(["sessionId": .string(id.text), "files": .object(members)]))
+    }
+
+    /// Ends a session. No effect on one that has ended.
+    package mutating func end(_ id: SessionID) { sessions[id] = nil }
+
+    // MARK: Files
+
+    /// Begins to receive a file.
+    /// - Returns: the session and the number of the file in its offer.
+    /// - Throws: ``HTTPStatus/forbidden`` for another sender, a wrong token, and a file that is not expected.
+    package mutating func beginUpload(
+        session text: String, file: String, token: String, from client: Client
+    ) throws(HTTPStatus) -> (SessionID, number: Int) {
+        let id = SessionID(text: text)
+        guard let session = sessions[id], session.client == client, !session.isWaiting, let number = session.numbers[file],
+            session.tokens[number] == token, case .pending(let failureCount) = session.states[number]
+        else { throw .forbidden }
+        sessions[id]?.states[number] = .uploading(failureCount: failureCount)
+        return (id, number)
+    }
+
+    /// Records that a file is stored.
+    /// - Returns: whether it was the last one.
+    package mutating func endUpload(_ id: SessionID, number: Int) -> Bool {
+        sessions[id]?.states[number] = .stored
+        return sessions[id]?.isComplete ?? false
+    }
+
+    /// Records that a file's checksum was wrong.
+    /// - Returns: whether the sender may send it again.
+    package mutating func failUpload(_ id: SessionID, number: Int) -> Bool {
+        guard case .uploading(let failureCount)? = sessions[id]?.states[number], failureCount + 1 < Self.maximumAttemptCount
+        else { return false }
+        sessions[id]?.states[number] = .pending(failureCount: failureCount + 1)
+        return true
+    }
+
+    /// The session that a sender cancels.
+    /// - Parameter text: its identifier; nil for the one that waits for the user's answer.
+    /// - Throws: ``HTTPStatus/forbidden`` for a session of another sender.
+    package func cancelled(_ text: String?, by client: Client) throws(HTTPStatus) -> SessionID? {
+        guard let text else { return sessions.first { $0.value.client == client && $0.value.isWaiting }?.key }
+        let id = SessionID(text: text)
+        guard let session = sessions[id] else { return nil }
+        guard session.client == client else { throw .forbidden }
+        return id
+    }
+
+    // MARK: Responses
+
+    /// A response that says why a request has failed.
+    package static func failure(_ status: HTTPStatus, _ message: String) -> HTTPResponse {
+        response(status, .members(["message": .string(message)]))
+    }
+
+    private static func response(_ status: HTTPStatus, _ body: JSONElement) -> HTTPResponse {
+        var response = HTTPResponse(status, body: Array(body.text.utf8))
+        response.contentType = "application/json"
+        return response
+    }
+
+    /// A UUID of version 4 (RFC 9562).
+    /// - Parameter random: ``randomByteCount`` bytes.
+    private static func uuid(_ random: [UInt8]) -> String {
+        var bytes = random
+        bytes[6] = bytes[6] & 0x0f | 0x40
+        bytes[8] = bytes[8] & 0x3f | 0x80
+        let digits = Array(Hex.encode(bytes))
+        let bounds = [0, 8, 12, 16, 20, 32]
+        return zip(bounds, bounds.dropFirst()).map { String(digits[$0..<$1]) }.joined(separator: "-")
+    }
+}

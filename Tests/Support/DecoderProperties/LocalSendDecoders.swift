@@ -1,0 +1,78 @@
+import NearshareBase
+import NearshareHTTP
+import NearshareLocalSend
+
+extension DecoderProperty {
+    static let localSend = [localSendDevice, localSendOffer, httpBody]
+
+    private static let deviceText =
+        #"{"alias":"Nice Orange","version":"2.1","deviceModel":"Pixel","deviceType":"mobile","fingerprint":"0A1B","#
+        + #""port":53317,"protocol":"https","download":false,"announce":true}"#
+
+    private static let localSendDevice = Self(name: "localsend-device", seeds: [Array(deviceText.utf8)]) {
+        bytes throws(Violation) in
+        guard let device = try? LocalSendDevice(decoding: bytes) else { return false }
+        try require(bytes.count <= LocalSendDevice.maximumByteCount, "a device beyond its limit")
+        try require(device.port > 0, "a port that nothing can have")
+        try require(!device.fingerprint.isEmpty, "no fingerprint")
+        // This node can read again what it writes.
+        guard let again = try? LocalSendDevice(decoding: device.announcement) else {
+            // Escapes make it longer.
+            return try requireLong(device.announcement)
+        }
+        try require(again.name == device.name && again.port == device.port, "\(device) comes back as \(again)")
+        return true
+    }
+
+    private static func requireLong(_ bytes: [UInt8]) throws(Violation) -> Bool {
+        try require(bytes.count > LocalSendDevice.maximumByteCount, "an announcement that cannot be read")
+        return true
+    }
+
+    private static let localSendOffer = Self(
+        name: "localsend-offer",
+        seeds: [
+            #"{"info":\#(deviceText),"files":{"a":{"id":"a","fileName":"t/é/a.txt","size":3,"fileType":"text/plain","#
+                + #""sha256":null,"metadata":{"modified":"2026-11-23T16:50:00.123Z"}},"b":{"fileName":"b","size":0}}}"#,
+            #"{"info":\#(deviceText),"files":{"a":{"fileName":"x","size":3,"fileType":"text/plain","preview":"\ud83d\ude00\n"}}}"#,
+        ].map { Array($0.utf8) }
+    ) { bytes throws(Violation) in
+        guard let content = try? LocalSendOffer(decoding: bytes) else { return false }
+        let offer = content.offer
+        let total = content.files.reduce(0) { $0 + ($1.header.size ?? 0) }
+        try require(total == offer.totalSize, "the sizes do not add up")
+        try require(content.files.allSatisfy { $0.header.item < offer.itemCount }, "a file of no item")
+        try require(content.files.allSatisfy { !$0.header.path.isEmpty }, "a file without a name")
+        try require(offer.items.count == min(Int(offer.itemCount), Offer.maximumDescribedItems), "items are missing")
+        try require(offer.entryCount >= UInt64(content.files.count), "entries are missing")
+        return true
+    }
+
+    /// Bodies are the same however their bytes are divided.
+    private static let httpBody = Self(
+        name: "http-body",
+        seeds: ["3\r\nabc\r\n0\r\n\r\n", "A;x=y\r\n0123456789\r\n00\r\nTrailer: x\r\n\r\nrest"].map { Array($0.utf8) }
+    ) { bytes throws(Violation) in
+        let whole = body(in: bytes, pieceByteCount: max(1, bytes.count))
+        let single = body(in: bytes, pieceByteCount: 1)
+        try require(whole.content == single.content && whole.isComplete == single.isComplete, "another body in pieces")
+        try require(whole.content.count <= bytes.count, "more content than bytes")
+        return whole.isComplete
+    }
+
+    private static func body(in bytes: [UInt8], pieceByteCount: Int) -> (content: [UInt8], isComplete: Bool) {
+        var decoder = HTTPBodyDecoder(.chunked)
+        var found: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: pieceByteCount) {
+            var piece = bytes[start..<min(start + pieceByteCount, bytes.count)]
+            while !piece.isEmpty, !decoder.isComplete {
+                let decoded = piece.withUnsafeBytes { raw in try? decoder.decode(raw) }
+                guard let decoded else { return (found, false) }
+                found +=
+                    piece[(piece.startIndex + decoded.content.lowerBound)..<(piece.startIndex + decoded.content.upperBound)]
+                piece = piece.dropFirst(decoded.usedCount)
+            }
+        }
+        return (found, decoder.isComplete)
+    }
+}

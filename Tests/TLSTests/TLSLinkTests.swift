@@ -1,0 +1,118 @@
+import NearshareBase
+import NearshareInterfaces
+import NearshareTLS
+import NearshareTesting
+import Testing
+
+@Suite("TLS between links", .serialized) struct TLSLinkTests {
+    /// 2026-11-23.
+    private static let now = WallTime(milliseconds: 1_795_000_000_000)
+
+    private struct Ends {
+        let server: any StreamLink
+        let client: any StreamLink
+    }
+
+    private func security(_ serial: UInt64 = 1) throws -> TLSSecurity {
+        try TLSSecurity(TLSIdentity(name: "test", serial: serial))
+    }
+
+    private func ends() throws -> Ends {
+        let transport = InMemoryTransport()
+        let listener = try transport.listen(port: 0, interface: nil)
+        let client = try transport.connect(
+            to: LinkAddress(host: "127.0.0.1", port: listener.port), timeout: .seconds(5))
+        return Ends(server: try listener.accept(), client: client)
+    }
+
+    /// Shakes hands at both ends.
+    private func handshake(
+        _ server: TLSSecurity, _ client: TLSSecurity, at now: WallTime = now
+    ) async throws -> (server: Result<any SecureLink, LinkError>, client: Result<any SecureLink, LinkError>) {
+        let ends = try ends()
+        async let accepted = BlockingThread.run {
+            Result { () throws(LinkError) in try server.accept(ends.server, now: now) }
+        }
+        let connected = try await BlockingThread.run {
+            Result { () throws(LinkError) in try client.connect(over: ends.client, now: now) }
+        }
+        return (try await accepted, connected)
+    }
+
+    private func read(_ count: Int, from link: any SecureLink) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while bytes.count < count {
+            var block = [UInt8](repeating: 0, count: 10_000)
+            let read = try block.withUnsafeMutableBytes { (buffer) throws(LinkError) in try link.read(into: buffer) }
+            guard read > 0 else { break }
+            bytes += block[..<read]
+        }
+        return bytes
+    }
+
+    @Test func `both ends know the other's certificate, and bytes pass in both directions`() async throws {
+        let (server, client) = (try security(1), try security(2))
+        let (accepted, connected) = try await handshake(server, client)
+        let (ours, theirs) = (try accepted.get(), try connected.get())
+        #expect(ours.peerFingerprint == client.fingerprint && theirs.peerFingerprint == server.fingerprint)
+        #expect(server.fingerprint.count == 32 && server.fingerprint != client.fingerprint)
+        let content = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        for (from, to) in [(ours, theirs), (theirs, ours)] {
+            async let written: Void = BlockingThread.run {
+                content.withUnsafeBytes { try? from.write($0) }
+                from.finishWriting()
+            }
+            #expect(try read(content.count + 1, from: to) == content)
+            try await written
+        }
+    }
+
+    @Test("F8: certificates that are not valid at the time are rejected", arguments: [157_766_399_000, 67_090_118_401_000])
+    func dates(milliseconds: Int64) async throws {
+        let (accepted, connected) = try await handshake(
+            try security(1), try security(2), at: WallTime(milliseconds: milliseconds))
+        #expect(throws: LinkError.self) { try accepted.get() }
+        #expect(throws: LinkError.self) { try connected.get() }
+    }
+
+    @Test("F8: an identity that is kept stays the same, a damaged one is not used")
+    func identities() throws {
+        let identity = try TLSIdentity(name: "test", serial: 7)
+        #expect(try TLSSecurity(identity).fingerprint == (try TLSSecurity(TLSIdentity(pem: identity.pem)).fingerprint))
+        for pem in [[], Array("x".utf8), Array(identity.pem.prefix(1000)), Array(identity.pem.dropFirst(1000))] {
+            #expect(throws: TLSError.self) { try TLSSecurity(TLSIdentity(pem: pem)) }
+        }
+    }
+
+    @Test("F9: garbage ends the handshake", arguments: [0, 1, 5, 200])
+    func garbage(seed: Int) async throws {
+        let ends = try ends()
+        let server = try security()
+        var random = SeededRandom(seed: UInt64(seed))
+        let bytes = (0..<20_000).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+        async let accepted = BlockingThread.run {
+            defer { ends.server.close() }
+            return Result { () throws(LinkError) in try server.accept(ends.server, now: Self.now) }
+        }
+        try await BlockingThread.run {
+            bytes.withUnsafeBytes { try? ends.client.write($0) }
+            ends.client.finishWriting()
+        }
+        let result = try await accepted
+        #expect(throws: LinkError.self) { try result.get() }
+    }
+
+    @Test("F9: a handshake that does not go on ends when the link is closed")
+    func silence() async throws {
+        let ends = try ends()
+        let server = try security()
+        async let accepted = BlockingThread.run {
+            Result { () throws(LinkError) in try server.accept(ends.server, now: Self.now) }
+        }
+        // The first bytes of a handshake record that never ends.
+        try await BlockingThread.run { [0x16, 0x03, 0x01, 0x02, 0x00, 0x01].withUnsafeBytes { try? ends.client.write($0) } }
+        ends.server.close()
+        let result = try await accepted
+        #expect(throws: LinkError.self) { try result.get() }
+    }
+}
