@@ -270,6 +270,27 @@ private struct MemoryComparer: FileComparer {
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(both.encoded) }
     }
 
+    @Test("A12: a list that contradicts its offer is refused before anybody reads it")
+    func contradictingLists() throws {
+        func entry(_ item: UInt32, _ name: String, _ size: UInt64?) -> EntryHeader {
+            EntryHeader(
+                item: item, kind: .file, path: [ClaimedFileName(name)!], size: size, modified: nil, permissions: nil)
+        }
+        let items = [("a", UInt64(3)), ("b", UInt64(4))].map { name, size in
+            OfferedItem(kind: .file, name: ClaimedFileName(name)!, size: size, entryCount: 1, mediaType: .unknown)
+        }
+        // The second item is not described.
+        let offer = Offer(items: [items[0]], itemCount: 2, entryCount: 2, totalSize: 7)
+        let (a, b) = (entry(0, "a", 3), entry(1, "b", 4))
+        for valid in [[], [a], [a, b]] { try offer.check(listed: valid) }
+        let lists = [
+            [a, b, entry(1, "c", 0)], [b], [b, a], [a, entry(2, "b", 4)], [a, entry(1, "b", 5)], [a, entry(1, "b", 3)],
+            [a, entry(1, "b", nil)], [entry(0, "x", 3)], [entry(0, "a", 2)], [a, entry(0, "a", 4)],
+            [a, entry(1, "b", .max)],
+        ]
+        for list in lists { #expect(throws: MalformedInput.self, "\(list)") { try offer.check(listed: list) } }
+    }
+
     @Test("A12: entries are those that were listed, in their order, and nothing else")
     func listedContents() throws {
         let content = MemoryContent(file: "a", [1, 2, 3])

@@ -145,8 +145,7 @@ package struct DirectConnection: Sendable {
         case .offer(var offer):
             offer.features = peerFeatures
             if let (id, entries) = listedContents.take(), id == offer.id {
-                guard UInt64(entries.count) <= offer.offer.entryCount, entries.allSatisfy({ $0.item < offer.offer.itemCount })
-                else { throw MalformedInput("contents beyond the offer") }
+                try offer.offer.check(listed: entries)
                 offer.contents = entries
             }
             guard !incoming.isUsed(offer.id), !outgoing.isUsed(offer.id) else {

@@ -279,6 +279,30 @@ package struct IncomingContent: Sendable {
 }
 
 extension Offer {
+    /// Checks the list of the first entries, by which the user decides: what the content stream may not contain cannot be listed
+    /// (A12).
+    func check(listed entries: [EntryHeader]) throws(MalformedInput) {
+        guard UInt64(entries.count) <= entryCount else { throw MalformedInput("contents beyond the offer") }
+        var item: UInt32 = 0
+        var size: UInt64 = 0
+        for (number, header) in entries.enumerated() {
+            guard (item..<max(item, itemCount)).contains(header.item) else {
+                throw MalformedInput("contents of items out of order or beyond the offer")
+            }
+            item = header.item
+            try check(header, number: UInt64(number))
+            guard let totalSize else { continue }
+            guard let entrySize = header.size else {
+                throw MalformedInput("contents of unknown size in an offer of known sizes")
+            }
+            size = try size.adding(entrySize, to: "contents")
+            guard size <= totalSize else { throw MalformedInput("contents larger than the offer") }
+        }
+        guard UInt64(entries.count) < entryCount || totalSize == nil || size == totalSize else {
+            throw MalformedInput("contents smaller than the offer")
+        }
+    }
+
     /// Checks that an entry is one of the item to which it claims to belong, as far as the offer describes it.
     /// - Parameter number: of the entry in the stream, from 0.
     func check(_ header: EntryHeader, number: UInt64) throws(MalformedInput) {

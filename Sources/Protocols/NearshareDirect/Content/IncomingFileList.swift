@@ -34,6 +34,8 @@ package struct IncomingFileList: Sendable {
     private var identical = FileSet()
     private var newer = FileSet()
     private let offer: Offer
+    /// The sizes of the listed files, in bytes.
+    private var listedByteCount: UInt64 = 0
 
     /// The listed files that are to be compared by their content.
     package private(set) var candidates = FileSet()
@@ -120,7 +122,7 @@ package struct IncomingFileList: Sendable {
         return true
     }
 
-    private func check(_ header: EntryHeader, _ number: UInt64) throws(MalformedInput) {
+    private mutating func check(_ header: EntryHeader, _ number: UInt64) throws(MalformedInput) {
         guard list.count < FileSet.maximumCount else { throw MalformedInput("file list: too many files") }
         guard number < offer.entryCount, list.lastNumber.map({ number > $0 }) ?? true else {
             throw MalformedInput("file list: numbers out of order or beyond the offer")
@@ -128,6 +130,8 @@ package struct IncomingFileList: Sendable {
         guard header.kind == .file, let size = header.size, size <= offer.totalSize ?? 0, header.item < offer.itemCount else {
             throw MalformedInput("file list: an entry that is not an offered file")
         }
+        listedByteCount = try listedByteCount.adding(size, to: "file list")
+        guard listedByteCount <= offer.totalSize ?? 0 else { throw MalformedInput("file list: more content than was offered") }
         // A file of an item that the user has not seen is none that this side would look for (X5).
         try offer.check(header, number: number)
     }
