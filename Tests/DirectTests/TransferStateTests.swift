@@ -56,6 +56,22 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(stored == [.outgoingEnded(id, .completed)])
     }
 
+    @Test("R5: a receiver that accepts and does not go on is one whose link is broken")
+    func silentReceivers() throws {
+        for phase in [Phase.locating, .awaitingReceipt] {
+            var transfers = try transfers(in: phase)
+            // The time of the last byte is known from here on.
+            let soon = transfers.advance(to: at(5))
+            let deadline = try #require(transfers.deadline)
+            let early = transfers.advance(to: deadline + .nanoseconds(-1))
+            #expect(soon.isEmpty && early.isEmpty && deadline >= at(1) + DirectLimits.stepTimeout)
+            let late = transfers.advance(to: deadline)
+            #expect(late == [.stopSending(id), .send(.cancel(id, .goingAway))])
+            let cancelled = transfers.receiveCancelled(id)
+            #expect(cancelled == [.outgoingEnded(id, .interrupted)])
+        }
+    }
+
     @Test("A9: an accept that comes after the expiry expires the offer on both sides")
     func lateAccept() throws {
         var transfers = try transfers(in: .offered)

@@ -78,6 +78,33 @@ import Testing
         #expect(elapsed > 1.8 && elapsed < 3)
     }
 
+    @Test("R5: a receiver that grants nothing does not hold the sender")
+    func stalled() throws {
+        let clock = Mutex(MonotonicInstant(nanoseconds: 1))
+        let source = InMemorySource([.file("a", [UInt8](repeating: 1, count: 2000))])
+        let progress = TransferProgress(id: TransferID(rawValue: 1), direction: .outgoing, total: 2000, totalEntries: 1)
+        let transfer = Transfer(progress: progress) { clock.withLock { $0 } }
+        // The monotonic clock of the machine is past each deadline that this one names.
+        let pump = SourcePump(wireID: TransferID(rawValue: 1), transfer: transfer, source: source) {
+            clock.withLock { now in
+                now = now + .seconds(1)
+                return now
+            }
+        }
+        pump.allow(upTo: 100)
+        var byteCount = 0
+        #expect(throws: SourcePumpError.self) {
+            try pump.run(from: .start) { block in
+                byteCount += block.frames.reduce(0, +)
+                return true
+            }
+        }
+        #expect(byteCount > 0 && byteCount < 200)
+        pump.end(.interrupted)
+        let elapsed = clock.withLock { $0.seconds(since: MonotonicInstant(nanoseconds: 1)) }
+        #expect(elapsed >= 600 && elapsed < 700)
+    }
+
     @Test func `stopping wakes a pump that waits for the rate`() async throws {
         let source = InMemorySource([.file("a", [UInt8](repeating: 1, count: 2000))])
         let progress = TransferProgress(id: TransferID(rawValue: 1), direction: .outgoing, total: 2000, totalEntries: 1)

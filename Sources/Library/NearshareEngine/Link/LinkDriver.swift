@@ -260,6 +260,8 @@ final class LinkDriver: Sendable {
             case .source(let failure):
                 cancel(pump.wireID, because: failure.code == .changed ? .sourceChanged : .sourceUnreadable)
             case .violation(let what): violated(what)
+            // Another link may get further.
+            case .stalled: cancel(pump.wireID, because: .goingAway)
             }
         }
     }

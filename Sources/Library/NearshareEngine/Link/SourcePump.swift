@@ -31,6 +31,8 @@ final class SourcePump: Sendable {
         var source: any ResourceSource
         /// Whether the receiver has selected what was not offered.
         var isSelectionInvalid = false
+        /// Whether the receiver has not continued in time.
+        var isStalled = false
     }
 
     /// Used by the pump's thread alone, but may be cancelled from any thread.
@@ -126,13 +128,15 @@ final class SourcePump: Sendable {
             try pump(from: point, send: send)
         } catch .violation(let what) {
             throw .violation(what)
+        } catch .stalled {
+            throw .stalled
         } catch .source(let error) {
             // A stopped reader throws as a consequence of the stop, not of a failure.
-            let isEcho = state.withLock { state in
+            let (isEcho, isStalled) = state.withLock { state in
                 if !state.isStopped { state.failure = error }
-                return state.isStopped
+                return (state.isStopped, state.isStalled)
             }
-            if !isEcho { throw .source(error) }
+            if !isEcho { throw isStalled ? .stalled : .source(error) }
         }
     }
 
@@ -183,8 +187,7 @@ final class SourcePump: Sendable {
     ) throws(SourcePumpError) -> (ResumePoint?, PresentFiles) {
         var files = OutgoingFileList(of: state.withLock { $0.source.offer })
         guard try sendPart(of: &files, blocks, send: send) else { return (nil, .none) }
-        let candidates = state.waitUntilReady { state -> MonitorWait<FileSet?> in
-            if state.isStopped { return .ready(nil) }
+        let candidates = try waitForReceiver { state -> MonitorWait<FileSet?> in
             if let candidates = state.candidates { return .ready(candidates) }
             return state.present == nil && state.point == nil ? .waiting() : .ready(nil)
         }
@@ -197,9 +200,8 @@ final class SourcePump: Sendable {
             // The receiver waits for the digests that are missing.
             guard !files.hasLostFiles else { throw .source(ReaderProvider.changed) }
         }
-        let point = state.waitUntilReady { state -> MonitorWait<ResumePoint?> in
-            if state.isStopped { return .ready(nil) }
-            return state.point.map { .ready($0) } ?? .waiting()
+        let point = try waitForReceiver { state -> MonitorWait<ResumePoint?> in
+            state.point.map { .ready($0) } ?? .waiting()
         }
         guard let point, let (identical, newer) = state.withLock({ $0.present }) else { return (point, .none) }
         guard identical.count == files.list.count,
@@ -242,15 +244,39 @@ final class SourcePump: Sendable {
         return ReaderProvider(reader: reader, offer: source.offer, contents: source.contents)
     }
 
+    /// Waits for the receiver's part of the comparison (R5).
+    /// - Returns: nil also when the pump is to stop.
+    private func waitForReceiver<Result>(
+        _ body: (State) -> MonitorWait<Result?>
+    ) throws(SourcePumpError) -> Result? {
+        let deadline = clock() + DirectLimits.stepTimeout
+        let result: Swift.Result<Result?, StorageError> = state.waitWithDeadlines { state, _ in
+            if state.isStopped { return .ready(.success(nil)) }
+            if case .ready(let result) = body(state) { return .ready(.success(result)) }
+            guard clock() < deadline else { return .ready(.failure(Self.stall(&state))) }
+            return .waiting(untilNanoseconds: deadline.nanoseconds)
+        }
+        do { return try result.get() } catch { throw .source(error) }
+    }
+
+    private static func stall(_ state: inout State) -> StorageError {
+        state.isStalled = true
+        return StorageError(.failed, "the receiver has accepted it, but takes nothing any more")
+    }
+
     /// Waits until the receiver's window and the rate limit have room for more.
     /// - Returns: the number of bytes of the content stream that may be sent; nil when the pump is to stop.
     private func waitForAllowance(
         sent: UInt64, _ rateLimit: TransmissionLimit? = nil
     ) throws(StorageError) -> UInt64? {
-        try state.waitWithDeadlines { state, _ -> MonitorWait<Result<UInt64?, StorageError>> in
+        let deadline = clock() + DirectLimits.grantTimeout
+        return try state.waitWithDeadlines { state, _ -> MonitorWait<Result<UInt64?, StorageError>> in
             if state.isStopped { return .ready(.success(nil)) }
             if let failure = state.readerFailure { return .ready(.failure(failure)) }
-            guard state.limit > sent else { return .waiting() }
+            guard state.limit > sent else {
+                guard clock() < deadline else { return .ready(.failure(Self.stall(&state))) }
+                return .waiting(untilNanoseconds: deadline.nanoseconds)
+            }
             switch rateLimit?.allowance(now: clock()) {
             case nil: return .ready(.success(state.limit - sent))
             case .bytes(let count): return .ready(.success(min(state.limit - sent, UInt64(count))))
@@ -266,6 +292,8 @@ enum SourcePumpError: Error {
     case source(StorageError)
     /// The receiver has violated the protocol.
     case violation(MalformedInput)
+    /// The receiver has accepted, and does not continue (R5).
+    case stalled
 }
 
 /// The single block of memory of a pump, which it fills with records and sends.

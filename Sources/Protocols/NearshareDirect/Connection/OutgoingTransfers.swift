@@ -14,10 +14,11 @@ internal import NearshareBase
 struct OutgoingTransfers: Sendable {
     private enum State {
         case offered(expiry: MonotonicInstant, features: TransferFeatures)
-        case awaitingResumePoint(TransferFeatures)
+        case awaitingResumePoint(TransferFeatures, deadline: MonotonicInstant)
         case comparing(Comparison)
         case sending
-        case awaitingReceipt
+        /// - Parameter deadline: nil until the time is known.
+        case awaitingReceipt(deadline: MonotonicInstant?)
         case cancelling(CancelReason, wasComplete: Bool, deadline: MonotonicInstant)
     }
 
@@ -54,7 +55,7 @@ struct OutgoingTransfers: Sendable {
 
     /// Records that the last block, with the end mark, is about to be written: the receipt may follow it at once.
     mutating func willSendLastBlock(_ id: TransferID) {
-        if case .sending = states[id] { states[id] = .awaitingReceipt }
+        if case .sending = states[id] { states[id] = .awaitingReceipt(deadline: nil) }
     }
 
     /// Cancels a transfer.
@@ -85,7 +86,7 @@ struct OutgoingTransfers: Sendable {
     ) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .offered(let expiry, let features) where now < expiry:
-            states[id] = .awaitingResumePoint(features)
+            states[id] = .awaitingResumePoint(features, deadline: now + DirectLimits.stepTimeout)
             return [.offerAccepted(id), .windowRaised(id, upTo: window)]
         case .offered:
             // A9: the accept is too late, although the expiry has not been handled yet.
@@ -121,8 +122,8 @@ struct OutgoingTransfers: Sendable {
         _ id: TransferID, _ selection: EntrySelection
     ) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .awaitingResumePoint(let features) where features.contains(.sendsParts):
-            states[id] = .awaitingResumePoint(features.subtracting(.sendsParts))
+        case .awaitingResumePoint(let features, let deadline) where features.contains(.sendsParts):
+            states[id] = .awaitingResumePoint(features.subtracting(.sendsParts), deadline: deadline)
             return [.partSelected(id, selection)]
         case .cancelling: return []  // Race: sent before our cancel arrived.
         case .offered, .awaitingResumePoint, .comparing, .sending, .awaitingReceipt, nil:
@@ -132,7 +133,7 @@ struct OutgoingTransfers: Sendable {
 
     mutating func receiveListFiles(_ id: TransferID) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
-        case .awaitingResumePoint(let features) where features.contains(.listsFiles):
+        case .awaitingResumePoint(let features, _) where features.contains(.listsFiles):
             states[id] = .comparing(.listing)
             return [.listFiles(id)]
         case .cancelling: return []  // Race: sent before our cancel arrived.
@@ -225,21 +226,32 @@ struct OutgoingTransfers: Sendable {
     private static func deadline(of state: State) -> MonotonicInstant? {
         switch state {
         case .offered(let expiry, _): expiry
-        case .cancelling(_, _, let deadline): deadline
-        case .awaitingResumePoint, .comparing, .sending, .awaitingReceipt: nil
+        case .cancelling(_, _, let deadline), .awaitingResumePoint(_, let deadline): deadline
+        case .awaitingReceipt(let deadline): deadline
+        case .comparing, .sending: nil
         }
     }
 
-    /// Ends transfers whose offer has expired or whose cancel was not confirmed in time.
+    /// Ends transfers whose offer has expired or whose cancel was not confirmed in time, and cancels those that the receiver has
+    /// accepted and does not continue.
     mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
         states.flatMap { id, state -> [DirectReaction] in
             switch state {
             case .offered(let expiry, _) where now >= expiry: expire(id)
             case .cancelling(let reason, _, let deadline) where now >= deadline:
                 end(id, TransferOutcome(cancelledFor: reason, at: .local))
+            case .awaitingReceipt(nil):
+                setReceiptDeadline(of: id, now + DirectLimits.stepTimeout)
+            case .awaitingResumePoint(_, let deadline) where now >= deadline: cancel(id, reason: .goingAway, now: now) ?? []
+            case .awaitingReceipt(let deadline?) where now >= deadline: cancel(id, reason: .goingAway, now: now) ?? []
             default: []
             }
         }
+    }
+
+    private mutating func setReceiptDeadline(of id: TransferID, _ deadline: MonotonicInstant) -> [DirectReaction] {
+        states[id] = .awaitingReceipt(deadline: deadline)
+        return []
     }
 
     private mutating func expire(_ id: TransferID) -> [DirectReaction] {
