@@ -50,8 +50,6 @@ package final class LocalSendServer: Sendable {
     private let timeouts: Timeouts
     private let state: Monitor<State>
 
-    /// The time in which senders get their last response, before the node stops.
-    private static let farewellTimeout = Duration.seconds(1)
     /// Limit on the reads of what a rejected client sends.
     private static let maximumDiscardCount = 32
 
@@ -67,68 +65,16 @@ package final class LocalSendServer: Sendable {
 
     // MARK: Connections
 
-    /// Accepts connections until the listener is closed.
-    func acceptLoop(_ listener: any StreamListener) {
-        while let link = accept(from: listener) {
-            guard let ticket = node.admit(LinkSource(link.remote), link) else {
-                node.settings.log.info("a LocalSend connection from \(link.remote) was rejected: too many")
-                link.close()
-                continue
-            }
-            let isStarted = node.start { [self] in
-                await serve(link, ticket)
-                node.release(ticket)
-            }
-            if !isStarted { link.close() }
-        }
-    }
-
-    /// - Returns: nil when the listener is closed, or can accept nothing any more.
-    private func accept(from listener: any StreamListener) -> (any StreamLink)? {
-        do throws(LinkError) {
-            return try listener.accept()
-        } catch {
-            if error.code != .closed { node.settings.log.error("LocalSend is not served any more: \(error)") }
-            return nil
-        }
-    }
-
     /// Serves one connection until it ends, or a request takes too long.
-    private func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
+    func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
         let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
         node.state.withLock { state in
             state.links.attach(ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
         }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.closeAtTimeout(link, activity) }
-            group.addTask { try? await BlockingThread.run { self.serveRequests(on: link, activity) } }
-            // The connection's thread; the watch ends only after closing the connection.
-            await group.next()
-            link.close()
-            group.cancelAll()
-        }
-    }
-
-    /// Closes the connection when a request has taken too long, and a while after the node has begun to stop.
-    private func closeAtTimeout(_ link: any StreamLink, _ activity: Monitor<LocalSendConnection.Activity>) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { [node] in
-                _ = await node.stopping.value
-                try? await Task.sleep(for: Self.farewellTimeout)
-            }
-            group.addTask { [node, timeouts] in
-                while !Task.isCancelled {
-                    let now = node.settings.clock()
-                    let since = activity.withLock { $0.isWaiting ? now : $0.since }
-                    let remaining = since + timeouts.request - now
-                    guard remaining > .zero else { return }
-                    try? await Task.sleep(for: remaining)
-                }
-            }
-            await group.next()
-            group.cancelAll()
-        }
-        link.close()
+        let (timeout, clock) = (timeouts.request, node.settings.clock)
+        await node.run(
+            on: link, until: { activity.withLock { $0.isWaiting ? clock() : $0.since } + timeout },
+            { self.serveRequests(on: link, activity) })
     }
 
     private func serveRequests(on link: any StreamLink, _ activity: Monitor<LocalSendConnection.Activity>) {

@@ -13,23 +13,11 @@ extension Node {
         for listener: Listener, _ security: any LinkSecurity, pin: String?, port: UInt16? = nil,
         timeouts: LocalSendServer.Timeouts = LocalSendServer.Timeouts()
     ) throws(NodeError) -> LocalSendServer {
-        let socket: any StreamListener
-        do throws(LinkError) {
-            do throws(LinkError) {
-                socket = try settings.transport.listen(port: port ?? LocalSendDevice.port, interface: settings.interface)
-            } catch {
-                guard error.code == .portInUse else { throw error }
-                socket = try settings.transport.listen(port: 0, interface: settings.interface)
-            }
-        } catch {
-            throw NodeError(error)
-        }
+        let socket = try listen(preferring: port ?? LocalSendDevice.port)
         let server = LocalSendServer(
             self, security, port: socket.port, pin: pin, invitations: listener.continuations.invitations, timeouts: timeouts)
-        guard keep(socket, nil) else { throw .unavailable("the node is shutting down") }
+        try startAcceptingForeignLinks(from: socket, for: "LocalSend") { await server.serve($0, $1) }
         do throws(ThreadError) {
-            let thread = try BlockingThread.start { server.acceptLoop(socket) }
-            start { await thread.join() }
             try announce(server)
         } catch {
             remove(socket)

@@ -60,9 +60,6 @@ package final class PageServer: Sendable {
     let timeouts: Timeouts
     let state: Monitor<State>
 
-    /// The time in which browsers learn how their offers have ended, before the node stops.
-    private static let lastResponseTimeout = Duration.seconds(1)
-
     init(
         _ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation?,
         content: PageDownload.Content?, timeouts: Timeouts
@@ -84,67 +81,15 @@ package final class PageServer: Sendable {
 
     // MARK: Connections
 
-    /// Accepts connections until the listener is closed.
-    func acceptLoop(_ listener: any StreamListener) {
-        while let link = accept(from: listener) {
-            guard let ticket = node.admit(LinkSource(link.remote), link) else {
-                node.settings.log.info("a browser's connection from \(link.remote) was refused: too many")
-                link.close()
-                continue
-            }
-            let isStarted = node.start { [self] in
-                await serve(link, ticket)
-                node.release(ticket)
-            }
-            if !isStarted { link.close() }
-        }
-    }
-
-    /// - Returns: nil when the listener is closed, or can accept nothing any more.
-    private func accept(from listener: any StreamListener) -> (any StreamLink)? {
-        do throws(LinkError) {
-            return try listener.accept()
-        } catch {
-            if error.code != .closed { node.settings.log.error("the page for browsers is not served any more: \(error)") }
-            return nil
-        }
-    }
-
     /// Serves one connection until it ends, or a request takes too long.
-    private func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
+    func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
         let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
         node.state.withLock { state in
-            state.links.attach(
-                ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
+            state.links.attach(ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
         }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.closeAtTimeout(link, activity) }
-            group.addTask {
-                try? await BlockingThread.run { self.serveRequests(on: link, activity) }
-            }
-            // The connection's thread; the watch ends only after closing the connection.
-            await group.next()
-            link.close()
-            group.cancelAll()
-        }
-    }
-
-    /// Closes the connection when a request has taken too long, and a while after the node has begun to stop.
-    private func closeAtTimeout(_ link: any StreamLink, _ activity: Monitor<ConnectionActivity>) async {
-        await firstResult(
-            of: { [node] in
-                _ = await node.stopping.value
-                try? await Task.sleep(for: Self.lastResponseTimeout)
-            },
-            { [node, timeouts] in
-                while !Task.isCancelled {
-                    let deadline = activity.withLock { $0.since } + timeouts.request
-                    let remaining = deadline - node.settings.clock()
-                    guard remaining > .zero else { return }
-                    try? await Task.sleep(for: remaining)
-                }
-            })
-        link.close()
+        let timeout = timeouts.request
+        await node.run(
+            on: link, until: { activity.withLock { $0.since } + timeout }, { self.serveRequests(on: link, activity) })
     }
 
     private func serveRequests(on link: any StreamLink, _ activity: Monitor<ConnectionActivity>) {
@@ -430,27 +375,10 @@ extension Node {
         } catch {
             throw .unavailable(error.description)
         }
-        let socket: any StreamListener
-        do throws(LinkError) {
-            do throws(LinkError) {
-                socket = try settings.transport.listen(port: port, interface: settings.interface)
-            } catch {
-                guard error.code == .portInUse else { throw error }
-                socket = try settings.transport.listen(port: 0, interface: settings.interface)
-            }
-        } catch {
-            throw NodeError(error)
-        }
+        let socket = try listen(preferring: port)
         let server = PageServer(
             self, secret, port: socket.port, invitations: invitations, content: content, timeouts: timeouts)
-        guard keep(socket, nil) else { throw .unavailable("the node is shutting down") }
-        do throws(ThreadError) {
-            let thread = try BlockingThread.start { server.acceptLoop(socket) }
-            start { await thread.join() }
-        } catch {
-            remove(socket)
-            throw NodeError(error)
-        }
+        try startAcceptingForeignLinks(from: socket, for: "the page") { await server.serve($0, $1) }
         start { [stopping] in
             _ = await stopping.value
             server.stop()

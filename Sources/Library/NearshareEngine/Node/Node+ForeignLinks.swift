@@ -1,0 +1,96 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// Links of peers that speak another protocol than this node's: browsers, LocalSend devices.
+extension Node {
+    /// The time in which such peers get their last response, before the node stops.
+    private static var lastResponseTimeout: Duration { .seconds(1) }
+
+    /// Listens on a port; on a free one if another socket has it.
+    func listen(preferring port: UInt16) throws(NodeError) -> any StreamListener {
+        do throws(LinkError) {
+            do throws(LinkError) {
+                return try settings.transport.listen(port: port, interface: settings.interface)
+            } catch {
+                guard error.code == .portInUse else { throw error }
+                return try settings.transport.listen(port: 0, interface: settings.interface)
+            }
+        } catch {
+            throw NodeError(error)
+        }
+    }
+
+    /// Accepts links on a thread of its own, and serves each in a task, until the listener is closed.
+    /// - Parameter service: its name for the log.
+    func startAcceptingForeignLinks(
+        from listener: any StreamListener, for service: String,
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
+    ) throws(NodeError) {
+        guard keep(listener, nil) else {
+            listener.close()
+            throw .unavailable("the node is shutting down")
+        }
+        do throws(ThreadError) {
+            let thread = try BlockingThread.start { self.acceptForeignLinks(from: listener, for: service, serve) }
+            start { await thread.join() }
+        } catch {
+            remove(listener)
+            throw NodeError(error)
+        }
+    }
+
+    private func acceptForeignLinks(
+        from listener: any StreamListener, for service: String,
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
+    ) {
+        while true {
+            let link: any StreamLink
+            do throws(LinkError) {
+                link = try listener.accept()
+            } catch {
+                if error.code != .closed { settings.log.error("\(service) is not served any more: \(error)") }
+                return
+            }
+            guard let ticket = admit(LinkSource(link.remote), link) else {
+                settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
+                link.close()
+                continue
+            }
+            let isStarted = start { [self] in
+                await serve(link, ticket)
+                release(ticket)
+            }
+            if !isStarted { link.close() }
+        }
+    }
+
+    /// Runs blocking code on a link until it returns. The link is closed at its deadline, which may move, and a while after the
+    /// node has begun to stop.
+    func run(
+        on link: any StreamLink, until deadline: @escaping @Sendable () -> MonotonicInstant,
+        _ body: @escaping @Sendable () -> Void
+    ) async {
+        await firstResult(
+            of: {
+                try? await BlockingThread.run(body)
+                link.close()
+            },
+            { [self] in
+                await firstResult(
+                    of: { [self] in
+                        _ = await stopping.value
+                        try? await Task.sleep(for: Self.lastResponseTimeout)
+                    },
+                    { [self] in
+                        while !Task.isCancelled {
+                            let remaining = deadline() - settings.clock()
+                            guard remaining > .zero else { return }
+                            try? await Task.sleep(for: remaining)
+                        }
+                    })
+                // Ends the reads and writes of the body.
+                link.close()
+            })
+    }
+}
