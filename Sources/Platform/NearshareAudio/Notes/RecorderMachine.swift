@@ -82,7 +82,10 @@ package enum RecorderMachine: ~Copyable, Sendable {
 
     private var progress: Progress {
         switch self {
-        case .idle(let progress), .recording(let progress), .paused(let progress), .finished(let progress, _): progress
+        case .idle(let progress): progress
+        case .recording(let progress): progress
+        case .paused(let progress): progress
+        case .finished(let progress, _): progress
         }
     }
 
