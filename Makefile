@@ -28,7 +28,7 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
-.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak sbom bench simulate bench-sessions bench-bluetooth
+.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak kills sbom bench simulate bench-sessions bench-bluetooth
 .PHONY: cost sanitize install uninstall packages packages-test completions deb tarball test-package
 
 build: packages
@@ -114,13 +114,16 @@ format:
 fuzz: packages
 	Tests/Fuzz/run $(FUZZ_SECONDS)
 
-# Two nodes, a session and an untrusted third for hours, killed and cut off at random; or, with KILLS=, a receiver that is killed
-# so often.
+# Two nodes, a session and an untrusted third for hours, killed and cut off at random.
 soak: build
 	@.ci/install-packages bench
 	swift build $(RELEASE) --product session-probe
-	@if [ -n "$(KILLS)" ]; then NEARSHARE=$(CURDIR)/$(BINARY) KILLS=$(KILLS) Tests/Scripts/run test_kills.KilledReceiverStory; \
-	else Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS); fi
+	Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS)
+
+# A receiver that is killed COUNT times, in every phase of a receive; a thousand take about half an hour.
+COUNT ?= 1000
+kills: build
+	NEARSHARE=$(CURDIR)/$(BINARY) KILLS=$(COUNT) timeout 4h Tests/Scripts/run test_kills.KilledReceiverStory
 
 # Tests of values, state machines and the engine with AddressSanitizer, then those with threads with ThreadSanitizer, each in a
 # folder of its own. SANITIZED= picks others.

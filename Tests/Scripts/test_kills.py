@@ -1,5 +1,5 @@
 """A receiver that is killed with SIGKILL again and again, in every phase of a receive, also while its user is asked.
-`KILLS=1000` sets the number of kills, `NEARSHARE_SEED` the story; `make soak` prints how often each phase was hit."""
+`make kills COUNT=1000` sets the number of kills, `NEARSHARE_SEED` the story; it prints how often each phase was hit."""
 
 import json
 import os
