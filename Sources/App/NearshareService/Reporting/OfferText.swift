@@ -17,13 +17,7 @@ package enum OfferText {
         var text = ""
         if let warning { text += "\(warning)\n" }
         // Our own words first: no name can imitate them.
-        let path =
-            switch peer.foreign?.kind {
-            case .web: ", through the page for browsers"
-            case .localSend: ", with LocalSend"
-            case nil: ""
-            }
-        text += "\(describe(peer.trustStatus))\(path), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
+        text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
         for item in offer.items.prefix(maximumListedItems) {
             text += "  \(line(item))\n"
         }
@@ -45,11 +39,23 @@ package enum OfferText {
             let more = starters.count - min(starters.count, maximumListedItems)
             text += "  careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened\n"
         }
-        if peer.foreign?.kind == .localSend {
-            text += "  \(peer.foreign?.certificate.map { "certificate \(CertificateText.short($0))" } ?? "no certificate")\n"
-        }
+        if let certificate = certificate(of: peer) { text += "  \(certificate)\n" }
         if let digits { text += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
         return text
+    }
+
+    private static func path(of peer: Peer) -> String {
+        switch peer.foreign?.kind {
+        case .web: ", through the page for browsers"
+        case .localSend: ", with LocalSend"
+        case nil: ""
+        }
+    }
+
+    /// The certificate that a LocalSend device has shown; nil for other peers.
+    private static func certificate(of peer: Peer) -> String? {
+        guard let device = peer.foreign, device.kind == .localSend else { return nil }
+        return device.certificate.map { "certificate \(CertificateText.short($0))" } ?? "no certificate"
     }
 
     /// The question for front ends that show few lines: what decides comes first.
@@ -59,8 +65,8 @@ package enum OfferText {
     ) -> PromptQueue.Outline {
         let (peer, offer) = (invitation.peer, invitation.offer)
         var lines = warning.map { [$0] } ?? []
-        let path = peer.foreign?.kind == .web ? ", through the page for browsers" : ""
-        lines.append("\(describe(peer.trustStatus))\(path), \(peer.id.hex)")
+        lines.append("\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex)")
+        if let certificate = certificate(of: peer) { lines.append(certificate) }
         if let digits { lines.append("short code \(digits)") }
         lines += offer.items.prefix(maximumOutlinedItems).map(line)
         let more = Int(clamping: offer.itemCount) - min(offer.items.count, maximumOutlinedItems)
