@@ -1,0 +1,106 @@
+"""Notification servers other than dunst, as python-dbusmock plays them: fewer capabilities, forged signals, errors."""
+
+import importlib.util
+import signal
+import unittest
+
+from desktop import Desktop, DesktopPeer, needs_desktop
+from harness import Peer, Story, wait_until
+from test_notifications import FOLLOWS
+
+HAS_MOCK = all(importlib.util.find_spec(name) for name in ("dbus", "dbusmock"))
+NAME, PATH = "org.freedesktop.Notifications", "/org/freedesktop/Notifications"
+MOCK = "org.freedesktop.DBus.Mock"
+
+
+@needs_desktop
+@unittest.skipUnless(HAS_MOCK, "needs python3-dbusmock")
+class ServerStory(Story):
+    def people(self):
+        self.desktop = Desktop(self.place / "desktop")
+        self.addCleanup(self.desktop.close)
+        self.anna = DesktopPeer(self.place / "anna")
+        self.anna.desktop = self.desktop
+        self.ben = Peer(self.place / "ben")
+        for peer in (self.anna, self.ben):
+            self.assertCode(0, peer.run("identity", "rename", peer.home.name))
+
+    def connect(self):
+        import dbus
+
+        connection = dbus.bus.BusConnection(self.desktop.variables["DBUS_SESSION_BUS_ADDRESS"])
+        self.addCleanup(connection.close)
+        return connection
+
+    def start_server(self, capabilities, notify="ret = 7"):
+        """Starts a server; the code answers `Notify`."""
+        import dbus
+
+        self.desktop.start("/usr/bin/python3", "-m", "dbusmock", "--session", NAME, PATH, NAME)
+        self.bus = self.connect()
+        wait_until(lambda: self.bus.name_has_owner(NAME), "the server")
+        self.server = dbus.Interface(self.bus.get_object(NAME, PATH), MOCK)
+        for name, takes, gives, code in (
+            ("Notify", "susssasa{sv}i", "u", notify),
+            ("CloseNotification", "u", "", ""),
+            # The last one, because the tool asks for it.
+            ("GetCapabilities", "", "as", f"ret = {capabilities!r}"),
+        ):
+            self.server.AddMethod(NAME, name, takes, gives, code)
+
+    def start_node(self):
+        """anna's node, and her notifications, which follow it."""
+        anna = self.anna.receive("--adapter", "none", accept="ask")
+        self.notifications = self.anna.start("notify", "--log-level", "info")
+        wait_until(lambda: self.has_said(FOLLOWS), FOLLOWS)
+        return anna
+
+    def has_said(self, words):
+        return any(words in line for line in list(self.notifications.errors))
+
+    def shown(self):
+        wait_until(lambda: self.server.GetMethodCalls("Notify"), "a notification")
+        return self.server.GetMethodCalls("Notify")[-1][1]
+
+    def test_D9_T6_without_markup_text_is_plain_and_a_forged_signal_answers_nothing(self):
+        self.start_server(["actions", "body"])
+        anna = self.start_node()
+        sending = self.ben.start("send", "--json", self.file("<b>&amp;.txt", 5), "--to", anna.address)
+        _, _, _, summary, body, actions, hints, timeout = self.shown()
+        self.assertEqual('accept from "ben"?', summary)
+        self.assertIn('"<b>&amp;.txt"  5 B', body)
+        self.assertEqual(["yes", "Accept", "no", "Decline"], list(actions))
+        self.assertEqual((1, 0), (hints["urgency"], timeout))
+        # Another program says that the button was pressed; the bus has passed that on before the call returns.
+        import dbus.lowlevel
+
+        forger = self.connect()
+        message = dbus.lowlevel.SignalMessage(PATH, NAME, "ActionInvoked")
+        message.append(7, "yes", signature="us")
+        forger.send_message(message)
+        forger.get_name_owner(NAME)
+        self.server.EmitSignal(NAME, "ActionInvoked", "us", [dbus.UInt32(7), "no"])
+        self.assertEqual("declined", sending.wait_for("finished")["outcome"])
+
+    def test_a_server_that_shows_nothing_is_not_asked_again(self):
+        self.start_server(["actions"], notify='raise dbus.exceptions.DBusException("no", name="org.test.Refused")')
+        anna = self.start_node()
+        first = self.ben.start("send", "--json", "--text", "one", "--to", anna.address)
+        wait_until(lambda: self.has_said("no notification server answers"), "the message")
+        second = self.ben.start("send", "--json", "--text", "two", "--to", anna.address)
+        self.assertEqual("declined", second.wait_for("finished")["outcome"])
+        first.signal(signal.SIGINT)
+        first.end()
+
+    def test_a_server_without_buttons_is_not_asked(self):
+        self.start_server(["body"])
+        anna = self.anna.receive("--adapter", "none", accept="ask")
+        self.notifications = self.anna.start("notify")
+        wait_until(lambda: self.has_said("shows no buttons"), "the message")
+        sending = self.ben.start("send", "--json", "--text", "one", "--to", anna.address)
+        self.assertEqual("declined", sending.wait_for("finished")["outcome"])
+        self.assertEqual([], list(self.server.GetMethodCalls("Notify")))
+
+
+if __name__ == "__main__":
+    unittest.main()
