@@ -168,10 +168,10 @@ enum Notes {
         unlink(scratch("note.opus"))
         for count in stride(from: full - 16_000, through: full, by: 800) {
             let file = try scratch.note()
+            defer { unlink(file.path) }
             let result = try Notes.record(Array(samples[..<count]), into: file)
             if case .failed = result.reason { continue }
             #expect(abs(try Notes.decode(file).count - count * 3) <= 1, "\(count) frames")
-            unlink(file.path)
         }
     }
 

@@ -33,6 +33,8 @@ final class IncomingSessionLink: Sendable {
     }
 
     var joined: (Session, SessionLink)? { state.withLock { $0.joined } }
+    /// Whether the invitation was withdrawn, or the link has ended.
+    var isOver: Bool { state.withLock(\.isOver) }
 
     /// Records an invitation into a session.
     /// - Returns: false for all but the first of the link.
@@ -143,7 +145,10 @@ extension Node {
                         return session
                     }
                     guard incoming.join(session, known) else {
-                        if session.members.isEmpty { session.end() }
+                        defer { if session.members.isEmpty { session.end() } }
+                        if incoming.isOver {
+                            throw .unavailable("the invitation is over: it was withdrawn, or its link has ended")
+                        }
                         throw session.isOver ? .left : .full
                     }
                     return session
