@@ -21,9 +21,13 @@ struct PeerTextTests {
         #expect(PeerTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
     }
 
-    @Test("an address without a port is told so", arguments: ["10.77.0.1", "fe80::1%eth0", "::1"])
-    func hosts(_ text: String) {
-        #expect(throws: (any Error).self) { try PeerArgument.validated(text) }
+    @Test(
+        "an address without a port has the default port",
+        arguments: [
+            ("10.77.0.1", "10.77.0.1:29742"), ("fe80::1%eth0", "[fe80::1%eth0]:29742"), ("::1", "[::1]:29742"),
+        ])
+    func hosts(_ text: String, peer: String) throws {
+        #expect(try PeerArgument.validated(text) == peer)
     }
 
     @Test(arguments: ["anna", "10.77.0.1:4000", "[fe80::1%eth0]:4000", "10.77", "0123456789abcdef", "anna.local:1", "a%b"])

@@ -276,7 +276,7 @@ struct BreakageTests {
         let rig = try InboxRig(limits: limits)
         #expect(rig.inbox.freeSpace == 0)
         let source = InMemorySource([.file("x", bytes(2000))])
-        let failure = #expect(throws: StorageError.self) { try rig.sink(source.offer).resumePoint() }
+        let failure = #expect(throws: StorageError.self) { try rig.sink(source.offer).checkSpace() }
         #expect(failure?.code == .noSpace)
         #expect(failure?.description.hasPrefix("6.1 KB are still to be received, and 0 B of the disk can be used") == true)
     }
@@ -296,7 +296,7 @@ struct BreakageTests {
             }
             // Known to be too much: refused before a byte is written.
             let known = InMemorySource([.file("x", bytes(6 << 20))])
-            let early = #expect(throws: StorageError.self) { try sink(known.offer).resumePoint() }
+            let early = #expect(throws: StorageError.self) { try sink(known.offer).checkSpace() }
             #expect(early?.code == .noSpace)
             // Fits when it begins, but another process fills the disk meanwhile.
             let source = InMemorySource([.file("x", bytes(3 << 20))])
@@ -438,7 +438,7 @@ struct BreakageTests {
         #expect(try rig.receive(InMemorySource([.file("x", bytes(1000))])).count == 1)
         (limits.maximumSize, limits.reserve) = (nil, .max)
         let full = try InboxRig(limits: limits)
-        let noSpace = #expect(throws: StorageError.self) { try full.sink(many.offer).resumePoint() }
+        let noSpace = #expect(throws: StorageError.self) { try full.sink(many.offer).checkSpace() }
         #expect(noSpace?.code == .noSpace)
     }
 
