@@ -57,6 +57,9 @@ final class OutgoingSessionLink: Sendable {
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
+    /// Whether both sides have agreed, so that the link joins or has joined: the invitation has not failed when it ends then.
+    var isAgreed: Bool { state.withLock { $0.isJoining } }
+
     /// Records that the link has ended.
     func end() -> SessionLink? {
         joinEvent.fulfil(false)

@@ -168,7 +168,7 @@ extension Session {
                 case .closed(let end):
                     open.endAll()
                     if let sessionLink = outgoingLink.end() { remove(sessionLink) }
-                    outgoingLink.outcome.fulfil(.failure(SessionError(NodeError(end))))
+                    if !outgoingLink.isAgreed { outgoingLink.outcome.fulfil(.failure(SessionError(NodeError(end)))) }
                 case .greeted, .verificationRequested, .verificationAnswered: break
                 }
             }
