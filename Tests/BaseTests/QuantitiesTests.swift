@@ -16,12 +16,14 @@ import Testing
             (0, 0), (-1, 0), (0.5, 1), (1.5, 2), (1e18, 1_000_000_000_000_000_000), (18_446_744_073_709_551_616, .max),
             (.infinity, .max), (-.infinity, 0), (.nan, 0),
         ] as [(Double, UInt64)])
-    func `any computed number becomes the nearest integer`(_ number: Double, _ integer: UInt64) {
+    func `any computed number becomes the nearest integer in range, and what is no number zero`(
+        _ number: Double, _ integer: UInt64
+    ) {
         #expect(UInt64(saturating: number) == integer)
     }
 
     @Test(arguments: [(0, "0:00"), (7, "0:07"), (750, "12:30"), (11_100, "3:05:00"), (-5, "0:00")])
-    func `durations are told as a clock does`(_ seconds: Int, _ text: String) {
+    func `durations are formatted as a clock does`(_ seconds: Int, _ text: String) {
         #expect(Duration.seconds(seconds).asClock == text)
     }
 

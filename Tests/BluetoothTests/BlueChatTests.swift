@@ -15,7 +15,7 @@ struct BlueChatTests {
             let text = String((0..<count).map { _ in alphabet.randomElement(using: &random)! })
             let limit = Int.random(in: 0...600, using: &random)
             let values = BlueChat.values(of: text, largest: limit)
-            let bound = min(max(limit, BlueChat.smallestValue), BlueChat.maximumByteCount)
+            let bound = min(max(limit, BlueChat.minimumValueByteCount), BlueChat.maximumTextByteCount)
             #expect(values.allSatisfy { (1...bound).contains($0.count) }, "seed \(seed)")
             #expect(Array(values.joined()) == Array(text.utf8), "seed \(seed)")
             let pieces = try values.map { try #require(BlueChat.text($0), "seed \(seed)") }
@@ -43,5 +43,7 @@ struct BlueChatTests {
         #expect(BlueChat.name(try DisplayName("anna")) == "anna")
         #expect(BlueChat.name(try DisplayName("abcdefghijklmnopqrst")) == "abcdefghijklmnop")
         #expect(BlueChat.name(try DisplayName("語語語語語語語語語語語語")) == "語語語語語語語語語")
+        let couple = BlueChat.name(try DisplayName("👩🏽‍❤️‍💋‍👨🏿"))
+        #expect(!couple.isEmpty && couple.utf8.count <= 29)
     }
 }

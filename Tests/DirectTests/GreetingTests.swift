@@ -19,7 +19,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try Preamble(decoding: (bytes + [0])[...]) }
     }
 
-    @Test func strangersAreRefused() {
+    @Test func `a preamble with other magic bytes is rejected`() {
         for index in 0..<4 {
             var bytes = Preamble.supported.encoded
             bytes[index] ^= 0x20
@@ -102,7 +102,7 @@ import Testing
         #expect(PeerTXTRecord(strings: capitals) == record)
     }
 
-    @Test("R1: reading a record of thousands of strings stops at the limit") func bounded() {
+    @Test("R1: a record with more strings than the limit is rejected") func bounded() {
         let noise = [[UInt8]](repeating: Array("x=1".utf8), count: 16)
         #expect(PeerTXTRecord(strings: noise + record.strings) == nil)
     }

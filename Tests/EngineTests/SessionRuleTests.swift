@@ -156,12 +156,14 @@ extension SessionStoryTests {
         }
     }
 
-    @Test("unreliable messages arrive at once, in packets where these arrive, else over links", arguments: [true, false])
+    @Test(
+        "unreliable messages arrive as UDP datagrams where these get through, otherwise over the link",
+        arguments: [true, false])
     func unreliable(_ hasPackets: Bool) async throws {
         try await withSession(of: 2, .tcp) { _, settings in
             if hasPackets { settings.datagrams = UDPTransport() }
         } _: { network, sessions in
-            // Each received message is answered; one of the following ones arrives despite losses.
+            // Repeated until one arrives: each may be lost.
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
                     while !Task.isCancelled {

@@ -5,7 +5,7 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// Public calls with their worst arguments: each returns or throws an error that names the argument, and none traps.
+/// Public calls with their worst arguments: each returns or throws an error, and none traps.
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionWorstArgumentTests {
     private static let durations: [Duration] = [
         .zero, .seconds(-1), .nanoseconds(Int64.min), .seconds(Int64.min), .seconds(Int64.max), .nanoseconds(1),
@@ -72,7 +72,7 @@ import Testing
             await #expect(throws: SessionError.self) {
                 try await session.send(SessionMessage(bytes: [UInt8](repeating: 0, count: 1201)), mode: .unreliable)
             }
-            // A receiver named twice gets the message twice.
+            // Naming a receiver twice is no error.
             try await session.send(SessionMessage(kind: .structured, bytes: []), to: [other, other])
             await #expect(throws: SessionError.notConnected(stranger)) { try await session.waitUntilConnected(to: stranger) }
             await #expect(throws: SessionError.notConnected(stranger)) {

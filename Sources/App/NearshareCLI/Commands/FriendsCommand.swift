@@ -132,7 +132,9 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
                     .peerNotFound,
                     "\(TerminalText.escaped(peer)) is not a friend; `nearshare friends` lists them")
             }
-            _ = try machine.trust.update { $0.setFriend(found.fingerprint, false) }
+            guard try machine.trust.update({ $0.setFriend(found.fingerprint, false) }) else {
+                throw CommandFailure(.peerNotFound, "\(found.name.shown) was removed by another command meanwhile")
+            }
             Console.notice("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
         }
     }

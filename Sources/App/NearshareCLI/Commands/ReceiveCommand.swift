@@ -56,7 +56,7 @@ struct ReceiveCommand: ConfinedCommand {
         if stdout, receiving.existing != nil {
             throw ValidationError("--stdout replaces no files; omit --update and --overwrite")
         }
-        if let inbox = receiving.inbox, LocalPath(inbox).isNoDirectory {
+        if let inbox = receiving.inbox, LocalPath(inbox).isExistingNonDirectory {
             throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is a file")
         }
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }

@@ -384,7 +384,7 @@ package final class SendOperation: Sendable {
             switch source.content {
             case .files(let paths):
                 for path in paths {
-                    guard path.isText else {
+                    guard path.isUTF8 else {
                         throw CommandFailure(
                             .failure,
                             "the node of this machine sends only files whose path is UTF-8; rename \(TerminalText.escaped(path.text))"

@@ -15,7 +15,7 @@ final class BlueChatPeripheral {
     /// The object path of the central that is served.
     var central: String?
     /// The longest value that fits into an indication, in bytes.
-    private(set) var maximumValueSize = BlueChat.smallestValue
+    private(set) var maximumValueSize = BlueChat.minimumValueByteCount
     private let bus: DBusConnection
     private let now: @Sendable () -> MonotonicInstant
     private let application: GATTApplication
@@ -99,7 +99,7 @@ final class BlueChatPeripheral {
     func dropCentral() {
         central = nil
         hasRequestedDisconnect = false
-        maximumValueSize = BlueChat.smallestValue
+        maximumValueSize = BlueChat.minimumValueByteCount
         finishIndication(isConfirmed: false)
     }
 
@@ -173,7 +173,7 @@ final class BlueChatPeripheral {
             return .error(name: "org.bluez.Error.NotPermitted", text: "another central is served")
         }
         let mtu = options["mtu"]?.integer ?? 0
-        maximumValueSize = max(BlueChat.smallestValue, min(mtu - GATTProfile.headerSize, BlueChat.maximumByteCount))
+        maximumValueSize = max(BlueChat.minimumValueByteCount, min(mtu - GATTProfile.headerSize, BlueChat.maximumTextByteCount))
         onValue(value, device)
         return .values([])
     }

@@ -15,18 +15,25 @@ package enum BlueChat {
     /// The value of ``disconnectRequest``.
     package static let leave: [UInt8] = [1]
     /// Limit on the characters of an advertised name.
-    package static let maximumNameLength = 16
+    package static let maximumNameCharacterCount = 16
     /// Limit on the bytes of a text: the longest attribute value.
-    package static let maximumByteCount = 512
+    package static let maximumTextByteCount = 512
     /// The payload of an indication at the smallest ATT MTU (23).
-    package static let smallestValue = 20
+    package static let minimumValueByteCount = 20
 
     /// The advertised form of a name: as long as the BlueChat app shows, and no longer than a scan response holds.
     package static func name(_ name: DisplayName) -> String {
         var kept = ""
-        for character in name.claimed.prefix(maximumNameLength) {
+        for character in name.claimed.prefix(maximumNameCharacterCount) {
             guard kept.utf8.count + character.utf8.count <= maximumNameByteCount else { break }
             kept.append(character)
+        }
+        if kept.isEmpty {
+            // The first character alone is longer: what fits of its scalars.
+            for scalar in name.claimed.unicodeScalars {
+                guard kept.utf8.count + UTF8.width(scalar) <= maximumNameByteCount else { break }
+                kept.unicodeScalars.append(scalar)
+            }
         }
         return kept
     }
@@ -36,15 +43,15 @@ package enum BlueChat {
 
     /// The text in a received value; nil when it is empty, too long or not UTF-8.
     package static func text(_ value: [UInt8]) -> String? {
-        guard (1...maximumByteCount).contains(value.count) else { return nil }
+        guard (1...maximumTextByteCount).contains(value.count) else { return nil }
         return String(validating: value, as: UTF8.self)
     }
 
-    /// The values that carry a text, in order; the receiver shows each as a text of its own. Cut between characters, or inside
-    /// one that is longer than a value.
-    /// - Parameter largest: limit on the bytes of a value, at least ``smallestValue``.
+    /// The values that carry a text, in order; the receiver shows each as a text of its own. The text is cut between characters;
+    /// a character that is longer than a value is cut between its scalars.
+    /// - Parameter largest: limit on the bytes of a value, at least ``minimumValueByteCount``.
     package static func values(of text: String, largest: Int) -> [[UInt8]] {
-        let limit = min(max(largest, smallestValue), maximumByteCount)
+        let limit = min(max(largest, minimumValueByteCount), maximumTextByteCount)
         var values: [[UInt8]] = []
         var value: [UInt8] = []
         func append(_ bytes: [UInt8]) {

@@ -38,16 +38,16 @@ package struct LocalPath: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// The path as text; what is not UTF-8 is U+FFFD in it.
+    /// The path as text, in which U+FFFD replaces invalid UTF-8.
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// Whether ``text`` denotes the same file.
-    package var isText: Bool { bytes.elementsEqual(text.utf8) }
+    /// Whether the path is valid UTF-8, so that ``text`` denotes the same file.
+    package var isUTF8: Bool { bytes.elementsEqual(text.utf8) }
 
-    /// Whether it denotes something else than a directory.
-    package var isNoDirectory: Bool {
+    /// Whether the path denotes a file, or anything else that exists and is no directory.
+    package var isExistingNonDirectory: Bool {
         var status = stat()
-        return stat(text, &status) == 0 && status.st_mode & S_IFMT != S_IFDIR
+        return withCString { stat($0, &status) } == 0 && status.st_mode & S_IFMT != S_IFDIR
     }
 
     /// The path, escaped for a terminal.
@@ -56,9 +56,10 @@ package struct LocalPath: Sendable, Hashable {
     /// The components, without empty ones.
     var components: [ArraySlice<UInt8>] { bytes.split(separator: UInt8(ascii: "/")) }
 
-    /// The path without its last component, which is `/` at the top.
+    /// The path without its last component: `/` at the top, and `.` for a single component.
     var parent: LocalPath {
-        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")), slash > 0 else { return LocalPath("/") }
+        guard let slash = bytes.lastIndex(of: UInt8(ascii: "/")) else { return LocalPath(".") }
+        guard slash > 0 else { return LocalPath("/") }
         return LocalPath(bytes: bytes[..<slash])
     }
 
