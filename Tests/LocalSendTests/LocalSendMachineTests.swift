@@ -139,8 +139,11 @@ import Testing
         #expect(throws: HTTPStatus.tooManyRequests) { try machine.check(pin: "123", from: "a") }
         // No more addresses are counted than there is room for.
         for number in 0..<255 { #expect(throws: HTTPStatus.unauthorized) { try machine.check(pin: "1", from: "\(number)") } }
-        #expect(throws: HTTPStatus.tooManyRequests) { try machine.check(pin: "1", from: "new") }
-        try machine.check(pin: "123", from: "new")
+        // A source that was never wrong learns nothing either.
+        for pin in ["1", "123", nil] {
+            #expect(throws: HTTPStatus.tooManyRequests) { try machine.check(pin: pin, from: "new") }
+        }
+        try machine.check(pin: "123", from: "7")
     }
 
     @Test("F14: sessions are few, in all and of one address")

@@ -139,6 +139,15 @@ class LocalSendStory(Story):
         self.assertEqual(200, status)
         self.assertEqual(200, sender.upload(answer, "a", b"a"))
         self.assertEqual({"second.txt": b"a"}, self.anna.received())
+        # A blocked device is not asked about again, nor is another certificate at its address (R11).
+        waiting = threading.Thread(target=lambda: answers.append(sender.offer(offer)))
+        waiting.start()
+        terminal.wait_for(r"second\.txt[\s\S]*second\.txt[\s\S]*accept\?")
+        terminal.press("b\r")
+        waiting.join(30)
+        self.assertEqual(403, answers.pop()[0])
+        terminal.wait_for("until this command ends")
+        self.assertEqual(403, sender.offer(offer)[0])
         terminal.press("\x03")
         self.assertEqual(130, terminal.end())
 

@@ -204,6 +204,22 @@ struct AcceptancePolicyTests {
         #expect(quota.reserve(1, for: Fingerprint(bytes: [UInt8](repeating: 3, count: 32))!) == .reserved, "a friend")
     }
 
+    @Test("Q7: what is kept of a peer's unfinished transfers counts for the other peers of its address")
+    func keptOfOthers() {
+        let quota = PeerQuota(limit: 100)
+        #expect(quota.reserve(80, for: peer, at: "10.0.0.1") == .reserved)
+        quota.recordKept({ 70 }, of: peer, at: "10.0.0.1")
+        quota.release(80, for: peer, at: "10.0.0.1")
+        #expect(quota.reserve(80, for: other, at: "10.0.0.1") == .exceeds(limit: 100, used: 70))
+        #expect(quota.reserve(30, for: other, at: "10.0.0.1") == .reserved)
+        #expect(quota.reserve(80, for: other, at: "10.0.0.2") == .exceeds(limit: 100, used: 30), "the key is the same")
+        quota.release(30, for: other, at: "10.0.0.1")
+        // Its own content is not counted twice when it is resumed, and nothing is left of it at its end.
+        #expect(quota.reserve(80, for: peer, at: "10.0.0.1") == .reserved)
+        quota.release(80, for: peer, at: "10.0.0.1")
+        #expect(quota.reserve(100, for: other, at: "10.0.0.1") == .reserved)
+    }
+
     @Test("the quota neither overflows nor falls below zero")
     func quotaBounds() {
         let quota = PeerQuota(limit: .max)

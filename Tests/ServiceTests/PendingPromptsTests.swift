@@ -55,7 +55,9 @@ struct PendingPromptsTests {
         #expect(prompts.prompt()?.contains("[a]lways") == true)
         #expect(prompts.parse("always \(ben)", answering: nil) == .answer(number: ben, .always))
         let refusal = PendingPrompts<String>.Result.none(
-            hint: "always is not possible: the key or the protocol version of this peer has changed; please answer y, n or b")
+            hint:
+                "always is not possible for a peer without a key, or whose key or protocol version has changed; please answer y, n or b"
+        )
         #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, a, n or b"))
         #expect(prompts.parse("a \(mallory)", answering: nil) == refusal)
         #expect(prompts.remove(ben) == "b" && prompts.prompt()?.contains("[a]lways") == false)

@@ -44,9 +44,9 @@ package struct LocalSendMachine: Sendable {
     static let maximumSessionCount = 32
     /// Limit on sessions of one address.
     static let maximumSessionCountPerHost = 4
-    /// Limit on wrong PINs of one address, until the node stops.
+    /// Limit on wrong PINs of one source, until the node stops.
     static let maximumWrongPINCount = 3
-    /// Limit on the addresses whose wrong PINs are counted; others are rejected then.
+    /// Limit on the sources whose wrong PINs are counted; others are rejected then, whatever PIN they give.
     static let maximumGuesserCount = 256
     /// Limit on uploads of one file whose checksum is wrong.
     static let maximumAttemptCount = 3
@@ -70,18 +70,21 @@ package struct LocalSendMachine: Sendable {
     // MARK: Offers
 
     /// Checks a PIN.
+    /// - Parameter source: the address of the sender, or its IPv6 network, all of whose addresses one host can use.
     /// - Throws: ``HTTPStatus/unauthorized`` or ``HTTPStatus/tooManyRequests``.
-    package mutating func check(pin given: String?, from host: String) throws(HTTPStatus) {
+    package mutating func check(pin given: String?, from source: String) throws(HTTPStatus) {
         guard let pin else { return }
-        guard wrongPINs[host, default: 0] < Self.maximumWrongPINCount else { throw .tooManyRequests }
+        // Before the PIN is compared: the answer to a right one would make the limits those of the wrong ones only.
+        guard wrongPINs[source] != nil || wrongPINs.count < Self.maximumGuesserCount,
+            wrongPINs[source, default: 0] < Self.maximumWrongPINCount
+        else { throw .tooManyRequests }
         if given == pin {
-            wrongPINs[host] = nil
+            wrongPINs[source] = nil
             return
         }
         // A request without a PIN asks whether there is one.
         guard given != nil else { throw .unauthorized }
-        guard wrongPINs[host] != nil || wrongPINs.count < Self.maximumGuesserCount else { throw .tooManyRequests }
-        wrongPINs[host, default: 0] += 1
+        wrongPINs[source, default: 0] += 1
         throw .unauthorized
     }
 

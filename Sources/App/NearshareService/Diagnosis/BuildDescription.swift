@@ -35,6 +35,7 @@ package struct BuildDescription: Sendable {
         Library("seccomp", file: "libseccomp.so.2", for: "refusing system calls", package: "libseccomp2"),
         Library(
             "qrencode", file: "libqrencode.so.4", version: "QRcode_APIVersionString", for: "QR codes", package: "libqrencode4"),
+        Library("ssl", file: "libssl.so.3", for: "LocalSend", package: "libssl3"),
         Library(
             "opusenc", file: "libopusenc.so.0", version: "ope_get_version_string", for: "recording voice notes",
             package: "libopusenc0"),

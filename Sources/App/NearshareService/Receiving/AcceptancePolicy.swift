@@ -77,6 +77,11 @@ package struct AcceptancePolicy: Sendable {
         if accept != .ask { quota.release(byteCount, for: peer, at: source) }
     }
 
+    /// Records the space that the unfinished transfers of a peer take, for the other peers at its source.
+    func recordKept(_ kept: () -> UInt64, of peer: Fingerprint, at source: String?) {
+        if let source { quota.recordKept(kept, of: peer, at: source) }
+    }
+
     /// - Returns: nil for an offer within the limits.
     /// - Parameter checksSize: false where less than the offer may be received.
     func refusal(of offer: Offer, freeSpace: UInt64?, checksSize: Bool = true) -> Verdict? {

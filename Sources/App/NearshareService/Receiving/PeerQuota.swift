@@ -18,8 +18,15 @@ package final class PeerQuota: Sendable {
         case source(String)
     }
 
+    private struct State {
+        var used: [Holder: UInt64] = [:]
+        /// The space that unfinished transfers take, by source and peer. Each entry takes disk space, and so counts towards the
+        /// limit that bounds their number.
+        var kept: [String: [Fingerprint: UInt64]] = [:]
+    }
+
     private let limit: UInt64?
-    private let used = Mutex<[Holder: UInt64]>([:])
+    private let state = Mutex(State())
 
     /// - Parameter limit: in bytes per peer; nil for no limit but the disk's.
     package init(limit: UInt64?) {
@@ -36,26 +43,39 @@ package final class PeerQuota: Sendable {
         guard let limit else { return .reserved }
         guard let size else { return .unknownSize }
         let kept = kept()
-        let holders = Self.holders(peer, source)
-        return used.withLock { used in
-            // Bounded: each reserved total is within the limit.
-            let before = holders.map { used[$0, default: 0] }.max() ?? 0
+        return state.withLock { state in
+            let others = source.flatMap { state.kept[$0] }?.filter { $0.key != peer }.values ?? [:].values
+            var before = state.used[.peer(peer), default: 0]
+            if let source {
+                before = max(before, others.reduce(state.used[.source(source), default: 0]) { $0.addingClamped($1) })
+            }
             let (total, overflows) = before.addingReportingOverflow(size)
             guard !overflows, total.addingClamped(kept) <= limit else {
                 return .exceeds(limit: limit, used: before.addingClamped(kept))
             }
-            for holder in holders { used[holder, default: 0] += size }
+            // A transfer that is resumed counts with its whole size.
+            if let source, state.kept[source] != nil { state.kept[source]?[peer] = kept > 0 ? kept : nil }
+            // Bounded: each reserved total is within the limit.
+            for holder in Self.holders(peer, source) { state.used[holder, default: 0] += size }
             return .reserved
         }
+    }
+
+    /// Records the space that the unfinished transfers of a peer take, which counts for the other peers at its source.
+    /// - Parameter kept: returns that space, in bytes; called if there is a limit.
+    package func recordKept(_ kept: () -> UInt64, of peer: Fingerprint, at source: String) {
+        guard limit != nil else { return }
+        let byteCount = kept()
+        state.withLock { $0.kept[source, default: [:]][peer] = byteCount > 0 ? byteCount : nil }
     }
 
     /// Releases what was reserved for a transfer that was not stored.
     package func release(_ size: UInt64?, for peer: Fingerprint, at source: String? = nil) {
         guard let size else { return }
-        used.withLock { used in
+        state.withLock { state in
             for holder in Self.holders(peer, source) {
-                guard let total = used[holder] else { continue }
-                used[holder] = total > size ? total - size : nil
+                guard let total = state.used[holder] else { continue }
+                state.used[holder] = total > size ? total - size : nil
             }
         }
     }

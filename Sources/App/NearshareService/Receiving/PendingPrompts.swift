@@ -163,7 +163,8 @@ struct PendingPrompts<Reply> {
         guard word != .always || prompt.allowsAlways else {
             return .none(
                 hint:
-                    "always is not possible: the key or the protocol version of this peer has changed; please answer y, n or b")
+                    "always is not possible for a peer without a key, or whose key or protocol version has changed; please answer y, n or b"
+            )
         }
         return .answer(number: prompt.number, word)
     }

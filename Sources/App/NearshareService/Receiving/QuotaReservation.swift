@@ -27,6 +27,9 @@ final class QuotaReservation: Sendable {
         byteCount.withLock { $0 = count }
     }
 
+    /// Records the space that the unfinished transfers of the peer take, in bytes.
+    func recordKept(_ kept: () -> UInt64) { rules.recordKept(kept, of: peer, at: source) }
+
     /// Returns the bytes: the transfer has not completed. No effect when nothing is reserved.
     func release() {
         let reserved = byteCount.withLock { byteCount in

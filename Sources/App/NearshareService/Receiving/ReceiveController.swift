@@ -27,6 +27,8 @@ package final class ReceiveController: Sendable {
     /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
     /// the link is broken before this side has.
     private static let stallTime = Duration.seconds(1)
+    /// Limit on the names in ``blockedForeign``.
+    private static let maximumBlockedCount = 10_000
 
     private let machine: LocalMachine
     private let destination: ReceiveDestination
@@ -47,6 +49,8 @@ package final class ReceiveController: Sendable {
     private let endsAfterFirst: Bool
     private let running = RunningTransfers()
     private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
+    /// Peers without a key of nearshare that the user has blocked, by what they have shown, and by address.
+    private let blockedForeign = Mutex<Set<String>>([])
     private let accepted = Mutex(AcceptedOffers())
     /// The status of the first completed transfer, or else of the last one; nil before the end of one.
     private let status = Mutex<ExitStatus?>(nil)
@@ -146,6 +150,11 @@ package final class ReceiveController: Sendable {
 
     private func decide(_ invitation: Invitation) async -> Decision {
         let peer = invitation.peer
+        if isBlocked(peer) {
+            let isRepeated = refusals.isRepeated(
+                .declined, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
+            return .decline(.declined, detail: "it is blocked", wasAsked: false, isRepeated: isRepeated)
+        }
         var clash: String?
         if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
         let downgrade = peer.proven.flatMap { proven in
@@ -182,9 +191,20 @@ package final class ReceiveController: Sendable {
 
     /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
     private func keptByteCount(beside invitation: Invitation) -> UInt64 {
-        let sender = invitation.peer.fingerprint
-        let running = receiving.withLock { $0.keys.filter { $0.sender == sender }.map(\.resumeKey) }
-        return destination.inbox?.keptByteCount(of: sender, except: running + [invitation.resumeKey]) ?? 0
+        keptByteCount(of: invitation.peer.fingerprint, except: [invitation.resumeKey])
+    }
+
+    /// The disk space that a peer's unfinished transfers take, one that has just ended included.
+    private func keptByteCount(of sender: Fingerprint, after ended: AcceptedOffers.Identity) -> UInt64 {
+        keptByteCount(of: sender, except: [], running: { $0 != ended })
+    }
+
+    private func keptByteCount(
+        of sender: Fingerprint, except resumeKeys: [[UInt8]],
+        running isRunning: (AcceptedOffers.Identity) -> Bool = { _ in true }
+    ) -> UInt64 {
+        let running = receiving.withLock { $0.keys.filter { $0.sender == sender && isRunning($0) }.map(\.resumeKey) }
+        return destination.inbox?.keptByteCount(of: sender, except: running + resumeKeys) ?? 0
     }
 
     /// The address of a peer that is no friend, or its IPv6 network: keys are free, and all of them there share a limit.
@@ -250,10 +270,31 @@ package final class ReceiveController: Sendable {
             return .accept(rules: rules, part: part, wasAsked: true)
         case .no: return .decline(.declined, wasAsked: true)
         case .block:
-            trust.block(peer)
+            if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
             return .decline(.declined, wasAsked: true)
         case .ended(let outcome): return .ended(outcome)
         }
+    }
+
+    /// Declines all offers of a peer without a key of nearshare, and of others at its address, until the process ends.
+    private func blockForeign(_ peer: Peer) {
+        blockedForeign.withLock { blocked in
+            guard blocked.count < Self.maximumBlockedCount else { return }
+            blocked.formUnion(Self.foreignNames(of: peer))
+        }
+        reporter.report(
+            .notice(
+                "offers of \(machine.shown(peer).name.shown), and others from its address, are declined until this command ends"
+            ))
+    }
+
+    private func isBlocked(_ peer: Peer) -> Bool {
+        peer.foreign != nil && blockedForeign.withLock { !$0.isDisjoint(with: Self.foreignNames(of: peer)) }
+    }
+
+    /// The names of a peer without a key of nearshare: what it has shown instead of one, and its address.
+    private static func foreignNames(of peer: Peer) -> Set<String> {
+        Set([peer.fingerprint.description, peer.address.map { $0.ipv6Network ?? $0.host }].compactMap(\.self))
     }
 
     /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one, for friends
@@ -330,6 +371,7 @@ package final class ReceiveController: Sendable {
             changedNames: result.changedNames,
             compared: result.compared)
         status.withLock { if $0 != .ok { $0 = ExitStatus(result.outcome) } }
+        reservation.recordKept { keptByteCount(of: identity.sender, after: identity) }
         guard result.outcome != .completed else { return true }
         reservation.release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.

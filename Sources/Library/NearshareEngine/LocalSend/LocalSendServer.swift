@@ -155,7 +155,8 @@ package final class LocalSendServer: Sendable {
         let id: LocalSendMachine.SessionID
         let offer: LocalSendOffer
         do throws(HTTPStatus) {
-            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: client.host) }
+            let source = LinkAddress(host: client.host, port: 0).ipv6Network ?? client.host
+            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: source) }
             guard let decoded = try? LocalSendOffer(decoding: body) else { throw .badRequest }
             offer = decoded
             let random = node.settings.random(LocalSendMachine.randomByteCount)
