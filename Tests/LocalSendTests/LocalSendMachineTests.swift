@@ -146,7 +146,7 @@ import Testing
         try machine.check(pin: "123", from: "7")
     }
 
-    @Test("F14: sessions are few, in all and of one address")
+    @Test("F14: sessions are few, in all, of one address and of one certificate")
     func sessions() throws {
         var machine = try machine()
         let random = Random()
@@ -162,6 +162,8 @@ import Testing
                 #expect(answers.map { $0 == nil } == [false, true])
             }
         }
+        let moved = Client(host: "elsewhere", fingerprint: sender.fingerprint)
+        #expect(throws: HTTPStatus.conflict) { try machine.begin(try offer(), from: moved, random: random.next(16)) }
         for number in 4..<33 {
             let other = Client(host: "\(number)", fingerprint: nil)
             if number == 32 {

@@ -14,6 +14,11 @@ package struct LocalSendMachine: Sendable {
         package init(host: String, fingerprint: [UInt8]?) {
             (self.host, self.fingerprint) = (host, fingerprint)
         }
+
+        /// Whether both have the same address, or have shown the same certificate.
+        func isSameDevice(as other: Client) -> Bool {
+            host == other.host || fingerprint.map { $0 == other.fingerprint } ?? false
+        }
     }
 
     /// A session, in this process.
@@ -42,8 +47,8 @@ package struct LocalSendMachine: Sendable {
 
     /// Limit on sessions.
     static let maximumSessionCount = 32
-    /// Limit on sessions of one address.
-    static let maximumSessionCountPerHost = 4
+    /// Limit on sessions of one address, and on those of one certificate.
+    static let maximumSessionCountPerDevice = 4
     /// Limit on wrong PINs of one source, until the node stops.
     static let maximumWrongPINCount = 3
     /// Limit on the sources whose wrong PINs are counted; others are rejected then, whatever PIN they give.
@@ -95,7 +100,7 @@ package struct LocalSendMachine: Sendable {
         _ offer: LocalSendOffer, from client: Client, random: [UInt8]
     ) throws(HTTPStatus) -> SessionID {
         guard sessions.count < Self.maximumSessionCount,
-            sessions.values.count(where: { $0.client.host == client.host }) < Self.maximumSessionCountPerHost,
+            sessions.values.count(where: { $0.client.isSameDevice(as: client) }) < Self.maximumSessionCountPerDevice,
             !sessions.values.contains(where: { $0.client == client && $0.isWaiting })
         else { throw .conflict }
         let id = SessionID(text: Self.uuid(random))

@@ -22,7 +22,7 @@ final class QuotaReservation: Sendable {
     func replace(by count: UInt64, kept: () -> UInt64) throws(StorageError) {
         release()
         if case .decline(_, let detail) = rules.reserve(count, for: peer, at: source, kept) {
-            throw StorageError(.noSpace, detail ?? "the limit of this peer is reached")
+            throw StorageError(.overLimit, detail ?? "the limit of this peer is reached")
         }
         byteCount.withLock { $0 = count }
     }

@@ -74,6 +74,7 @@ final class LocalSendConnection {
     /// Reads the body of a request.
     /// - Parameter limit: in bytes.
     func readBody(of request: HTTPRequest, upTo limit: Int) throws(End) -> [UInt8] {
+        if case .length(let count) = request.framing, count > UInt64(limit) { throw End(status: .contentTooLarge) }
         var body: [UInt8] = []
         try readBody(of: request, isContent: false) { (content) throws(End) in
             guard content.count <= limit - body.count else { throw End(status: .contentTooLarge) }
