@@ -34,15 +34,6 @@ package enum LocalSendRoute: Sendable, Hashable {
         guard request.method == method else { throw .methodNotAllowed }
     }
 
-    /// Limit on the body, in bytes; nil for a file's content.
-    package var bodyLimit: Int? {
-        switch self {
-        case .info, .cancel, .register: LocalSendDevice.maximumByteCount
-        case .prepareUpload: LocalSendOffer.maximumByteCount
-        case .upload: nil
-        }
-    }
-
     private static func parameters(of query: String) throws(HTTPStatus) -> [String: String] {
         var parameters: [String: String] = [:]
         for pair in query.split(separator: "&") {
