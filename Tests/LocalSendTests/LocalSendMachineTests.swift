@@ -137,6 +137,7 @@ import Testing
         try machine.check(pin: "123", from: "a")
         for _ in 0..<3 { #expect(throws: HTTPStatus.unauthorized) { try machine.check(pin: "", from: "a") } }
         #expect(throws: HTTPStatus.tooManyRequests) { try machine.check(pin: "123", from: "a") }
+        #expect(machine.rejectedSourceCount(with: "a") == 1 && machine.rejectedSourceCount(with: "b") == nil)
         // No more addresses are counted than there is room for.
         for number in 0..<255 { #expect(throws: HTTPStatus.unauthorized) { try machine.check(pin: "1", from: "\(number)") } }
         // A source that was never wrong learns nothing either.

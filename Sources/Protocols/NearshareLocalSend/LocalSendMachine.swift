@@ -93,6 +93,12 @@ package struct LocalSendMachine: Sendable {
         throw .unauthorized
     }
 
+    /// The number of sources that are rejected for their wrong PINs, this one included; nil while it is not among them.
+    package func rejectedSourceCount(with source: String) -> Int? {
+        guard wrongPINs[source, default: 0] >= Self.maximumWrongPINCount else { return nil }
+        return wrongPINs.values.count { $0 >= Self.maximumWrongPINCount }
+    }
+
     /// Begins a session that waits for the user's answer.
     /// - Parameter random: ``randomByteCount`` bytes.
     /// - Throws: ``HTTPStatus/conflict`` when there are too many.

@@ -52,7 +52,10 @@ struct ReceiveCommand: ConfinedCommand {
         }
         if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
         if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
-        if exec.first?.isEmpty == true { throw ValidationError("--exec expects a command") }
+        // An empty list of words is that of a command line without the option, too.
+        if exec.first?.isEmpty == true || exec.isEmpty && CommandLine.arguments.last == "--exec" {
+            throw ValidationError("--exec expects a command")
+        }
         if stdout, receiving.existing != nil {
             throw ValidationError("--stdout replaces no files; omit --update and --overwrite")
         }

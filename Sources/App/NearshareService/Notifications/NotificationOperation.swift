@@ -54,7 +54,10 @@ package final class NotificationOperation: Sendable {
                 case .noThread(let reason): reason
                 case .notMade(let error): error.text
                 }
-            throw CommandFailure(.failure, "there is no session bus for notifications: \(TerminalText.sanitized(reason))")
+            throw CommandFailure(
+                .failure,
+                "notifications need a desktop session, whose bus was not found (\(TerminalText.sanitized(reason))); run this in one"
+            )
         }
         defer { server.close() }
         let node = NodeFollower(machine: machine, log: log) { continuation.yield($0) }

@@ -51,6 +51,8 @@ package final class ReceiveController: Sendable {
     private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
     /// Peers without a key of nearshare that the user has blocked, by what they have shown, and by address.
     private let blockedForeign = Mutex<Set<String>>([])
+    /// Whether the process ends without having been asked to cancel what runs.
+    private let isTerminated = Mutex(false)
     private let accepted = Mutex(AcceptedOffers())
     /// The status of the first completed transfer, or else of the last one; nil before the end of one.
     private let status = Mutex<ExitStatus?>(nil)
@@ -112,6 +114,7 @@ package final class ReceiveController: Sendable {
     /// senders look for the receiver again for a while.
     package func interrupt(_ node: Node, _ cause: Interruption) {
         guard cause == .cancelled else {
+            isTerminated.withLock { $0 = true }
             node.beginShutdown()
             // Their links are closed already: nobody is told that the user has declined.
             prompts.close()
@@ -359,10 +362,16 @@ package final class ReceiveController: Sendable {
         receiving.withLock { $0[identity] = transfer }
         accepted.withLock { $0.accept(invitation.offer, part: part, listed: invitation.contents, identity) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
-        let result = await follow(transfer, of: invitation, part)
+        var result = await follow(transfer, of: invitation, part)
         // A later try of the same content has its own entry.
         if receiving.withLock({ $0[identity] === transfer }) {
             accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
+        }
+        if result.outcome == .interrupted, isTerminated.withLock({ $0 }) {
+            result.detail =
+                Self.keepsPartial(invitation)
+                ? "stopped with this command; it continues where it stopped when `nearshare receive` runs again"
+                : "stopped with this command"
         }
         reportDeliveries(of: result, from: invitation.peer, transfer.id)
         if result.outcome != .completed { recordUnreceived(invitation, result.outcome, byteCount: transfer.snapshot.done) }

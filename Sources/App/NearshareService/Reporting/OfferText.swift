@@ -55,7 +55,8 @@ package enum OfferText {
     /// The certificate that a LocalSend device has shown; nil for other peers.
     private static func certificate(of peer: Peer) -> String? {
         guard let device = peer.foreign, device.kind == .localSend else { return nil }
-        return device.certificate.map { "certificate \(CertificateText.short($0))" } ?? "no certificate"
+        if let certificate = device.certificate { return "certificate \(CertificateText.short(certificate))" }
+        return "no certificate: anybody at \(peer.address?.host ?? "its address") could send this"
     }
 
     /// The question for front ends that show few lines: what decides comes first.

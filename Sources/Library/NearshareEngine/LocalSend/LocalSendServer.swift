@@ -52,6 +52,8 @@ package final class LocalSendServer: Sendable {
 
     /// Limit on the reads of what a rejected client sends.
     private static let maximumDiscardCount = 32
+    /// Limit on the sources that are reported for their wrong PINs.
+    private static let maximumReportedSourceCount = 10
 
     init(
         _ node: Node, _ security: any LinkSecurity, port: UInt16, pin: String?,
@@ -155,8 +157,7 @@ package final class LocalSendServer: Sendable {
         let id: LocalSendMachine.SessionID
         let offer: LocalSendOffer
         do throws(HTTPStatus) {
-            let source = LinkAddress(host: client.host, port: 0).ipv6Network ?? client.host
-            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: source) }
+            try check(pin, of: client)
             guard let decoded = try? LocalSendOffer(decoding: body) else { throw .badRequest }
             offer = decoded
             let random = node.settings.random(LocalSendMachine.randomByteCount)
@@ -195,6 +196,20 @@ package final class LocalSendServer: Sendable {
                 throw LocalSendConnection.End()
             }
             return response
+        }
+    }
+
+    private func check(_ pin: String?, of client: LocalSendMachine.Client) throws(HTTPStatus) {
+        let source = LinkAddress(host: client.host, port: 0).ipv6Network ?? client.host
+        do throws(HTTPStatus) {
+            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: source) }
+        } catch {
+            // Said once of a source, and not of all sources of a flood.
+            let count = state.withLock { $0.machine.rejectedSourceCount(with: source) }
+            if error == .unauthorized, pin != nil, let count, count <= Self.maximumReportedSourceCount {
+                node.settings.log.warning("\(source) has given three wrong PINs for LocalSend, and is rejected from now on")
+            }
+            throw error
         }
     }
 
