@@ -142,6 +142,24 @@ import Testing
         #expect(try rig.scratch.status("inbox/trip/a").st_nlink == 1)
     }
 
+    @Test func `an item that was kept beside an earlier one is not kept a third time`() throws {
+        let rig = try Rig(.skipIdentical)
+        try rig.scratch.write("source/trip/a", bytes(10, seed: 77))
+        #expect(try rig.resend().path.hasSuffix("/trip (2)"))
+        // Each version is found again, and only the newest one needs no content.
+        for _ in 0..<2 {
+            let again = try rig.compareAndSend()
+            #expect(again.item.isPresent && again.item.path.hasSuffix("/trip (2)"))
+            #expect(again.counts?.identical == 3)
+        }
+        try rig.scratch.write("source/trip/a", bytes(10, seed: 10), modified: 1_000_000_000_000_000_000)
+        let first = try rig.compareAndSend()
+        #expect(first.item.isPresent && first.item.path.hasSuffix("/trip"))
+        try rig.scratch.write("source/trip/a", bytes(10, seed: 78))
+        #expect(try rig.compareAndSend().item.path.hasSuffix("/trip (3)"))
+        #expect(rig.scratch.tree("inbox").filter { !$0.contains("/") }.count == 3)
+    }
+
     @Test func `limits count what is missing`() throws {
         let rig = try Rig(.update)
         var limits = InboxRig.limits

@@ -20,8 +20,9 @@ struct InboxComparison {
     }
 
     private let policy: ExistingFilePolicy
-    /// The final names of the items that are compared; nil for all.
-    private let names: Set<String>?
+    /// The names in the inbox with which items are compared, by the name of the item: the same one, or that of its newest
+    /// version; nil where each item is compared with the one of its name.
+    private let versions: [String: String]?
     private let rules: FileNameRules
     /// Texts, whose names their senders have not chosen to be compared.
     private let texts: Set<UInt32>
@@ -51,11 +52,13 @@ struct InboxComparison {
         self.policy = policy
         if policy.mergesFolders {
             guard !present.isEmpty || Int(offer.itemCount) > offer.items.count else { return nil }
-            names = nil
+            versions = nil
         } else {
-            let names = present.filter(mayCompare)
-            guard !names.isEmpty else { return nil }
-            self.names = names
+            let versions = present.compactMap { name -> (String, String)? in
+                [inbox.newestVersion(of: name), name].compactMap(\.self).first(where: mayCompare).map { (name, $0) }
+            }
+            guard !versions.isEmpty else { return nil }
+            self.versions = Dictionary(versions) { first, _ in first }
         }
         (self.rules, self.cancellation) = (rules, cancellation)
         tree = DirectoryTrail(inbox)
@@ -74,10 +77,9 @@ struct InboxComparison {
     private mutating func find(
         _ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64
     ) throws(StorageError) -> FilePresence {
-        let path = safePath(of: entry)
         guard !texts.contains(entry.item), candidates.count < Self.maximumCandidateCount,
-            pathByteCount + encodedHeader.count <= Self.maximumPathByteCount, let first = path.first,
-            names?.contains(first) ?? true, let (directory, name) = tree.locate(path),
+            pathByteCount + encodedHeader.count <= Self.maximumPathByteCount,
+            let path = inboxPath(of: entry), let (directory, name) = tree.locate(path),
             let status = try? directory.status(of: name), status.isFile,
             examined.insert(FileIdentity(status)).inserted
         else { return .absent }
@@ -126,7 +128,7 @@ struct InboxComparison {
     /// Opens the file as it was when it was compared.
     private mutating func open(_ candidate: Candidate) -> FileDescriptor? {
         // Its kind is known before it is opened: opening a device can have effects.
-        guard let (directory, name) = tree.locate(safePath(of: candidate.entry)),
+        guard let path = inboxPath(of: candidate.entry), let (directory, name) = tree.locate(path),
             let before = try? directory.status(of: name), before.isFile, FileVersion(before) == candidate.version,
             let file = try? directory.openForReading(name), let status = try? file.status(), status.isFile,
             FileVersion(status) == candidate.version
@@ -134,10 +136,17 @@ struct InboxComparison {
         return file
     }
 
-    private func safePath(of entry: EntryHeader) -> [String] {
-        entry.path.enumerated().map { depth, name in
+    /// The path in the inbox with which an entry is compared; nil for none.
+    private func inboxPath(of entry: EntryHeader) -> [String]? {
+        var path = entry.path.enumerated().map { depth, name in
             SafeFileName(name, mayBeHidden: depth > 0, rules: depth > 0 ? rules : .windows).text
         }
+        guard let first = path.first else { return nil }
+        if let versions {
+            guard let version = versions[first] else { return nil }
+            path[0] = version
+        }
+        return path
     }
 
     /// Whether the file of an entry needs no space: it is linked, and does not have to be copied.
@@ -164,7 +173,7 @@ struct InboxComparison {
         _ entry: EntryHeader, number: UInt64, as name: String, in directory: FileDescriptor
     ) throws(StorageError) -> Bool? {
         guard let candidate = candidates[number], candidate.isUsable, candidate.entry == entry,
-            let file = open(candidate), let (source, sourceName) = tree.locate(safePath(of: entry))
+            let file = open(candidate), let path = inboxPath(of: entry), let (source, sourceName) = tree.locate(path)
         else { throw Self.changed(entry) }
         if stays(entry) {
             if linkat(source.rawValue, sourceName, directory.rawValue, name, 0) == 0 {

@@ -2,6 +2,22 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
+extension FileDescriptor {
+    /// The last of the numbered names that items of a name have in this directory, as far as they follow each other.
+    /// - Returns: nil where there is none with a number.
+    func newestVersion(of name: String) -> String? {
+        guard let claimed = ClaimedFileName(name) else { return nil }
+        let safe = SafeFileName(claimed)
+        var newest: String?
+        for number in 2...InboxDirectory.maximumNumber {
+            let version = safe.numbered(number).text
+            guard exists(version) else { break }
+            newest = version
+        }
+        return newest
+    }
+}
+
 /// The open inbox directory while the items of one transfer are moved into it.
 struct InboxDirectory {
     let descriptor: FileDescriptor
@@ -11,7 +27,7 @@ struct InboxDirectory {
     /// The next number for each folded name: a thousand items of one name must not cost a million attempts.
     private var nextNumbers: [String: Int] = [:]
 
-    private static let maximumNumber = 9999
+    fileprivate static let maximumNumber = 9999
 
     init(_ descriptor: FileDescriptor, path: String) {
         self.descriptor = descriptor

@@ -29,6 +29,13 @@ extension InboxDirectory {
                 itemDirectory.removeTree(name)
                 return ItemPlacement(name: name, isPresent: true)
             }
+            // A changed item is kept beside the earlier one, under a number; the same again is kept no third time.
+            if !policy.mergesFolders, let version = descriptor.newestVersion(of: name),
+                (try? ItemMerge.isPresent(name, in: itemDirectory, as: version, in: descriptor)) ?? false
+            {
+                itemDirectory.removeTree(name)
+                return ItemPlacement(name: version, isPresent: true)
+            }
             let isMergeable = received.isFolder ? existing.isFolder : received.isFile && existing.isFile
             if policy.mergesFolders, isMergeable { return merge(name, from: itemDirectory, policy) }
         }
