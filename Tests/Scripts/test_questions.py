@@ -167,7 +167,7 @@ class QuestionStory(Asked):
                 for process in (anna.process, ben.process.pid):
                     os.kill(process, signal.SIGKILL)
             else:
-                anna.wait_for(r"in all 4.0 MB, [1-3]\.\d MB of it received earlier, .* free on this machine")
+                anna.wait_for(r"in all 4.0 MB, [1-3]\.\d MB of it received earlier, .* free on this machine(?s:.*)accept\?")
                 anna.press("y\n")
                 self.assertEqual("completed", self.outcome(ben))
 
