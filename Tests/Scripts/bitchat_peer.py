@@ -610,11 +610,12 @@ class BitchatPeer:
         self._enqueue(peer_id, Job(bytes([wire.VERIFY_CHALLENGE]) + body))
 
     def request_sync(self, peer_id, types=wire.SYNC_ANNOUNCE | wire.SYNC_MESSAGE):
-        """Asks a neighbour for what we lack (bitchat specification, section 10)."""
+        """Asks a neighbour for what we lack (bitchat specification, section 10). The filter is sharper than that of a phone,
+        where each item hides one packet in 128 by chance until the next request."""
         neighbour = bytes.fromhex(peer_id)
         with self._changed:
             ids = [key for key, packet in reversed(self._stored.items()) if wire.SYNC_BITS[packet.type] & types]
-            request = wire.SyncRequest(wire.SyncFilter.of(ids), types)
+            request = wire.SyncRequest(wire.SyncFilter.of(ids, rate=2**-20), types)
             packet = self._packet(wire.REQUEST_SYNC, request.encode(), neighbour, ttl=0)
             for link in self._links:
                 if link.neighbour == neighbour:
