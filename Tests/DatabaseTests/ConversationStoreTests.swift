@@ -103,6 +103,16 @@ struct ConversationStoreTests {
         #expect(try store.updatePart("unknown", to: .sent) == nil)
     }
 
+    @Test("a part that was delivered stays so when the line is sent again")
+    func sentAgain() throws {
+        _ = try store.insert(line("long", in: .peer(anna)))
+        let parts = ["a", "b"].map { OutgoingPart(id: $0, isBundle: false) }
+        try store.recordParts(parts, of: "long", in: .peer(anna))
+        #expect(try store.updatePart("a", to: .delivered) == nil)
+        try store.recordParts(parts, of: "long", in: .peer(anna))
+        #expect(try store.updatePart("b", to: .delivered)?.status == .delivered)
+    }
+
     @Test("one part that is lost, and the line is; sent once more, it may arrive")
     func lost() throws {
         _ = try store.insert(line("long", in: .peer(anna)))

@@ -334,7 +334,7 @@ class BitchatPeer:
     With a `seed` the keys are always the same. `relays` is whether packets for others go on, `capabilities` what is
     announced and proved, `signs_noise` whether Noise packets are signed, as Android does and iOS does not. Without
     `states`, as older apps, it proves no capabilities in its sessions; `fragment_limit` is what it states there as the
-    number of fragments that it reassembles.
+    number of fragments that it reassembles. Without `acknowledges`, a test sends the receipts.
     """
 
     def __init__(
@@ -346,8 +346,9 @@ class BitchatPeer:
         signs_noise=True,
         states=True,
         fragment_limit=None,
+        acknowledges=True,
     ):
-        self.states, self.fragment_limit = states, fragment_limit
+        self.states, self.fragment_limit, self.acknowledges = states, fragment_limit, acknowledges
         self.nickname, self.relays, self.capabilities, self.signs_noise = nickname, relays, capabilities, signs_noise
         root = secrets.token_bytes(32) if seed is None else wire.sha256(repr(seed).encode())
         self.static = X25519PrivateKey.from_private_bytes(wire.sha256(b"noise", root))
@@ -561,6 +562,9 @@ class BitchatPeer:
         body = wire.encode_private_message(message_id, content)
         self._enqueue(peer_id, Job(bytes([wire.PRIVATE_MESSAGE]) + body))
         return message_id
+
+    def send_receipt(self, peer_id, message_id):
+        self._enqueue(peer_id, Job(bytes([wire.DELIVERED]) + message_id.encode()))
 
     def send_read_receipt(self, peer_id, message_id):
         self._enqueue(peer_id, Job(bytes([wire.READ]) + message_id.encode()))
@@ -977,7 +981,7 @@ class BitchatPeer:
 
     def _acknowledge(self, remote, message_id):
         """Once for each id (bitchat specification, section 9.2)."""
-        if message_id not in remote.acknowledged:
+        if self.acknowledges and message_id not in remote.acknowledged:
             remote.acknowledged[message_id] = None
             while len(remote.acknowledged) > MAX_SEEN:
                 remote.acknowledged.popitem(last=False)

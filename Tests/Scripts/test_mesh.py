@@ -251,6 +251,17 @@ class BitchatStory(Story):
             there = phone.wait_for_peer("anna", 10)
             phone.wait_for_receipt(phone.send_private_message(there, each, message_id=each), timeout=10)
 
+    def test_a_text_of_several_messages_is_sent_once_to_a_phone_that_announces_itself_meanwhile(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone", acknowledges=False)
+        send = self.anna.start("send", "--text", "x" * 600, "--to", "phone", "--via", "mesh", "--timeout", "30")
+        ids = [phone.wait_for_message(10)["message_id"] for _ in range(3)]
+        for each in ids:
+            phone.send_receipt(phone.wait_for_peer("anna", 10), each)
+            phone.announce()
+        self.assertEqual(0, send.end(10))
+        self.assertEqual(ids, [event["message_id"] for event in phone.events if event["event"] == "message"])
+
     def test_an_app_that_never_proves_that_it_takes_private_files(self):
         anna = self.receive()
         # One that announces that it takes them, and one from before there were any.

@@ -289,16 +289,24 @@ package final class SQLiteConversationStore: ConversationStore {
                     database, sql: "SELECT number FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
                     arguments: [conversation.text, id])
             else { return }
+            // What was delivered stays so: phones acknowledge a text once.
+            let delivered = try Set(
+                String.fetchAll(
+                    database, sql: "SELECT id FROM part WHERE line = ? AND mark IN (?, ?)",
+                    arguments: [line, MessageStatus.delivered.rawValue, MessageStatus.read.rawValue]))
             try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line])
-            try Self.insert(parts, of: line, database)
+            try Self.insert(parts, of: line, delivered: delivered, database)
         }
     }
 
-    private static func insert(_ parts: [OutgoingPart], of line: Int, _ database: Database) throws {
+    private static func insert(
+        _ parts: [OutgoingPart], of line: Int, delivered: Set<String> = [], _ database: Database
+    ) throws {
         for part in parts {
+            let status = delivered.contains(part.id) ? MessageStatus.delivered : .waiting
             try database.execute(
                 sql: "INSERT OR REPLACE INTO part (id, line, isCarried, mark) VALUES (?, ?, ?, ?)",
-                arguments: [part.id, line, part.isBundle, MessageStatus.waiting.rawValue])
+                arguments: [part.id, line, part.isBundle, status.rawValue])
         }
     }
 

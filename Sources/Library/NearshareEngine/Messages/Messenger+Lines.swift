@@ -109,9 +109,10 @@ extension Messenger {
     }
 
     private func advance(_ part: String, to status: MessageStatus, _ reason: String? = nil) throws(StorageError) {
-        if let message = try store.updatePart(part, to: status) {
-            listeners.publish(.chatMessageChanged(message, reason: reason))
-        }
+        guard let message = try store.updatePart(part, to: status) else { return }
+        // Until then it is not sent again to a peer whose announcement changes: phones acknowledge each text once.
+        if message.status >= .delivered { release(message.id) }
+        listeners.publish(.chatMessageChanged(message, reason: reason))
     }
 
     /// Notifies a peer that its lines were read.
@@ -234,9 +235,7 @@ extension Messenger {
                 ChatMessage(
                     id: id, conversation: .publicRoom, author: peer.id, authorName: peer.name, text: text,
                     when: node.wallClock(), status: .delivered))
-        case .delivered(let id, _):
-            release(id)
-            try advance(id, to: .delivered)
+        case .delivered(let id, _): try advance(id, to: .delivered)
         case .read(let id, let peer): try markRead(id, by: peer.id)
         case .favorite(let isFavorite, let peer):
             guard !node.trustStatus(peer, nil).isBlocked else { return }
@@ -276,6 +275,7 @@ extension Messenger {
     /// Only in the conversation with this peer: no peer marks lines for others.
     private func markRead(_ id: String, by peer: PeerID) throws(StorageError) {
         guard let message = try store.message(id), message.conversation == .peer(peer) else { return }
+        release(id)
         try updateStatus(of: message, to: .read)
     }
 }

@@ -125,7 +125,7 @@ package protocol ConversationStore: Sendable {
     /// All conversations that have messages, the one with the newest message first.
     func conversations() throws(StorageError) -> [ConversationSummary]
 
-    /// Replaces the recorded transmissions of a message.
+    /// Replaces the recorded transmissions of a message. One that is listed again and was delivered stays delivered.
     func recordParts(_ parts: [OutgoingPart], of id: String, in conversation: Conversation) throws(StorageError)
 
     /// Raises the status of one transmission. The message has the lowest status of its transmissions, or failed when one has.
