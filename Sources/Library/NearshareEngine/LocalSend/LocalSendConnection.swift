@@ -169,9 +169,15 @@ final class LocalSendConnection {
 
     /// Ends the connection, and reads what a rejected client still sends: otherwise a reset could overtake the response (RFC 9112,
     /// section 9.6).
-    func close(reading count: Int = 0) {
+    /// - Parameter limit: in bytes.
+    func close(discarding limit: Int = 0) {
         stream.finishWriting()
-        for _ in 0..<count { guard !read().isEmpty else { return } }
+        var discarded = 0
+        while discarded < limit {
+            let count = read().count
+            guard count > 0 else { return }
+            discarded += count
+        }
     }
 
     // MARK: Activity

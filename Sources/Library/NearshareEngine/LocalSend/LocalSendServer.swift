@@ -50,8 +50,8 @@ package final class LocalSendServer: Sendable {
     private let timeouts: Timeouts
     private let state: Monitor<State>
 
-    /// Limit on the reads of what a rejected client sends.
-    private static let maximumDiscardCount = 32
+    /// Limit on what a rejected client sends further, in bytes.
+    private static let maximumDiscardedByteCount = 4 << 20
     /// Limit on the sources that are reported for their wrong PINs.
     private static let maximumReportedSourceCount = 10
 
@@ -99,7 +99,7 @@ package final class LocalSendServer: Sendable {
         } catch {
             if let status = error.status {
                 try? connection.write(LocalSendMachine.failure(status, error.message), closes: true)
-                connection.close(reading: Self.maximumDiscardCount)
+                connection.close(discarding: Self.maximumDiscardedByteCount)
             }
         }
         link.close()

@@ -132,12 +132,15 @@ package final class PageServer: Sendable {
     /// the connection is, by ``Timeouts/request``.
     private static func discardRest(of link: any StreamLink) {
         withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
-            for _ in 0..<maximumDiscardCount { guard let count = try? link.read(into: buffer), count > 0 else { return } }
+            var discarded = 0
+            while discarded < maximumDiscardedByteCount, let count = try? link.read(into: buffer), count > 0 {
+                discarded += count
+            }
         }
     }
 
-    /// Limit on the reads of what a rejected client sends.
-    private static let maximumDiscardCount = 32
+    /// Limit on what a rejected client sends further, in bytes.
+    private static let maximumDiscardedByteCount = 4 << 20
 
     /// Reads the next request.
     /// - Parameter head: receives the head of the request, also of one that is not admitted.
