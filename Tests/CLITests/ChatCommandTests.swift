@@ -45,7 +45,7 @@ private struct Typing {
             hasKeys: true)
         handle(.event(.contacts([contact])))
         type("/chat \(name)")
-        handle(.replied(.find(name), .success(.contact(contact))))
+        handle(.replied(.lookup(name), .success(.contact(contact))))
     }
 
     var text: String { screen.render().lines.map(\.plainText).joined(separator: "\n") }
@@ -199,7 +199,7 @@ private struct Typing {
         let contact = Contact(
             id: peerID, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false), isNear: true,
             software: .phone, hasKeys: false, hops: 3)
-        let found = typing.handle(.replied(.find("anna"), .success(.contact(contact))))
+        let found = typing.handle(.replied(.lookup("anna"), .success(.contact(contact))))
         #expect(
             found.contains(.request(.sendLine("good morning", in: .peer(peerID)), .sendLine(.peer(peerID), "good morning"))))
         typing.handle(.event(.contacts([contact])))
@@ -247,13 +247,13 @@ private struct Typing {
     @Test func `a search reports its failure, escaped, and opens nothing`() {
         var typing = Typing()
         let reactions = typing.type("/chat zoe")
-        #expect(reactions == [.request(.find(name: "zoe", timeout: .seconds(5)), .find("zoe"))])
+        #expect(reactions == [.request(.find(name: "zoe", timeout: .seconds(5)), .lookup("zoe"))])
         #expect(typing.text.contains("looking for zoe…"))
         let failure = ControlFailure(.peerNotFound, "zoe is not nearby\u{1b}")
-        let after = typing.handle(.replied(.find("zoe"), .failure(failure)))
+        let after = typing.handle(.replied(.lookup("zoe"), .failure(failure)))
         #expect(after.isEmpty && typing.text.contains("zoe is not nearby"))
         #expect(!typing.text.unicodeScalars.contains("\u{1b}"))
-        #expect(typing.screen.visibleView.lookup?.isRunning == false)
+        #expect(typing.screen.views.visible.lookup?.isRunning == false)
     }
 
     @Test func `the end of the node is shown, and typing goes on`() {

@@ -59,16 +59,16 @@ import Testing
             ConversationSummary(conversation: .peer(Self.anna), last: line(7), unreadCount: 1),
         ]
         _ = screen.handle(.replied(.conversations, .success(.conversations(summaries))), at: Self.start)
-        #expect(screen.visibleView.conversation == .peer(Self.ben))
+        #expect(screen.views.visible.conversation == .peer(Self.ben))
     }
 
     @Test func `history that could not be loaded is an error, and can be requested again`() {
         var screen = screen()
         let tag = ChatScreen.RequestTag.history(.publicRoom)
-        #expect(screen.visibleView.history.isLoading)
+        #expect(screen.views.visible.history.isLoading)
         let failure = ControlFailure(.storage, "the disk is full")
         _ = screen.handle(.replied(tag, .failure(failure)), at: Self.start)
-        #expect(!screen.visibleView.history.isLoading && text(screen).contains("the disk is full"))
+        #expect(!screen.views.visible.history.isLoading && text(screen).contains("the disk is full"))
         let again = screen.handle(.nodeReplaced, at: Self.start)
         #expect(again.contains(.request(.history(.publicRoom, before: nil, limit: ChatScreen.historyPageCount), tag)))
     }
@@ -92,7 +92,7 @@ import Testing
         let tag = ChatScreen.RequestTag.history(.publicRoom)
         let messages = (1...3).map { line($0) }
         _ = screen.handle(.replied(tag, .success(.chatMessages(messages))), at: Self.start)
-        #expect(screen.visibleView.history == .complete)
+        #expect(screen.views.visible.history == .complete)
         let older = screen.loadOlder()
         #expect(older.isEmpty)
     }
@@ -116,10 +116,10 @@ import Testing
         #expect(asked == [.listPaths("ph")])
         _ = screen.handle(.key(.text("x")), at: Self.start)
         _ = screen.handle(.paths("ph", ["photo.jpg"]), at: Self.start)
-        #expect(screen.visibleView.editor.text == "/send phx")
+        #expect(screen.views.visible.editor.text == "/send phx")
         _ = screen.handle(.key(.backspace), at: Self.start)
         _ = screen.handle(.paths("ph", ["photo.jpg", "photos/"]), at: Self.start)
-        #expect(screen.visibleView.editor.text == "/send photo")
+        #expect(screen.views.visible.editor.text == "/send photo")
     }
 
     @Test func `another node is asked for everything that was open`() {
@@ -127,7 +127,7 @@ import Testing
         let reactions = screen.handle(.nodeReplaced, at: Self.start)
         #expect(
             reactions.contains(.request(.contacts, .contacts)) && reactions.contains(.request(.conversations, .conversations)))
-        #expect(reactions.contains(.request(.find(name: "anna", timeout: .seconds(5)), .find("anna"))))
+        #expect(reactions.contains(.request(.find(name: "anna", timeout: .seconds(5)), .lookup("anna"))))
         #expect(text(screen).contains("another one has taken over"))
     }
 

@@ -35,7 +35,7 @@ private final class ChatHarness {
         reactions += screen.start(at: now)
         if case .peer = opening {
             handle(.event(.contacts([Self.contact(Self.anna, "anna"), Self.contact(Self.ben, "ben", isNear: false)])))
-            handle(.replied(.find("anna"), .success(.contact(Self.contact(Self.anna, "anna")))))
+            handle(.replied(.lookup("anna"), .success(.contact(Self.contact(Self.anna, "anna")))))
         }
     }
 
@@ -94,7 +94,7 @@ private final class ChatHarness {
         #expect(
             chat.reactions == [
                 .request(.contacts, .contacts), .request(.conversations, .conversations),
-                .request(.find(name: "anna", timeout: .seconds(5)), .find("anna")),
+                .request(.find(name: "anna", timeout: .seconds(5)), .lookup("anna")),
                 .request(
                     .history(.peer(ChatHarness.anna), before: nil, limit: 50), .history(.peer(ChatHarness.anna))
                 ),
@@ -434,7 +434,7 @@ private final class ChatHarness {
                                 id: .transfer(TransferID(rawValue: UInt64(number))), isIncoming: true, peer: id, name: text,
                                 done: 1, total: 2, outcome: .interrupted,
                                 detail: text))))
-                chat.handle(.replied(.find(text), .failure(ControlFailure(.peerNotFound, text))))
+                chat.handle(.replied(.lookup(text), .failure(ControlFailure(.peerNotFound, text))))
                 chat.press(.control("n"))
                 chat.write("/who")
                 chat.write("/verify")
@@ -535,9 +535,9 @@ private final class ChatHarness {
     @Test("a late search result does not switch the conversation")
     func lateFind() {
         let chat = ChatHarness()
-        #expect(chat.write("/chat ben") == [.request(.find(name: "ben", timeout: .seconds(5)), .find("ben"))])
+        #expect(chat.write("/chat ben") == [.request(.find(name: "ben", timeout: .seconds(5)), .lookup("ben"))])
         chat.press(.alt("1"))
-        chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        chat.handle(.replied(.lookup("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         #expect(chat.lines[0].contains("[1 everyone]"))
     }
 
@@ -552,13 +552,13 @@ private final class ChatHarness {
             #expect(chat.write("/voice").isEmpty && chat.write("/send x").isEmpty)
             chat.press(.text("a draft for ben"))
             guard isFound else {
-                chat.handle(.replied(.find("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
+                chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
                 for words in ["ben was not found", "not sent: one", "not sent: two"] { #expect(chat.text.contains(words)) }
                 #expect(chat.press(.enter).isEmpty && chat.lines.last == "> a draft for ben")
                 continue
             }
             let reactions = chat.handle(
-                .replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+                .replied(.lookup("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
             let ben = Conversation.peer(ChatHarness.ben)
             #expect(
                 reactions.suffix(2) == [
@@ -577,7 +577,7 @@ private final class ChatHarness {
         chat.write("/chat bne")
         #expect(chat.write("one").isEmpty && chat.write("two").isEmpty)
         let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
-        let reactions = chat.handle(.replied(.find("bne"), .success(.contact(found))))
+        let reactions = chat.handle(.replied(.lookup("bne"), .success(.contact(found))))
         #expect(!reactions.contains { if case .request(.sendLine, _) = $0 { true } else { false } })
         for words in ["is new here; nothing was sent", "not sent: one", "not sent: two"] {
             #expect(chat.text.contains(words))
@@ -598,7 +598,7 @@ private final class ChatHarness {
                 .chatMessage(
                     ChatHarness.message(2, "psst", from: ChatHarness.ben, named: "bne", in: .peer(ChatHarness.ben)))))
         let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
-        chat.handle(.replied(.find("bne"), .success(.contact(found))))
+        chat.handle(.replied(.lookup("bne"), .success(.contact(found))))
         #expect(chat.text.contains("is new here; nothing was sent"))
         #expect(chat.lines.last == "> one")
         chat.press(.up)
@@ -612,7 +612,7 @@ private final class ChatHarness {
         chat.write("/chat \(id)")
         chat.write("one")
         let found = ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .new)
-        let reactions = chat.handle(.replied(.find(id), .success(.contact(found))))
+        let reactions = chat.handle(.replied(.lookup(id), .success(.contact(found))))
         #expect(reactions.last == .request(.sendLine("one", in: ben), .sendLine(ben, "one")))
     }
 
@@ -623,7 +623,7 @@ private final class ChatHarness {
         chat.press(.alt("1"))
         chat.press(.text("/chat 1a2b"), .enter, .text("second"))
         #expect(chat.lines[0].contains("[3 1a2b?]"))
-        chat.handle(.replied(.find("1a2b"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
+        chat.handle(.replied(.lookup("1a2b"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
         #expect(chat.lines[0].contains("[2 anna]") && !chat.lines[0].contains("1a2b"))
         #expect(chat.lines.last == "> second")
         chat.press(.up)
@@ -641,9 +641,9 @@ private final class ChatHarness {
                 .chatMessage(
                     ChatHarness.message(2, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben)))))
         chat.press(.alt(Character("\(visible + 1)")))
-        let conversation = chat.screen.visibleView.conversation
-        chat.handle(.replied(.find("anna"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
-        #expect(chat.screen.visibleView.conversation == conversation && conversation != nil)
+        let conversation = chat.screen.views.visible.conversation
+        chat.handle(.replied(.lookup("anna"), .success(.contact(ChatHarness.contact(ChatHarness.anna, "anna")))))
+        #expect(chat.screen.views.visible.conversation == conversation && conversation != nil)
         #expect(chat.lines[0].contains("[\(visible) \(visible == 2 ? "anna" : "ben")]"))
     }
 
@@ -654,7 +654,7 @@ private final class ChatHarness {
         #expect(chat.write("hello").isEmpty)
         #expect(chat.write("/chat ben").isEmpty)
         #expect(chat.lines[0].contains("[2 ben?]"))
-        let found = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        let found = chat.handle(.replied(.lookup("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
         #expect(found.last == .request(.sendLine("hello", in: ben), .sendLine(ben, "hello")))
     }
@@ -689,12 +689,12 @@ private final class ChatHarness {
             let chat = ChatHarness()
             chat.write("/chat ben")
             chat.write("hello")
-            let failure = ChatScreen.Input.replied(.find("ben"), .failure(ControlFailure(.gone, "the node has stopped")))
+            let failure = ChatScreen.Input.replied(.lookup("ben"), .failure(ControlFailure(.gone, "the node has stopped")))
             if isReplyFirst { chat.handle(failure) }
             let asked = chat.handle(.nodeReplaced)
             #expect(asked.contains { if case .request(.find(name: "ben", _), _) = $0 { true } else { false } })
             if !isReplyFirst { chat.handle(failure) }
-            let found = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+            let found = chat.handle(.replied(.lookup("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
             let ben = Conversation.peer(ChatHarness.ben)
             #expect(found.last == .request(.sendLine("hello", in: ben), .sendLine(ben, "hello")))
         }
@@ -704,7 +704,7 @@ private final class ChatHarness {
         let chat = ChatHarness()
         chat.write("/chat ben")
         chat.write("hello")
-        chat.handle(.replied(.find("ben"), .failure(ControlFailure(.gone, "the node has stopped"))))
+        chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.gone, "the node has stopped"))))
         chat.handle(.nodeEnded)
         #expect(chat.text.contains("not sent: hello"))
     }
@@ -715,7 +715,7 @@ private final class ChatHarness {
         chat.write("/chat ben")
         chat.write("hello")
         chat.press(.alt("2"))
-        let reactions = chat.handle(.replied(.find("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        let reactions = chat.handle(.replied(.lookup("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
         let ben = Conversation.peer(ChatHarness.ben)
         #expect(reactions == [.request(.sendLine("hello", in: ben), .sendLine(ben, "hello"))])
         #expect(chat.lines[0].contains("[2 anna]"))
@@ -795,7 +795,7 @@ private final class ChatHarness {
     func conversationFlood() {
         let chat = ChatHarness()
         flood(chat)
-        #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
+        #expect(chat.screen.views.count == ConversationViews.maximumCount)
         #expect(chat.lines[0].contains("[2 anna]"))
         let ben = ChatHarness.contact(ChatHarness.ben, "ben")
         chat.handle(.event(.contacts([ben])))
@@ -803,8 +803,8 @@ private final class ChatHarness {
         let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
         #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
         chat.write("/chat ben")
-        chat.handle(.replied(.find("ben"), .success(.contact(ben))))
-        #expect(chat.screen.visibleView.conversation == .peer(ChatHarness.ben))
+        chat.handle(.replied(.lookup("ben"), .success(.contact(ben))))
+        #expect(chat.screen.views.visible.conversation == .peer(ChatHarness.ben))
         #expect(chat.text.contains("ben: psst"))
     }
 
@@ -820,18 +820,18 @@ private final class ChatHarness {
         chat.handle(.event(.contacts(contacts)))
         for (name, contact) in zip(["ben", "cleo"], contacts.dropFirst()) {
             chat.write("/chat \(name)")
-            chat.handle(.replied(.find(name), .success(.contact(contact))))
+            chat.handle(.replied(.lookup(name), .success(.contact(contact))))
         }
         chat.press(.text("a draft"), .alt("2"))
         flood(chat)
         let open = Set(chat.screen.views.map(\.conversation))
-        #expect(chat.screen.visibleView.conversation == .peer(ChatHarness.anna))
+        #expect(chat.screen.views.visible.conversation == .peer(ChatHarness.anna))
         #expect(open.isSuperset(of: [.publicRoom, .peer(ChatHarness.anna), .peer(ChatHarness.ben), .peer(cleo)]))
     }
 
     @Test func `a conversation that cannot be opened is a notice`() {
         let chat = ChatHarness()
-        let friends = (0..<ChatScreen.maximumViewCount).map { number in
+        let friends = (0..<ConversationViews.maximumCount).map { number in
             ChatHarness.contact(
                 PeerID(bytes: [8, 8, 8, 8, 8, 8, UInt8(number >> 8), UInt8(number & 255)])!, "f\(number)",
                 trustStatus: .known(.seen, isFriend: true))
@@ -842,7 +842,7 @@ private final class ChatHarness {
             chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, "x", from: friend.id, in: .peer(friend.id)))))
         }
         chat.write("/chat ben")
-        chat.handle(.replied(.find("ben"), .success(.contact(ben))))
+        chat.handle(.replied(.lookup("ben"), .success(.contact(ben))))
         #expect(chat.text.contains("too many conversations are open"))
     }
 
@@ -855,7 +855,7 @@ private final class ChatHarness {
                 conversation: .peer(id), last: ChatHarness.message(2000 - number, "x", from: id, in: .peer(id)), unreadCount: 1)
         }
         chat.handle(.replied(.conversations, .success(.conversations(summaries))))
-        #expect(chat.screen.views.count == ChatScreen.maximumViewCount)
+        #expect(chat.screen.views.count == ConversationViews.maximumCount)
         let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
         #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
         // The oldest made room, not the newest.

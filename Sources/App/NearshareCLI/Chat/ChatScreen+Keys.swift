@@ -8,7 +8,7 @@ extension ChatScreen {
         case .control("c"): return quit(at: now)
         case .control("z"): return [.suspend]
         case .control("l"): return [.redraw]
-        case .control("d") where visibleView.editor.isEmpty: return quit(at: now)
+        case .control("d") where views.visible.editor.isEmpty: return quit(at: now)
         case .control("n"): return step(1)
         case .control("p"): return step(-1)
         case .backTab: return step(-1)
@@ -20,13 +20,13 @@ extension ChatScreen {
         case .enter: return enter(at: now)
         case .text(let text), .paste(let text): insert(text, at: now)
         case .lineBreak: insert("\n", at: now)
-        default: visibleView.editor.handle(key)
+        default: views.visible.editor.handle(key)
         }
         return []
     }
 
     private mutating func insert(_ text: String, at now: WallTime) {
-        guard !visibleView.editor.insert(text) else { return }
+        guard !views.visible.editor.insert(text) else { return }
         addNotice(
             "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); "
                 + "save it as a file, and use /send", at: now)
@@ -38,7 +38,7 @@ extension ChatScreen {
     }
 
     private mutating func enter(at now: WallTime) -> [Reaction] {
-        var text = visibleView.editor.submit()
+        var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
         if text.hasPrefix("//") {
@@ -46,21 +46,21 @@ extension ChatScreen {
         } else if text.hasPrefix("/") {
             return command(text, at: now)
         }
-        guard visibleView.lookup == nil else {
+        guard views.visible.lookup == nil else {
             queue(text, at: now)
             return []
         }
-        guard let conversation = visibleView.conversation else {
-            visibleView.editor.replace(with: text)
+        guard let conversation = views.visible.conversation else {
+            views.visible.editor.replace(with: text)
             addNotice("no conversation is open: /chat NAME opens one, /who lists peers", at: now)
             return []
         }
         guard canSend else {
-            visibleView.editor.replace(with: text)
+            views.visible.editor.replace(with: text)
             addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
-        visibleView.position = .end
+        views.visible.position = .end
         return [.request(.sendLine(text, in: conversation), .sendLine(conversation, text))]
     }
 
@@ -79,7 +79,7 @@ extension ChatScreen {
             if argument.isEmpty {
                 addNotice("missing name: /chat NAME; /who lists peers", at: now)
             } else {
-                return find(argument, at: now)
+                return lookUp(argument, at: now)
             }
         case "/send":
             let path = Self.unquoted(argument)
@@ -120,7 +120,7 @@ extension ChatScreen {
             guard let peer = requirePeer("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
         default:
-            visibleView.editor.replace(with: line)
+            views.visible.editor.replace(with: line)
             addNotice(
                 "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
                     + "Type // to send a text that starts with /", at: now)
@@ -150,26 +150,26 @@ extension ChatScreen {
             addNotice("missing name or text: /msg NAME TEXT", at: now)
             return []
         }
-        let reactions = find(String(name), at: now)
+        let reactions = lookUp(String(name), at: now)
         // Without room for another conversation nothing was opened.
-        if visibleView.lookup?.name == String(name) { queue(Self.trimmed(parts[1]), at: now) }
+        if views.visible.lookup?.name == String(name) { queue(Self.trimmed(parts[1]), at: now) }
         return reactions
     }
 
     private mutating func requireConversation(at now: WallTime) -> Conversation? {
-        if let conversation = visibleView.conversation { return conversation }
+        if let conversation = views.visible.conversation { return conversation }
         addNotice("no conversation is open: /chat NAME opens one", at: now)
         return nil
     }
 
     /// Whether the user has entered a command twice, one after the other, in one conversation.
     private mutating func isConfirmed(_ command: String, _ consequence: String, at now: WallTime) -> Bool {
-        if let unconfirmed, unconfirmed == (command, visibleView.conversation) {
+        if let unconfirmed, unconfirmed == (command, views.visible.conversation) {
             self.unconfirmed = nil
             return true
         }
-        unconfirmed = (command, visibleView.conversation)
-        visibleView.editor.replace(with: command)
+        unconfirmed = (command, views.visible.conversation)
+        views.visible.editor.replace(with: command)
         addNotice("\(consequence); press Enter again to do it", at: now)
         return false
     }
@@ -201,9 +201,9 @@ extension ChatScreen {
     private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {
         let isSealed = !argument.hasPrefix(Self.unencryptedOption)
         let path = isSealed ? argument : Self.unquoted(Self.trimmed(argument.dropFirst(Self.unencryptedOption.count)))
-        if visibleView.conversation == .publicRoom {
+        if views.visible.conversation == .publicRoom {
             guard canSend else {
-                visibleView.editor.replace(with: "/send \(argument)")
+                views.visible.editor.replace(with: "/send \(argument)")
                 addNotice("everyone in reach can read this: press Enter again to send it", at: now)
                 return []
             }
@@ -217,13 +217,13 @@ extension ChatScreen {
     private static let unencryptedOption = "--allow-unencrypted "
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
-        if case .peer(let peer)? = visibleView.conversation { return peer }
-        if let name = visibleView.lookup?.name {
+        if case .peer(let peer)? = views.visible.conversation { return peer }
+        if let name = views.visible.lookup?.name {
             addNotice("\(TerminalText.escaped(name, columns: 40)) has not been found yet", at: now)
             return nil
         }
         addNotice(
-            visibleView.conversation == nil
+            views.visible.conversation == nil
                 ? "no conversation is open: /chat NAME opens one"
                 : "\(what) needs a single receiver: /chat NAME opens a conversation", at: now)
         return nil
@@ -273,7 +273,7 @@ extension ChatScreen {
 
     /// - Parameter link: of the peer's verification code; empty for this node's own.
     private mutating func verify(_ link: String, at now: WallTime) -> [Reaction] {
-        let conversation = visibleView.conversation
+        let conversation = views.visible.conversation
         guard link.isEmpty else {
             addNotice("asking the peer of the link to prove that it holds its keys…", at: now)
             return [.request(.verify(link: link), .verify(conversation))]
@@ -309,10 +309,10 @@ extension ChatScreen {
             let code = try QRCode(link)
             if !settings.hasUTF8 || columns < code.columns {
                 addNotice("the QR code needs UTF-8 and \(code.columns) columns", in: conversation, at: now)
-            } else if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+            } else if let index = conversation.flatMap(views.index(of:)) {
                 views[index].addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
             } else {
-                visibleView.addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
+                views.visible.addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
             }
         } catch {
             addNotice(error.description, in: conversation, at: now)
@@ -324,8 +324,8 @@ extension ChatScreen {
 
     /// Completes a command; on an empty line, switches to the next conversation.
     private mutating func tab() -> [Reaction] {
-        let text = visibleView.editor.text
-        guard text.hasPrefix("/"), visibleView.editor.isAtEnd else { return visibleView.editor.isEmpty ? step(1) : [] }
+        let text = views.visible.editor.text
+        guard text.hasPrefix("/"), views.visible.editor.isAtEnd else { return views.visible.editor.isEmpty ? step(1) : [] }
         if text.hasPrefix("/send ") { return [.listPaths(String(text.dropFirst(6)))] }
         if text.hasPrefix("/chat ") {
             let names = contacts.values.map(\.name).map(\.claimed).filter { TerminalText.escaped($0) == $0 }.sorted()
@@ -343,7 +343,7 @@ extension ChatScreen {
 
     mutating func complete(_ path: String, with candidates: [String]) {
         // The user may have typed more in the meantime.
-        guard visibleView.editor.text == "/send " + path else { return }
+        guard views.visible.editor.text == "/send " + path else { return }
         complete(path, with: candidates, after: "/send ")
     }
 
@@ -353,7 +353,7 @@ extension ChatScreen {
         for other in fitting.dropFirst() {
             common = String(zip(common, other).prefix { $0.lowercased() == $1.lowercased() }.map { $0.0 })
         }
-        if common.count >= begun.count { visibleView.editor.replace(with: prefix + common) }
+        if common.count >= begun.count { views.visible.editor.replace(with: prefix + common) }
     }
 
     private static func trimmed(_ text: Substring) -> String {

@@ -38,14 +38,14 @@ extension ChatScreen {
         var lines: [StyledLine] = []
         if layout.hasBar { lines.append(bar()) }
         if layout.hasNearbyLine { lines.append(nearbyLine()) }
-        var view = visibleRows(layout.rows, columns: layout.columns)
+        var visible = visibleRows(layout.rows, columns: layout.columns)
         // A short conversation is aligned to the bottom.
-        view = Array(repeating: StyledLine(), count: layout.rows - view.count) + view
+        visible = Array(repeating: StyledLine(), count: layout.rows - visible.count) + visible
         if layout.side > 0 {
             let near = nearbyColumn(rows: layout.rows, columns: layout.side)
-            for index in view.indices { view[index].append(near[index], at: layout.columns) }
+            for index in visible.indices { visible[index].append(near[index], at: layout.columns) }
         }
-        lines += view
+        lines += visible
         if layout.hasStatus { lines.append(status()) }
         let inputStart = lines.count
         lines += input.rows
@@ -68,7 +68,7 @@ extension ChatScreen {
     }
 
     private func lastName(of peer: PeerID) -> DisplayName? {
-        for item in views.first(where: { $0.conversation == .peer(peer) })?.items.reversed() ?? [] {
+        for item in views.view(of: .peer(peer))?.items.reversed() ?? [] {
             if case .message(let message) = item.content, message.author == peer, let name = message.authorName { return name }
         }
         return nil
@@ -78,11 +78,11 @@ extension ChatScreen {
         left.claimed.lowercased() == right.claimed.lowercased()
     }
 
-    private func title(of room: ConversationView) -> String {
-        switch room.conversation {
+    private func title(of view: ConversationView) -> String {
+        switch view.conversation {
         case .peer(let peer)?: name(of: peer)
         case .publicRoom?: "everyone"
-        case nil: room.lookup.map { "\(TerminalText.escaped($0.name, columns: Self.maximumNameColumns))?" } ?? "nearshare chat"
+        case nil: view.lookup.map { "\(TerminalText.escaped($0.name, columns: Self.maximumNameColumns))?" } ?? "nearshare chat"
         }
     }
 
@@ -100,19 +100,19 @@ extension ChatScreen {
     /// The tabs of the conversations. When not all fit, the tabs around the visible one.
     private func bar() -> StyledLine {
         var tabs = views.indices.map { index -> StyledLine in
-            let room = views[index]
-            var text = "\(index + 1) \(title(of: room))"
-            if room.unreadCount > 0 { text += " (\(room.unreadCount))" }
+            let view = views[index]
+            var text = "\(index + 1) \(title(of: view))"
+            if view.unreadCount > 0 { text += " (\(view.unreadCount))" }
             let style =
-                index == visibleIndex
+                index == views.visibleIndex
                 ? TextStyle(isBold: true, isReversed: true)
-                : room.unreadCount > 0 ? TextStyle(color: .yellow, isBold: true) : .plain
-            return StyledLine(index == visibleIndex ? "[\(text)]" : " \(text) ", style)
+                : view.unreadCount > 0 ? TextStyle(color: .yellow, isBold: true) : .plain
+            return StyledLine(index == views.visibleIndex ? "[\(text)]" : " \(text) ", style)
         }
-        if visibleIndex == nil {
-            tabs.insert(StyledLine("[\(title(of: startView))]", TextStyle(isBold: true, isReversed: true)), at: 0)
+        if views.visibleIndex == nil {
+            tabs.insert(StyledLine("[\(title(of: views.visible))]", TextStyle(isBold: true, isReversed: true)), at: 0)
         }
-        let chosen = visibleIndex ?? 0
+        let chosen = views.visibleIndex ?? 0
         var first = chosen
         var last = chosen
         var width = tabs[chosen].width
@@ -184,12 +184,12 @@ extension ChatScreen {
 
     private func status() -> StyledLine {
         var line = StyledLine()
-        let room = visibleView
-        switch room.conversation {
-        case nil where room.lookup?.isRunning == true:
-            let name = TerminalText.escaped(room.lookup?.name ?? "", columns: 40)
+        let view = views.visible
+        switch view.conversation {
+        case nil where view.lookup?.isRunning == true:
+            let name = TerminalText.escaped(view.lookup?.name ?? "", columns: 40)
             line.append("looking for \(name)…: lines are sent when the peer is found", .warning)
-        case nil where room.lookup != nil: line.append("not found: /chat NAME looks for a peer", .warning)
+        case nil where view.lookup != nil: line.append("not found: /chat NAME looks for a peer", .warning)
         case nil: line.append("/chat NAME opens a conversation, /help lists commands, Ctrl-C quits", .dim)
         case .publicRoom?: line.append("everyone in reach can read this", .warning)
         case .peer(let peer)?:
@@ -207,13 +207,13 @@ extension ChatScreen {
             default: break
             }
         }
-        if room.position != .end {
-            let more = room.newBelowCount > 0 ? "\(room.newBelowCount) new below" : "Page Down for newer"
+        if view.position != .end {
+            let more = view.newBelowCount > 0 ? "\(view.newBelowCount) new below" : "Page Down for newer"
             let text = "  [\(more)]"
             let width = TerminalText.width(of: text)
             line = line.truncated(to: max(0, columns - width))
             line.append(text, TextStyle(isBold: true, isReversed: true))
-        } else if room.history.isLoading {
+        } else if view.history.isLoading {
             line.append("  …", .dim)
         }
         return line
@@ -223,12 +223,12 @@ extension ChatScreen {
 
     private func input() -> (rows: [StyledLine], cursor: (row: Int, column: Int)) {
         // The public room has a prompt of its own: nobody writes there by mistake.
-        let prompt = visibleView.conversation == .publicRoom && columns >= 24 ? "to everyone> " : "> "
+        let prompt = views.visible.conversation == .publicRoom && columns >= 24 ? "to everyone> " : "> "
         let width = max(2, columns - prompt.count - 1)
         var rows = [""]
         var used = 0
         var cursor = (row: 0, column: 0)
-        let editor = visibleView.editor
+        let editor = views.visible.editor
         for (index, character) in editor.characters.enumerated() {
             if index == editor.cursor { cursor = (rows.count - 1, used) }
             if character == "\n" {
@@ -247,9 +247,9 @@ extension ChatScreen {
             used += columns
         }
         if editor.cursor == editor.characters.count { cursor = (rows.count - 1, used) }
-        let room = max(1, min(6, self.rows / 3))
-        let first = max(0, min(cursor.row - room / 2, rows.count - room))
-        let lines = rows.indices.dropFirst(first).prefix(room).map { index in
+        let height = max(1, min(6, self.rows / 3))
+        let first = max(0, min(cursor.row - height / 2, rows.count - height))
+        let lines = rows.indices.dropFirst(first).prefix(height).map { index in
             var line = StyledLine(index == 0 ? prompt : String(repeating: " ", count: prompt.count), .bold)
             line.append(rows[index])
             return line
@@ -261,7 +261,7 @@ extension ChatScreen {
 
     /// The rows at the scroll position, at most `count`.
     private func visibleRows(_ count: Int, columns: Int) -> [StyledLine] {
-        rowsAbove(from: visibleView.position, count, columns: columns).reversed().map(\.line)
+        rowsAbove(from: views.visible.position, count, columns: columns).reversed().map(\.line)
     }
 
     private struct Row {
@@ -272,16 +272,16 @@ extension ChatScreen {
 
     /// The rows from a position upwards.
     private func rowsAbove(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
-        let room = visibleView
+        let view = views.visible
         var found: [Row] = []
-        var item = room.items.count - 1
+        var item = view.items.count - 1
         var limit = Int.max
-        if case .row(let serial, let index) = position, let place = room.items.firstIndex(where: { $0.serial == serial }) {
+        if case .row(let serial, let index) = position, let place = view.items.firstIndex(where: { $0.serial == serial }) {
             item = place
             limit = index + 1
         }
         while item >= 0, found.count < count {
-            let lines = lines(of: item, in: room, columns: columns).prefix(limit)
+            let lines = lines(of: item, in: view, columns: columns).prefix(limit)
             limit = .max
             for index in lines.indices.reversed() where found.count < count {
                 found.append(Row(item: item, index: index, line: lines[index]))
@@ -291,34 +291,34 @@ extension ChatScreen {
         return found
     }
 
-    /// Scrolls up by a number of rows, or down by a negative number; the view stays full.
+    /// Scrolls up by a number of rows, or down by a negative number; the screen stays full.
     mutating func move(by distance: Int) {
         let layout = layout(inputRows: input().rows.count)
-        let room = visibleView
+        let view = views.visible
         if distance > 0 {
-            let above = rowsAbove(from: room.position, distance + layout.rows, columns: layout.columns)
+            let above = rowsAbove(from: view.position, distance + layout.rows, columns: layout.columns)
             let moved = min(distance, above.count - layout.rows)
             guard moved > 0, moved < above.count else { return }
-            visibleView.position = .row(serial: room.items[above[moved].item].serial, index: above[moved].index)
-        } else if case .row(let serial, let index) = room.position {
+            views.visible.position = .row(serial: view.items[above[moved].item].serial, index: above[moved].index)
+        } else if case .row(let serial, let index) = view.position {
             var left = -distance
             var row = index
-            guard var item = room.items.firstIndex(where: { $0.serial == serial }) else {
-                visibleView.position = .end
+            guard var item = view.items.firstIndex(where: { $0.serial == serial }) else {
+                views.visible.position = .end
                 return
             }
             while true {
-                let last = lines(of: item, in: room, columns: layout.columns).count - 1
+                let last = lines(of: item, in: view, columns: layout.columns).count - 1
                 if row + left <= last {
-                    let isEnd = item == room.items.count - 1 && row + left == last
-                    visibleView.position = isEnd ? .end : .row(serial: room.items[item].serial, index: row + left)
+                    let isEnd = item == view.items.count - 1 && row + left == last
+                    views.visible.position = isEnd ? .end : .row(serial: view.items[item].serial, index: row + left)
                     return
                 }
                 left -= last - row + 1
                 row = 0
                 item += 1
-                guard item < room.items.count else {
-                    visibleView.position = .end
+                guard item < view.items.count else {
+                    views.visible.position = .end
                     return
                 }
             }
@@ -328,19 +328,19 @@ extension ChatScreen {
     /// Whether the first row is visible.
     var isAtTop: Bool {
         let layout = layout(inputRows: input().rows.count)
-        return rowsAbove(from: visibleView.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
+        return rowsAbove(from: views.visible.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
     }
 
-    private func lines(of index: Int, in room: ConversationView, columns: Int) -> [StyledLine] {
-        let item = room.items[index]
+    private func lines(of index: Int, in view: ConversationView, columns: Int) -> [StyledLine] {
+        let item = view.items[index]
         let time = settings.localTime(item.when)
         var lines: [StyledLine] = []
-        if index == 0 || settings.localTime(room.items[index - 1].when).day != time.day {
+        if index == 0 || settings.localTime(view.items[index - 1].when).day != time.day {
             let rule = settings.hasUTF8 ? "──" : "--"
             lines.append(StyledLine("\(rule) \(time.day) \(rule)", .dim))
         }
         switch item.content {
-        case .message(let message): lines += messageLines(message, time, room, columns: columns)
+        case .message(let message): lines += messageLines(message, time, view, columns: columns)
         case .notice(let text): lines += block(StyledLine("* ", .dim), text, isEscaped: true, .dim, columns: columns)
         case .qrCode(let rows):
             lines += rows.map { StyledLine($0, settings.hasColor ? .blackOnWhite : .plain) }
@@ -352,7 +352,7 @@ extension ChatScreen {
     }
 
     private func messageLines(
-        _ message: ChatMessage, _ time: LocalTime, _ room: ConversationView, columns: Int
+        _ message: ChatMessage, _ time: LocalTime, _ view: ConversationView, columns: Int
     ) -> [StyledLine] {
         var head = StyledLine()
         // A narrow screen has no room for the time.
@@ -367,7 +367,7 @@ extension ChatScreen {
             head.append("you: ", .bold)
         }
         var lines = block(head, message.text, .plain, columns: columns)
-        if message.isLocal { append(status(message, room), to: &lines, columns: columns) }
+        if message.isLocal { append(status(message, view), to: &lines, columns: columns) }
         return lines
     }
 
@@ -383,7 +383,7 @@ extension ChatScreen {
         return colors[Int(peer.bytes[0]) % colors.count]
     }
 
-    private func status(_ message: ChatMessage, _ room: ConversationView) -> StyledLine {
+    private func status(_ message: ChatMessage, _ view: ConversationView) -> StyledLine {
         let usesSigns = settings.hasUTF8 && settings.hasColor
         switch message.status {
         case .waiting: return StyledLine(usesSigns ? "·" : "waiting", .dim)
@@ -391,7 +391,7 @@ extension ChatScreen {
         case .delivered: return StyledLine(usesSigns ? "✓✓" : "delivered", .dim)
         case .read: return StyledLine(usesSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: usesSigns))
         case .failed:
-            let reason = room.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
+            let reason = view.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
             return StyledLine("not sent\(reason)", .failure)
         }
     }

@@ -31,7 +31,7 @@ struct ChatScreen: Sendable {
         case history(Conversation)
         case sendLine(Conversation, String)
         case markRead
-        case find(String)
+        case lookup(String)
         case sendFile(Conversation, String)
         case clear(Conversation)
         case search(Conversation, String)
@@ -93,30 +93,20 @@ struct ChatScreen: Sendable {
     private(set) var columns = 80
     private(set) var rows = 24
     var contacts: [PeerID: Contact] = [:]
-    /// The public room first, then conversations in the order in which they were opened.
-    var views: [ConversationView] = [ConversationView(.conversation(.publicRoom))]
-    /// The start page, shown until a conversation is opened.
-    var startView = ConversationView(.startPage)
-    /// Index of the visible view; nil for the start page.
-    var visibleIndex: Int?
+    var views = ConversationViews()
     /// Whether the last frame that was drawn shows the public room.
     private var isPublicRoomShown = false
     /// Whether the user was told of lines that quitting drops.
     private var hasWarnedOfLines = false
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
-    private var lastNotification: WallTime?
-    private var useCount = 0
+    private var lastBell: WallTime?
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
-    /// Limit on views: an attacker may use a new key for each line. The view that was used least recently is removed for a new
-    /// one (R6).
-    static let maximumViewCount = 300
     /// Minimum time between bells.
     private static let bellInterval = Duration.seconds(3)
-    /// Timeout of the search for a peer.
-    private static let findTimeout = Duration.seconds(5)
+    private static let lookupTimeout = Duration.seconds(5)
 
     init(_ settings: Settings) {
         self.settings = settings
@@ -127,9 +117,9 @@ struct ChatScreen: Sendable {
         hasStarted = true
         var reactions = Self.initialRequests
         switch settings.opening {
-        case .peer(let name): reactions += find(name, at: now)
+        case .peer(let name): reactions += lookUp(name, at: now)
         case .publicRoom: reactions += show(.publicRoom, at: now)
-        case .latest: startView.addNotice("/chat NAME opens a conversation; /help lists all commands", at: now)
+        case .latest: views.visible.addNotice("/chat NAME opens a conversation; /help lists all commands", at: now)
         }
         return reactions
     }
@@ -138,10 +128,10 @@ struct ChatScreen: Sendable {
 
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {
-        addNotice("the node has stopped; another one has taken over", in: visibleView.conversation, at: now)
-        for index in views.indices { views[index].discardPendingRequests() }
-        let names = views.compactMap(\.lookup).filter(\.isRunning).map(\.name)
-        return Self.initialRequests + (visibleIndex.map { load($0) } ?? []) + names.map(Self.search)
+        addNotice("the node has stopped; another one has taken over", in: views.visible.conversation, at: now)
+        views.discardPendingRequests()
+        return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
+            + views.runningLookups.map { Self.request($0.name) }
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
@@ -172,80 +162,68 @@ struct ChatScreen: Sendable {
             addNotice(reason, in: .peer(peer), at: now)
             return []
         case .nodeEnded:
-            for name in views.compactMap(\.lookup).filter(\.isRunning).map(\.name) {
-                failed(.find(name), "the node has stopped", at: now)
-            }
-            addNotice("the node has stopped; /quit, and start nearshare chat again", in: visibleView.conversation, at: now)
+            for lookup in views.runningLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }
+            addNotice("the node has stopped; /quit, and start nearshare chat again", in: views.visible.conversation, at: now)
             return []
         case .nodeReplaced: return resume(at: now)
-        }
-    }
-
-    /// The visible view.
-    var visibleView: ConversationView {
-        get { visibleIndex.map { views[$0] } ?? startView }
-        set {
-            if let visibleIndex { views[visibleIndex] = newValue } else { startView = newValue }
         }
     }
 
     /// Adds a notice to the view of a conversation; to the visible one where it has none.
     /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, in conversation: Conversation?, at now: WallTime) {
-        if let conversation, let index = views.firstIndex(where: { $0.conversation == conversation }) {
+        if let conversation, let index = views.index(of: conversation) {
             views[index].addNotice(text, at: now)
         } else {
-            visibleView.addNotice(text, at: now)
+            views.visible.addNotice(text, at: now)
         }
     }
 
     /// Adds a reply to what the user has done to the visible view, and shows it.
     /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, at now: WallTime) {
-        visibleView.addNotice(text, at: now)
-        visibleView.position = .end
+        views.visible.addNotice(text, at: now)
+        views.visible.position = .end
     }
 
     // MARK: Conversations
 
     /// Looks for a peer. Its conversation is visible at once, so that no line goes to the one before.
-    mutating func find(_ name: String, at now: WallTime) -> [Reaction] {
+    mutating func lookUp(_ name: String, at now: WallTime) -> [Reaction] {
         let index: Int
-        if let same = views.firstIndex(where: { $0.lookup?.name == name }) {
+        if let same = views.index(ofLookup: name) {
             index = same
-            // One search at a time: the end of another one would drop the lines that wait for this one.
-            if views[same].lookup?.isRunning == true {
-                visibleIndex = same
-                return []
-            }
-        } else if let visibleIndex, views[visibleIndex].lookup?.isRunning == false, views[visibleIndex].editor.isEmpty {
+        } else if let visible = views.visibleIndex, views[visible].lookup?.isRunning == false, views[visible].editor.isEmpty {
             // A name that was mistyped leaves no tab behind.
-            index = visibleIndex
+            index = visible
+        } else if let added = views.add(.lookup(ConversationView.Lookup(name: name, isRunning: false)), isKept: isFriend) {
+            index = added
         } else {
-            guard makeRoom() else {
-                addNotice("too many conversations are open", at: now)
-                return []
-            }
-            views.append(ConversationView(.lookup(ConversationView.Lookup(name: name))))
-            index = views.count - 1
+            addNotice("too many conversations are open", at: now)
+            return []
         }
-        views[index].look(for: ConversationView.Lookup(name: name, lines: views[index].lookup?.lines ?? []))
-        visibleIndex = index
-        return [Self.search(name)]
+        let former = views[index].lookup
+        views.show(index)
+        // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
+        if let former, former.name == name, former.isRunning { return [] }
+        views[index].look(for: ConversationView.Lookup(name: name, lines: former?.lines ?? []))
+        return [Self.request(name)]
     }
 
-    private static func search(_ name: String) -> Reaction { .request(.find(name: name, timeout: findTimeout), .find(name)) }
+    private static func request(_ name: String) -> Reaction {
+        .request(.find(name: name, timeout: lookupTimeout), .lookup(name))
+    }
 
     /// Queues a line until its peer is found.
     mutating func queue(_ text: String, at now: WallTime) {
-        guard var lookup = visibleView.lookup else { return }
+        guard var lookup = views.visible.lookup else { return }
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isRunning else {
-            visibleView.editor.replace(with: text)
+            views.visible.editor.replace(with: text)
             return addNotice("\(name) was not found: /chat NAME looks for a peer", at: now)
         }
         lookup.lines.append(text)
-        visibleView.look(for: lookup)
+        views.visible.look(for: lookup)
         hasWarnedOfLines = false
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
@@ -253,23 +231,13 @@ struct ChatScreen: Sendable {
     /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knows;
     /// for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
     private mutating func resolve(_ name: String, as contact: Contact, at now: WallTime) -> [Reaction] {
-        guard let index = views.firstIndex(where: { $0.lookup?.name == name && $0.lookup?.isRunning == true }) else {
-            return []
-        }
+        guard let index = views.index(ofRunningLookup: name) else { return [] }
         let conversation = Conversation.peer(contact.id)
         let lines = views[index].lookup?.lines ?? []
         // An id names one key.
         let isKnown = Self.isKnown(contact) || PeerID(hex: name) == contact.id
-        let isVisible = visibleIndex == index
-        let pending = views[index]
-        var target = index
-        if views.contains(where: { $0.conversation == conversation }) {
-            removeView(at: index)
-            target = views.firstIndex { $0.conversation == conversation } ?? 0
-            views[target].adoptInput(of: pending)
-        } else {
-            views[index].resolve(as: conversation)
-        }
+        let isVisible = views.visibleIndex == index
+        let target = views.resolve(at: index, as: conversation)
         let reactions = isVisible ? showView(target) : []
         if isKnown { return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) } }
         guard let first = lines.first else { return reactions }
@@ -288,7 +256,7 @@ struct ChatScreen: Sendable {
 
     /// Ends the command, unless lines would be lost of which the user has not been warned.
     mutating func quit(at now: WallTime) -> [Reaction] {
-        let waiting = views.compactMap(\.lookup).first { $0.isRunning && !$0.lines.isEmpty }
+        let waiting = views.runningLookups.first { !$0.lines.isEmpty }
         guard let waiting, !hasWarnedOfLines else { return [.quit] }
         hasWarnedOfLines = true
         addNotice(
@@ -298,15 +266,15 @@ struct ChatScreen: Sendable {
 
     /// Records that the present state has been drawn.
     mutating func recordDrawn() {
-        isPublicRoomShown = visibleView.conversation == .publicRoom
+        isPublicRoomShown = views.visible.conversation == .publicRoom
     }
 
     /// Whether a line may go to the visible conversation: the public room must have been on the screen when Enter was pressed.
-    var canSend: Bool { visibleView.conversation != .publicRoom || isPublicRoomShown }
+    var canSend: Bool { views.visible.conversation != .publicRoom || isPublicRoomShown }
 
     /// Makes a conversation visible.
     mutating func show(_ conversation: Conversation, at now: WallTime) -> [Reaction] {
-        guard let index = view(of: conversation) else {
+        guard let index = open(conversation) else {
             addNotice("too many conversations are open", at: now)
             return []
         }
@@ -315,61 +283,20 @@ struct ChatScreen: Sendable {
 
     mutating func showView(_ index: Int) -> [Reaction] {
         guard views.indices.contains(index) else { return [] }
-        visibleIndex = index
-        recordUse(of: index)
+        views.show(index)
         return load(index)
     }
 
     /// Switches to the next or previous conversation.
     mutating func step(_ distance: Int) -> [Reaction] {
         let count = views.count
-        guard let visibleIndex else { return showView(distance > 0 ? 0 : count - 1) }
-        return showView((visibleIndex + distance + count) % count)
+        guard let visible = views.visibleIndex else { return showView(distance > 0 ? 0 : count - 1) }
+        return showView((visible + distance + count) % count)
     }
 
-    /// The index of the view of a conversation, which is added if necessary.
-    /// - Returns: nil when the limit is reached and every view is needed.
-    private mutating func view(of conversation: Conversation) -> Int? {
-        if let index = views.firstIndex(where: { $0.conversation == conversation }) {
-            recordUse(of: index)
-            return index
-        }
-        guard makeRoom() else { return nil }
-        views.append(ConversationView(.conversation(conversation)))
-        recordUse(of: views.count - 1)
-        return views.count - 1
-    }
+    private mutating func open(_ conversation: Conversation) -> Int? { views.open(conversation, isKept: isFriend) }
 
-    /// Removes a view that can be replaced when there are too many.
-    /// - Returns: whether another view may be added.
-    private mutating func makeRoom() -> Bool {
-        guard views.count >= Self.maximumViewCount else { return true }
-        guard let index = replaceableView else { return false }
-        removeView(at: index)
-        return true
-    }
-
-    /// Removes a view. Where it is the visible one, the caller shows another.
-    private mutating func removeView(at index: Int) {
-        views.remove(at: index)
-        if let visibleIndex, index < visibleIndex { self.visibleIndex = visibleIndex - 1 }
-    }
-
-    private mutating func recordUse(of index: Int) {
-        useCount += 1
-        views[index].lastUse = useCount
-    }
-
-    /// The view that a new one replaces, whose lines stay stored at the node: the one that was used least recently, but neither
-    /// the visible one, nor a friend's, nor one with a draft. Views in which the user has written are replaced last.
-    private var replaceableView: Int? {
-        func isNeeded(_ index: Int) -> Bool {
-            guard index != visibleIndex, case .peer(let peer)? = views[index].conversation else { return true }
-            return contacts[peer]?.isFriend == true || !views[index].editor.isEmpty
-        }
-        func rank(_ index: Int) -> (Int, Int) { (views[index].hasLocalMessages ? 1 : 0, views[index].lastUse) }
-        return views.indices.filter { !isNeeded($0) }.min { rank($0) < rank($1) }
-    }
+    private func isFriend(_ peer: PeerID) -> Bool { contacts[peer]?.isFriend == true }
 
     /// Loads the newest messages, once.
     private mutating func load(_ index: Int) -> [Reaction] {
@@ -381,17 +308,18 @@ struct ChatScreen: Sendable {
 
     /// Marks the lines of the visible conversation as read, unless the newest are below the visible rows.
     private mutating func markVisibleRead() -> [Reaction] {
-        guard let conversation = visibleView.conversation, visibleView.position == .end, visibleView.hasUnreadMessages else {
+        guard let conversation = views.visible.conversation, views.visible.position == .end, views.visible.hasUnreadMessages
+        else {
             return []
         }
-        visibleView.markReceivedRead()
+        views.visible.markReceivedRead()
         return [.request(.markRead(conversation), .markRead)]
     }
 
     /// Loads messages older than those of the visible view.
     mutating func loadOlder() -> [Reaction] {
-        guard let conversation = visibleView.conversation,
-            let oldest = visibleView.beginLoadingOlder(count: Self.historyPageCount)
+        guard let conversation = views.visible.conversation,
+            let oldest = views.visible.beginLoadingOlder(count: Self.historyPageCount)
         else { return [] }
         return [
             .request(
@@ -405,37 +333,37 @@ struct ChatScreen: Sendable {
         switch event {
         case .chatMessage(let message, _): return insert(message, at: now)
         case .chatMessageChanged(let id, let conversation, let status, let reason):
-            if let index = views.firstIndex(where: { $0.conversation == conversation }) {
+            if let index = views.index(of: conversation) {
                 views[index].updateStatus(of: id, to: status, reason: reason)
             }
         case .contacts(let all): setContacts(all)
         case .transfer(let transfer):
-            if let index = view(of: transfer.conversation) { views[index].update(transfer, at: now) }
+            if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
-        case .notice(let text): visibleView.addNotice(TerminalText.sanitized(text), at: now)
+        case .notice(let text): views.visible.addNotice(TerminalText.sanitized(text), at: now)
         case .messageChanged, .received, .receiving: break
         }
         return []
     }
 
     private mutating func insert(_ message: ChatMessage, at now: WallTime) -> [Reaction] {
-        guard let index = view(of: message.conversation), views[index].insert(message) else { return [] }
+        guard let index = open(message.conversation), views[index].insert(message) else { return [] }
         if views[index].position != .end { views[index].newBelowCount += 1 }
         if message.isLocal { return [] }
-        if index == visibleIndex, views[index].position == .end { return [] }
+        if index == views.visibleIndex, views[index].position == .end { return [] }
         if message.status < .read { views[index].unreadCount += 1 }
-        return message.conversation == .publicRoom ? [] : notify(at: now)
+        return message.conversation == .publicRoom ? [] : ringBell(at: now)
     }
 
     /// The bell for a received line. Lines of the public room are not addressed to the user and do not ring it.
-    private mutating func notify(at now: WallTime) -> [Reaction] {
+    private mutating func ringBell(at now: WallTime) -> [Reaction] {
         guard !settings.isQuiet else { return [] }
-        if let lastNotification {
-            let passed = Duration.milliseconds(now.milliseconds - lastNotification.milliseconds)
+        if let lastBell {
+            let passed = Duration.milliseconds(now.milliseconds - lastBell.milliseconds)
             // The wall clock may have been set back.
             guard passed >= Self.bellInterval || passed < .zero else { return [] }
         }
-        lastNotification = now
+        lastBell = now
         return [.bell]
     }
 
@@ -450,7 +378,7 @@ struct ChatScreen: Sendable {
         case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
             // Another node may take over; it is asked again then.
-            if case .find = tag, failure.kind == .gone { return [] }
+            if case .lookup = tag, failure.kind == .gone { return [] }
             failed(tag, TerminalText.sanitized(failure.description), at: now)
             return []
         }
@@ -461,14 +389,14 @@ struct ChatScreen: Sendable {
         case (.contacts, .contacts(let all)): setContacts(all)
         case (.conversations, .conversations(let all)): return handle(all, at: now)
         case (.history(let conversation), .chatMessages(let messages)):
-            guard let index = views.firstIndex(where: { $0.conversation == conversation }) else { return [] }
+            guard let index = views.index(of: conversation) else { return [] }
             views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
             return []
-        case (.find(let name), .contact(let contact)):
+        case (.lookup(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             return resolve(name, as: contact, at: now)
         case (.clear(let conversation), .done):
-            if let index = views.firstIndex(where: { $0.conversation == conversation }) { views[index].removeAll() }
+            if let index = views.index(of: conversation) { views[index].removeAll() }
             addNotice("all lines of this conversation are removed from this machine", in: conversation, at: now)
         case (.search(let conversation, let text), .chatMessages(let messages)):
             showFound(messages, text, in: conversation, at: now)
@@ -494,18 +422,16 @@ struct ChatScreen: Sendable {
         case .sendLine(let conversation, let text):
             addNotice("not sent: \(reason)", in: conversation, at: now)
             // The text returns to the input line, unless the user has begun another.
-            if let index = views.firstIndex(where: { $0.conversation == conversation }), views[index].editor.isEmpty {
+            if let index = views.index(of: conversation), views[index].editor.isEmpty {
                 views[index].editor.replace(with: text)
             }
         case .history(let conversation):
-            if let index = views.firstIndex(where: { $0.conversation == conversation }) { views[index].endLoading(nil) }
+            if let index = views.index(of: conversation) { views[index].endLoading(nil) }
             addNotice(reason, in: conversation, at: now)
         case .sendFile(let conversation, let path):
             addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
-        case .find(let name):
-            guard let index = views.firstIndex(where: { $0.lookup?.name == name && $0.lookup?.isRunning == true }) else {
-                return
-            }
+        case .lookup(let name):
+            guard let index = views.index(ofRunningLookup: name) else { return }
             let lines = views[index].lookup?.lines ?? []
             views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)
@@ -522,16 +448,17 @@ struct ChatScreen: Sendable {
     /// - Parameter summaries: the most recent first. Conversations beyond the limit get no view until a message arrives.
     private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
         for (age, summary) in summaries.enumerated() {
-            let isKnown = views.contains { $0.conversation == summary.conversation }
-            guard isKnown || views.count < Self.maximumViewCount, let index = view(of: summary.conversation) else { continue }
-            if !isKnown { views[index].lastUse = -age }
+            let isOpen = views.index(of: summary.conversation) != nil
+            guard isOpen || views.count < ConversationViews.maximumCount, let index = open(summary.conversation) else {
+                continue
+            }
+            if !isOpen { views.recordAge(age, of: index) }
             guard !views[index].contains(summary.last.id) else { continue }
-            views[index].unreadCount = index == visibleIndex ? 0 : summary.unreadCount
+            views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount
         }
-        guard settings.opening == .latest, visibleIndex == nil, startView.editor.isEmpty,
+        guard settings.opening == .latest, views.visibleIndex == nil, views.visible.editor.isEmpty,
             let newest = summaries.first(where: { $0.conversation != .publicRoom })
         else { return [] }
         return show(newest.conversation, at: now)
     }
-
 }

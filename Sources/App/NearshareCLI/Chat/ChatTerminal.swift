@@ -318,7 +318,7 @@ extension ChatScreen.RequestTag {
     fileprivate var isOrdered: Bool {
         switch self {
         case .sendLine, .sendFile: true
-        case .contacts, .conversations, .history, .markRead, .find, .verificationLink, .verify, .search, .setBlocked,
+        case .contacts, .conversations, .history, .markRead, .lookup, .verificationLink, .verify, .search, .setBlocked,
             .setFriend,
             .ping, .clear:
             false

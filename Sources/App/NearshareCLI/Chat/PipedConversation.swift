@@ -50,7 +50,7 @@ final class PipedConversation: Sendable {
     private let progress = Mutex(Progress())
 
     /// Timeout of the search for an unknown peer.
-    private static let findTimeout = Duration.seconds(10)
+    private static let lookupTimeout = Duration.seconds(10)
     private static let maximumHistory = 500
     /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events
     /// that wait for it, so at least one reading follows each loss.
@@ -84,7 +84,7 @@ final class PipedConversation: Sendable {
         if isFirst {
             let contact: Contact?
             if let peer = parameters.peer {
-                contact = try await client.find(peer, timeout: Self.findTimeout)
+                contact = try await client.find(peer, timeout: Self.lookupTimeout)
             } else {
                 contact = nil
             }
