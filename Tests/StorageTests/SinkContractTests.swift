@@ -134,8 +134,8 @@ struct SinkContractTests {
             let result = try TransferRig(recordSize: 11).move(Self.small, to: sink)
             #expect(result.delivered?.count == 2, "cut at \(cut)")
             #expect(try subject.stored() == Self.smallStored, "cut at \(cut)")
-            let there = Self.small.entries.prefix(Int(point.completeEntries)).reduce(0) { $0 + $1.content.count }
-            #expect(result.resumed == UInt64(there) + point.partialSize, "cut at \(cut)")
+            let complete = Self.small.entries.prefix(Int(point.completeEntries)).reduce(0) { $0 + $1.content.count }
+            #expect(result.resumed == UInt64(complete) + point.partialSize, "cut at \(cut)")
         }
     }
 

@@ -17,6 +17,14 @@ final class IncomingTransferSink: ResourceSink {
         var size: UInt64 { writer.size }
     }
 
+    /// A folder, a link, or a file that is taken from the inbox: whole as soon as it is created.
+    private struct CreatedEntry {
+        let claimed: ClaimedFileName
+        let stored: String
+        let depth: Int
+        var size: UInt64 = 0
+    }
+
     private let offer: Offer
     private let offerDigest: [UInt8]
     private let staged: StagedTransfer
@@ -31,17 +39,18 @@ final class IncomingTransferSink: ResourceSink {
     private let admit: @Sendable (UInt64) throws(StorageError) -> Void
     /// Whether limits and free space were checked; no content is received before.
     private var isAdmitted = false
-    private var schedule: CheckpointSchedule
+    private var checkpoints: CheckpointWriter
     /// The state that an earlier attempt has left.
     private var partial: PartialTransfer?
     private var point = ResumePoint.start
     /// nil until both ends agree on the point to resume from.
     private var completed: CompletedEntries?
     private var tree: StagedTree
+    /// The file that is being received.
     private var file: OpenFile?
-    /// The present entry, unless it is a file that is being received.
-    private var presentEntry: (claimed: ClaimedFileName, stored: String, depth: Int, size: UInt64)?
-    /// Those of complete entries.
+    /// The entry that was created and not ended.
+    private var created: CreatedEntry?
+    /// Changed names of complete entries.
     private(set) var changedNames = ChangedNames()
 
     /// A checkpoint for a smaller file would cost more than sending the file again.
@@ -62,9 +71,9 @@ final class IncomingTransferSink: ResourceSink {
         self.inbox = inbox
         (self.cancellation, self.admit) = (cancellation, admit)
         quota = try TransferQuota(offer: offer, limits: inbox.limits)
-        // Files that are present do not count, and are known later.
+        // Files that the inbox has do not count, and are known later.
         if comparison == nil { try quota.checkSize() }
-        schedule = CheckpointSchedule(clock: clock)
+        checkpoints = CheckpointWriter(of: staged, clock: clock)
         tree = StagedTree(staged, limits: inbox.limits)
     }
 
@@ -102,7 +111,7 @@ final class IncomingTransferSink: ResourceSink {
         try partial.removeUnfinished(from: staged, keepsFile: point.partialSize > 0)
     }
 
-    // MARK: Files that are present
+    // MARK: Files that the inbox has
 
     var comparesFiles: Bool { comparison != nil }
 
@@ -125,7 +134,7 @@ final class IncomingTransferSink: ResourceSink {
             return candidate
         }
         if comparison?.isShared(entry, number: number) == true { quota.recordUnsent(entry.size ?? 0) }
-        presentEntry = (claimed, stored, entry.path.count - 1, entry.size ?? 0)
+        created = CreatedEntry(claimed: claimed, stored: stored, depth: entry.path.count - 1, size: entry.size ?? 0)
     }
 
     // MARK: Entries
@@ -151,13 +160,16 @@ final class IncomingTransferSink: ResourceSink {
         let (directory, claimed, name) = try enter(entry, entriesDigest)
         let depth = entry.path.count - 1
         switch entry.kind {
-        case .folder: presentEntry = (claimed, try tree.createFolder(entry, named: name, in: directory), depth, 0)
+        case .folder:
+            let stored = try tree.createFolder(entry, named: name, in: directory)
+            created = CreatedEntry(claimed: claimed, stored: stored, depth: depth)
         case .link(let target):
             guard inbox.limits.allowsLinks else { throw StorageError(.rejected, "this receiver accepts no symbolic links") }
             guard LinkTarget.staysInside(target, depth: entry.path.count) else {
                 throw StorageError(.rejected, "the link \(claimed) leads out of what was offered")
             }
-            presentEntry = (claimed, try tree.createLink(to: target, named: name, in: directory), depth, 0)
+            let stored = try tree.createLink(to: target, named: name, in: directory)
+            created = CreatedEntry(claimed: claimed, stored: stored, depth: depth)
         case .file where offset > 0: file = try resumeFile(entry, claimed, at: offset, named: name, in: directory)
         case .file: try createFile(entry, claimed, named: name, in: directory)
         }
@@ -180,14 +192,14 @@ final class IncomingTransferSink: ResourceSink {
 
     /// Reserves space for the next bytes of a file, a step ahead of those that were received (Q7).
     private func reserve(upTo written: UInt64) {
-        guard let present = file, written > present.writer.reserved, let size = present.header.size else { return }
-        let reserved = present.writer.reserved
+        guard let open = file, written > open.writer.reserved, let size = open.header.size else { return }
+        let reserved = open.writer.reserved
         guard let end = quota.reservation(after: written, of: size, free: staged.items.freeBytes), end > reserved else {
             return
         }
         // File systems that can't reserve space do without.
         let length = off_t(clamping: end.subtractingClamped(reserved))
-        let isReserved = nearshare_reserve(present.descriptor.rawValue, off_t(clamping: reserved), length) == 0
+        let isReserved = nearshare_reserve(open.descriptor.rawValue, off_t(clamping: reserved), length) == 0
         file?.writer.reserved = isReserved ? end : .max
     }
 
@@ -242,14 +254,13 @@ final class IncomingTransferSink: ResourceSink {
             if synchronizesEachFile { try file.descriptor.synchronizeContent() }
             try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
             changedNames.record(file.claimed, storedAs: file.stored)
-        } else if let presentEntry {
-            try completed?.completeEntry(
-                name: presentEntry.stored, depth: presentEntry.depth, byteCount: presentEntry.size)
-            changedNames.record(presentEntry.claimed, storedAs: presentEntry.stored)
+        } else if let created {
+            try completed?.completeEntry(name: created.stored, depth: created.depth, byteCount: created.size)
+            changedNames.record(created.claimed, storedAs: created.stored)
         }
         file = nil
-        presentEntry = nil
-        if schedule.isCheckpointDue { try writeCheckpoint() }
+        created = nil
+        if checkpoints.isDue { try writeCheckpoint() }
     }
 
     private var synchronizesEachFile: Bool {
@@ -292,7 +303,7 @@ final class IncomingTransferSink: ResourceSink {
                 try file.descriptor.truncate(to: file.size)
                 try file.descriptor.synchronizeContent()
             }
-            try writeDurableCheckpoint()
+            try writeCheckpoint(isDurable: true)
         } catch {
             try? writeCheckpoint()
         }
@@ -306,24 +317,12 @@ final class IncomingTransferSink: ResourceSink {
 
     // MARK: Checkpoints
 
-    private func writeCheckpoint() throws(StorageError) {
-        schedule.recordCheckpoint()
-        if schedule.isDurableCheckpointDue, let completed, completed.count > 0 { try writeDurableCheckpoint() }
+    private func writeCheckpoint(isDurable: Bool = false) throws(StorageError) {
         try completed?.flushNames()
-        let bytes = checkpoint(bootID: TransferCheckpoint.currentBootID).encoded
-        try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)
+        if isDurable { try checkpoints.writeDurable(checkpoint) } else { try checkpoints.write(checkpoint) }
     }
 
-    private func writeDurableCheckpoint() throws(StorageError) {
-        schedule.recordDurableCheckpoint()
-        try completed?.flushNames()
-        if let completed, completed.count > 0 { try staged.items.synchronizeFileSystem() }
-        let bytes = checkpoint(bootID: nil).encoded
-        try staged.replace(TransferCheckpoint.durableFileName, with: bytes, durably: true)
-        try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)
-    }
-
-    private func checkpoint(bootID: String?) -> TransferCheckpoint {
+    private var checkpoint: TransferCheckpoint {
         TransferCheckpoint(
             offerDigest: offerDigest, completeEntries: completed?.count ?? 0, completeBytes: completed?.byteCount ?? 0,
             entriesDigest: completed?.digest ?? [], item: tree.item ?? 0,
@@ -334,10 +333,9 @@ final class IncomingTransferSink: ResourceSink {
             file: file.map {
                 TransferCheckpoint.OpenFile(claimed: $0.claimed.bytes, stored: $0.stored, size: $0.header.size)
             },
-            namesByteCount: completed?.names.byteCount ?? 0, changedNames: TransferCheckpoint.ChangedNameList(changedNames),
-            bootID: bootID)
+            namesByteCount: completed?.names.byteCount ?? 0, changedNames: TransferCheckpoint.ChangedNameList(changedNames))
     }
 
     /// Without a folder whose own entry has not ended yet.
-    private var completeFolderCount: Int { presentEntry.map { min($0.depth, tree.folders.count) } ?? tree.folders.count }
+    private var completeFolderCount: Int { created.map { min($0.depth, tree.folders.count) } ?? tree.folders.count }
 }

@@ -1,0 +1,128 @@
+import FoundationEssentials
+import Glibc
+import NearshareBase
+import NearshareCrypto
+import NearshareInterfaces
+import Testing
+
+@testable import NearshareStorage
+
+@Suite("configuration and places")
+struct ConfigurationTests {
+    @Test("every setting is read")
+    func all() throws {
+        let configuration = try Configuration(
+            toml: """
+                name = "anna"
+                inbox = "~/Inbox"
+                accept = "friends"
+                max-size = "2GB"
+                port = 4000
+                interface = "eth0"
+                timeout = 45
+                """)
+        #expect(configuration.name == (try DisplayName("anna")))
+        #expect(configuration.inbox == "~/Inbox" && configuration.accept == .friends)
+        #expect(configuration.maximumSize == 2_000_000_000 && configuration.port == 4000)
+        #expect(configuration.interface == "eth0" && configuration.timeout == .seconds(45))
+        #expect(try Configuration(toml: "") == Configuration())
+        #expect(try Configuration(toml: "max-size = 1000").maximumSize == 1000)
+        #expect(try Configuration(toml: "keep-executable = true").keepsExecutable && !Configuration().keepsExecutable)
+        let openers = try Configuration(
+            toml: "[open]\n\"image/*\" = \"feh --fullscreen\"\n\"image/PNG\" = \"gimp\"\n\"application/x.y\" = \"z\"")
+        #expect(openers.opener(for: "image/png") == ["gimp"])
+        #expect(openers.opener(for: "image/jpeg") == ["feh", "--fullscreen"])
+        #expect(openers.opener(for: "application/x.y") == ["z"])
+        #expect(openers.opener(for: "text/plain") == nil && openers.opener(for: nil) == nil)
+        for line in ["image = \"feh\"", "\"image/png\" = \" \"", "\"image/png\" = 3"] {
+            #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "[open]\n\(line)") }
+        }
+        #expect(try Configuration(toml: "max-per-peer = \"1 MB\"").maximumPerPeer == 1_000_000)
+    }
+
+    @Test("a size that is none is told what is expected", arguments: ["-1", "true", "1.5", "\"big\"", "[]"])
+    func wrongSize(_ value: String) {
+        let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "max-size = \(value)") }
+        #expect(failure?.description == "max-size: expected a size such as \"500 MB\" or \"2 GiB\"")
+    }
+
+    @Test("a file above 1 MiB is refused whole")
+    func largeFile() throws {
+        let scratch = ScratchFolder()
+        try Data(repeating: UInt8(ascii: "\n"), count: 1 << 20).write(to: URL(filePath: scratch("small")))
+        #expect(try Configuration.read(path: scratch("small")) == Configuration())
+        try Data(repeating: UInt8(ascii: "\n"), count: (1 << 20) + 1).write(to: URL(filePath: scratch("large")))
+        #expect(throws: StorageError.self) { try Configuration.read(path: scratch("large")) }
+    }
+
+    @Test(
+        "a wrong setting is named",
+        arguments: [
+            ("nmae = \"x\"", "nmae"), ("name = 5", "name"), ("name = \"\"", "name"), ("accept = \"maybe\"", "accept"),
+            ("max-size = \"big\"", "max-size"), ("max-size = -1", "max-size"),
+            ("port = 65536", "port"),
+            ("port = \"80\"", "port"),
+            ("timeout = 0", "timeout"), ("timeout = 1.5", "timeout"), ("inbox = []", "inbox"), ("[table]\nx = 1", "table.x"),
+            ("\"\\u001b[2J\" = 1", "\\u{1b}[2J"),
+        ])
+    func wrong(toml: String, key: String) {
+        let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: toml) }
+        #expect(failure?.description.hasPrefix("\(key): ") == true, "\(String(describing: failure))")
+    }
+
+    @Test("what is no TOML is told with no escape sequence in it")
+    func notTOML() {
+        let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "name = \u{1b}[2J") }
+        #expect(failure?.description.contains("\u{1b}") == false)
+        #expect(failure?.description.hasPrefix("not valid TOML") == true)
+    }
+
+    @Test("a missing file is no configuration, a wrong one is told with its path, ~ is the home")
+    func file() throws {
+        let scratch = ScratchFolder()
+        #expect(try Configuration.read(path: scratch("config.toml")) == Configuration())
+        try scratch.write("config.toml", Array("nope = 1".utf8))
+        let failure = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("config.toml")) }
+        #expect(failure?.description.contains("config.toml: nope: ") == true)
+        try scratch.write("config.toml", Array("inbox = \"~/Inbox\"".utf8))
+        #expect(try Configuration.read(path: scratch("config.toml"), home: "/home/a").inbox == "/home/a/Inbox")
+    }
+
+    @Test(
+        "sizes as people write them",
+        arguments: [
+            ("1500", 1500), ("500 MB", 500_000_000), ("500MB", 500_000_000), ("1.5GiB", 1_610_612_736),
+            ("1.5 GiB", 1_610_612_736),
+            ("2gb", 2_000_000_000), ("1 k", 1000), ("4KiB", 4096), ("0", 0), ("0.1 KB", 100),
+            ("9007199254740993", 9_007_199_254_740_993),
+            ("16 TiB", 17_592_186_044_416), ("1 B", 1), (" 7 ", 7),
+        ] as [(String, UInt64)])
+    func sizes(text: String, bytes: UInt64) {
+        #expect(ByteSize.parse(text) == bytes)
+    }
+
+    @Test(
+        "R7: invalid sizes are rejected",
+        arguments: [
+            "", "x", "-1", "1 PB", "1..5", ".", "1e5", "1,5 MB", "99999999999999999999", "9999999999 TiB", "5 5", "MB", "١ MB",
+            "1 M B B", "1 M B", "5 M i B", "0.4", "1.5 B",
+            "inf", "nan", "0x10",
+        ])
+    func noSizes(text: String) {
+        #expect(ByteSize.parse(text) == nil)
+    }
+
+    @Test("directories follow the XDG base directory specification; relative paths are ignored")
+    func directories() {
+        let plain = Directories(environment: ["HOME": "/home/a"], home: "/x")
+        #expect(plain.configuration == "/home/a/.config/nearshare" && plain.state == "/home/a/.local/state/nearshare")
+        #expect(plain.defaultInbox == "/home/a/Inbox")
+        let set = Directories(environment: ["XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s"], home: "/x")
+        #expect(set.configuration == "/c/nearshare" && set.state == "/s/nearshare" && set.defaultInbox == "/x/Inbox")
+        let relative = Directories(environment: ["XDG_CONFIG_HOME": "c", "HOME": "h"], home: "/x")
+        #expect(relative.configuration == "/x/.config/nearshare")
+        #expect(plain.data == "/home/a/.local/share/nearshare" && relative.data == "/x/.local/share/nearshare")
+        let data = Directories(environment: ["XDG_DATA_HOME": "/d", "HOME": "h"], home: "/x").data
+        #expect(data == "/d/nearshare")
+    }
+}
