@@ -67,15 +67,15 @@ struct ReportExchangeTests {
         let lost = bench.report(.positionAndSummary, to: neighbour)
         let first = try #require(lost)
         let token = try #require(first.token)
-        let request = try #require(bench.exchange.repetition(of: token, to: neighbour))
+        let request = try #require(bench.exchange.retransmission(of: token, to: neighbour))
         #expect(request.hasSummary && request.attemptCount == 1)
         let repeated = bench.report(request, to: neighbour)
         let second = try #require(repeated)
         #expect(second.summary != nil && second.reachability == first.reachability && second.token != token)
-        #expect(bench.exchange.repetition(of: token, to: neighbour) == nil)
+        #expect(bench.exchange.retransmission(of: token, to: neighbour) == nil)
         let newest = try #require(second.token)
         bench.exchange.confirm(newest, by: neighbour)
-        #expect(bench.exchange.repetition(of: newest, to: neighbour) == nil)
+        #expect(bench.exchange.retransmission(of: newest, to: neighbour) == nil)
         #expect(bench.report(.position, to: neighbour)?.reachability == nil)
     }
 
@@ -103,7 +103,7 @@ struct ReportExchangeTests {
         while let next = request {
             let report = bench.report(next, to: neighbour)
             let token = try #require(report?.token)
-            request = bench.exchange.repetition(of: token, to: neighbour)
+            request = bench.exchange.retransmission(of: token, to: neighbour)
             count += 1
         }
         #expect(count == 5)

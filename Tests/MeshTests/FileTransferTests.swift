@@ -43,7 +43,7 @@ import Testing
                 case .cancel: "cancel"
                 }
             case .seal: "seal"
-            case .schedule(let job): "schedule \(job.isRepeating ? "again" : "all")"
+            case .schedule(let job): "schedule \(job.isRetransmitting ? "again" : "all")"
             case .unschedule: "unschedule"
             case .discardFragments: "discard"
             case .emit(.fileSendEnded(_, let outcome)), .emit(.fileReceiveEnded(_, let outcome)): "ended \(outcome)"
@@ -127,7 +127,7 @@ import Testing
         #expect(last == ["unschedule", "ended lost"])
     }
 
-    @Test("R11: a receiver that requests too many repetitions is given up") func repetitions() throws {
+    @Test("R11: a receiver that requests too many retransmissions is given up") func retransmissions() throws {
         var (files, fragments) = (try outgoing(), FragmentScheduler())
         let key = try key()
         _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)

@@ -66,7 +66,7 @@ import Testing
         #expect(first?.isLast == false && first?.sent == 1 && first?.total == 2)
         #expect(scheduler.deadline(routing()) == now + .milliseconds(20))
         let last = scheduler.popDue(now: now + .milliseconds(20), routing())
-        #expect(last?.isLast == true && last?.isRepetition == false)
+        #expect(last?.isLast == true && last?.isRetransmission == false)
     }
 
     @Test("a fragment follows the end of the write before it at the pacing of the link, however late that was")
@@ -109,9 +109,9 @@ import Testing
         // The earlier request is still being served.
         #expect(scheduler.repeat([0], of: key(1)) == 0)
         #expect(scheduler.repeat([0], of: key(9)) == nil)
-        let repetition = scheduler.popDue(now: now + .seconds(1), routing())
-        #expect(repetition?.isRepetition == true)
-        #expect(try name(repetition) == "1.0")
+        let retransmission = scheduler.popDue(now: now + .seconds(1), routing())
+        #expect(retransmission?.isRetransmission == true)
+        #expect(try name(retransmission) == "1.0")
         #expect(try name(scheduler.popDue(now: now + .seconds(2), routing())) == "1.1")
     }
 

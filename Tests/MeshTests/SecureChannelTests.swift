@@ -52,8 +52,8 @@ import Testing
         try connect(&low, &high)
         #expect(low.isEstablished && high.isEstablished && !low.isInitiating && !high.isResponding)
         #expect(low.peer?.id == identities[1].peerID && high.peer?.id == identities[0].peerID)
-        let (there, back) = (try low.seal([1, 2], now: now), try high.seal([3], now: now))
-        let opened = [try high.open(there[...], now: now), try low.open(back[...], now: now)]
+        let (fromLow, fromHigh) = (try low.seal([1, 2], now: now), try high.seal([3], now: now))
+        let opened = [try high.open(fromLow[...], now: now), try low.open(fromHigh[...], now: now)]
         #expect(opened == [[1, 2], [3]])
     }
 
@@ -98,11 +98,11 @@ import Testing
         let begun = [low.start(now: now, ephemeral: ephemeral(1)), low.start(now: now, ephemeral: ephemeral(2))]
         let first = try #require(begun[0])
         #expect(begun[1] == nil)
-        let repetitions = [2, 3, 5].map { low.retransmitFirst(now: now + .seconds($0)) }
-        #expect(repetitions == [nil, first, nil])
+        let retransmissions = [2, 3, 5].map { low.retransmittedFirstMessage(now: now + .seconds($0)) }
+        #expect(retransmissions == [nil, first, nil])
         let answer = high.receive(handshake: first[...], isSigned: true, now: now, ephemeral: ephemeral(3))
         let second = try #require(reply(answer))
-        let answers = [500, 1000].map { high.retransmitSecond(now: now + .milliseconds($0)) }
+        let answers = [500, 1000].map { high.retransmittedSecondMessage(now: now + .milliseconds($0)) }
         #expect(answers == [nil, second])
         low.expire(now: now + SecureChannel.initiatorTimeout)
         high.expire(now: now + HandshakeResponses.timeout)

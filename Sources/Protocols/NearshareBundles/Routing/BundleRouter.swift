@@ -168,7 +168,7 @@ package struct BundleRouter: Sendable {
                 apply(forwarder.reoffer(id, to: neighbour, index: &index, now: now), now: now)
             case .receipts(let neighbour): apply(forwarder.sendReceipts(to: neighbour), now: now)
             case .reportRetransmission(let neighbour, let token):
-                if let request = exchange.repetition(of: token, to: neighbour) { report(request, to: neighbour, now: now) }
+                if let request = exchange.retransmission(of: token, to: neighbour) { report(request, to: neighbour, now: now) }
             case .pacing(let neighbour):
                 apply(forwarder.sendQueued(to: neighbour, index: &index, now: now), now: now)
             }

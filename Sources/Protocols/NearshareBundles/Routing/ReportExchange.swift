@@ -87,7 +87,7 @@ struct ReportExchange: Sendable {
     }
 
     /// - Returns: the request that repeats a report; nil when it was confirmed, replaced, or repeated often enough.
-    func repetition(of token: UInt64, to id: EndpointID) -> Request? {
+    func retransmission(of token: UInt64, to id: EndpointID) -> Request? {
         guard let report = neighbours[id]?.unconfirmed, report.token == token,
             report.attemptCount < Self.maximumAttemptCount
         else { return nil }

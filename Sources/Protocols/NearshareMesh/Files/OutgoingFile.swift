@@ -43,7 +43,7 @@ struct OutgoingFile: Sendable {
     /// The end of the time in which a peer with a session states what it supports; nil before the session.
     var statementDeadline: MonotonicInstant?
     /// Fragments sent again so far.
-    var repetitionCount = 0
+    var retransmissionCount = 0
 
     /// The encoded file, until it is sealed.
     var content: [UInt8]? {
@@ -62,8 +62,8 @@ struct OutgoingFile: Sendable {
         }
     }
 
-    /// Whether so many fragments were repeated that the receiver either loses the rest for good or abuses the repetition.
-    var hasSpentRepetitions: Bool { repetitionCount > Int(offer.fragmentCount) * Self.repetitionsPerFragment }
+    /// Whether so many fragments were sent again that the receiver either loses the rest for good or abuses the requests.
+    var hasSpentRetransmissions: Bool { retransmissionCount > Int(offer.fragmentCount) * Self.retransmissionsPerFragment }
 
     /// A peer without a session after this time does not answer.
     static let sessionTimeout = Duration.seconds(30)
@@ -76,5 +76,5 @@ struct OutgoingFile: Sendable {
     static let retryInterval = Duration.seconds(2)
     /// Unanswered questions about a file that was sent whole.
     static let maximumConfirmationAttempts = 10
-    private static let repetitionsPerFragment = 16
+    private static let retransmissionsPerFragment = 16
 }

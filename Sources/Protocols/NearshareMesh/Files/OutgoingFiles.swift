@@ -137,19 +137,19 @@ struct OutgoingFiles: Sendable {
     private mutating func resend(
         _ indices: [UInt16], of file: OutgoingFile, _ peer: PeerID, _ fragments: inout FragmentScheduler
     ) -> [FileTransferReaction] {
-        guard !file.hasSpentRepetitions else {
+        guard !file.hasSpentRetransmissions else {
             return [.send(.cancel(file.key.file), to: peer)] + end(file.key, .lost)
         }
         let indices = Set(indices).map { Int($0) }.sorted()
         if let count = fragments.repeat(indices, of: file.key) {
-            files[file.key]?.repetitionCount += count
+            files[file.key]?.retransmissionCount += count
             return []
         }
         guard case .confirming(let fragmentation, _) = file.phase else { return [] }
         let known = indices.filter { $0 < fragmentation.count }
         guard !known.isEmpty else { return [] }
         files[file.key]?.phase = .sending(fragmentation, isConfirmed: true)
-        files[file.key]?.repetitionCount += known.count
+        files[file.key]?.retransmissionCount += known.count
         return [
             .schedule(FragmentJob(repeating: known, of: fragmentation, origin: .file(file.key), to: .peer(peer)))
         ]

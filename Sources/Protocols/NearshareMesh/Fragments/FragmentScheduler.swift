@@ -39,7 +39,7 @@ struct FragmentJob: Sendable {
     /// Index of the next fragment that was not sent yet.
     private(set) var next = 0
     /// Indices of fragments to send again, in order.
-    private(set) var repetitions: [Int] = []
+    private(set) var retransmissions: [Int] = []
 
     init(_ fragmentation: MeshFragmentation, byteCount: Int = 0, origin: Origin, to destination: Destination) {
         self.fragmentation = fragmentation
@@ -54,22 +54,22 @@ struct FragmentJob: Sendable {
     ) {
         self.init(fragmentation, origin: origin, to: destination)
         next = fragmentation.count
-        repetitions = indices
+        retransmissions = indices
     }
 
-    var isDone: Bool { next == fragmentation.count && repetitions.isEmpty }
-    var isRepeating: Bool { !repetitions.isEmpty }
+    var isDone: Bool { next == fragmentation.count && retransmissions.isEmpty }
+    var isRetransmitting: Bool { !retransmissions.isEmpty }
 
     /// Requests those fragments among `indices` again that were sent before; the others will be sent anyway.
     /// - Returns: their number.
     mutating func `repeat`(_ indices: [Int]) -> Int {
-        repetitions = indices.filter { $0 < next }
-        return repetitions.count
+        retransmissions = indices.filter { $0 < next }
+        return retransmissions.count
     }
 
     /// - Returns: the next fragment, and whether it was sent before.
-    mutating func removeNext() -> (packet: MeshPacket, isRepetition: Bool) {
-        if !repetitions.isEmpty { return (fragmentation[repetitions.removeFirst()], true) }
+    mutating func removeNext() -> (packet: MeshPacket, isRetransmission: Bool) {
+        if !retransmissions.isEmpty { return (fragmentation[retransmissions.removeFirst()], true) }
         defer { next += 1 }
         return (fragmentation[next], false)
     }
@@ -82,7 +82,7 @@ struct FragmentScheduler: Sendable {
     struct Emission: Sendable {
         var packet: MeshPacket
         /// It was sent before, so it needs a fresh timestamp.
-        let isRepetition: Bool
+        let isRetransmission: Bool
         let links: [MeshLinkID]
         let origin: FragmentJob.Origin
         /// Fragments sent so far, and in all.
@@ -131,11 +131,11 @@ struct FragmentScheduler: Sendable {
         }
     }
 
-    /// Schedules the repetition of fragments of a file that is being sent.
+    /// Schedules the retransmission of fragments of a file that is being sent.
     /// - Returns: their number; nil when no job sends that file, 0 also while an earlier request is being served.
     mutating func `repeat`(_ indices: [Int], of file: MeshFileKey) -> Int? {
         guard let index = jobs.firstIndex(where: { $0.origin == .file(file) }) else { return nil }
-        guard !jobs[index].isRepeating else { return 0 }
+        guard !jobs[index].isRetransmitting else { return 0 }
         return jobs[index].repeat(indices)
     }
 
@@ -175,13 +175,13 @@ struct FragmentScheduler: Sendable {
             }
             jobs.remove(at: index)
             lastArrival = job.origin.arrival
-            let (packet, isRepetition) = job.removeNext()
+            let (packet, isRetransmission) = job.removeNext()
             for link in links {
                 nextSlots[link] = now + (routing.links.profile(of: link)?.pacing ?? .zero)
             }
             if !job.isDone { jobs.append(job) }
             return Emission(
-                packet: packet, isRepetition: isRepetition, links: links, origin: job.origin, sent: job.next,
+                packet: packet, isRetransmission: isRetransmission, links: links, origin: job.origin, sent: job.next,
                 total: job.fragmentation.count, isLast: job.isDone)
         }
         return nil

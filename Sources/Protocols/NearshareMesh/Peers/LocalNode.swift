@@ -31,7 +31,7 @@ struct LocalNode: Sendable {
     }
 
     /// The timestamp of a fragment that is sent a second time: relays drop one that they have seen before.
-    mutating func nextRepetitionTimestamp() -> UInt64 {
+    mutating func nextRetransmissionTimestamp() -> UInt64 {
         lastTimestamp += 1
         return lastTimestamp
     }

@@ -46,10 +46,10 @@ struct NeighbourChallenges: Sendable {
     mutating func removeLink(_ link: MeshLinkID) { pending = pending.filter { $0.key.link != link } }
 
     /// The challenges that are to be sent again, because they or their answers were lost.
-    mutating func repetitions(now: MonotonicInstant) -> [Challenge] {
+    mutating func retransmissions(now: MonotonicInstant) -> [Challenge] {
         var due: [Challenge] = []
         for (key, challenge) in pending
-        where challenge.attempts < Self.maximumAttemptCount && now - challenge.sent >= Self.repetitionInterval {
+        where challenge.attempts < Self.maximumAttemptCount && now - challenge.sent >= Self.retransmissionInterval {
             pending[key]?.attempts += 1
             pending[key]?.sent = now
             due.append(Challenge(peer: key.peer, link: key.link, nonce: challenge.nonce))
@@ -57,7 +57,7 @@ struct NeighbourChallenges: Sendable {
         return due.sorted { ($0.link.rawValue, $0.peer.hex) < ($1.link.rawValue, $1.peer.hex) }
     }
 
-    private static let repetitionInterval = Duration.milliseconds(500)
+    private static let retransmissionInterval = Duration.milliseconds(500)
     private static let maximumAttemptCount = 4
     /// Time after which a further announcement starts again.
     private static let pause = Duration.seconds(5)

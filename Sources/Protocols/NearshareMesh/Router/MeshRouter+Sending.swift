@@ -150,7 +150,7 @@ extension MeshRouter {
 
     mutating func sendDueFragments(now: Moment) {
         while !fragments.isEmpty, var fragment = fragments.popDue(now: now.monotonic, routing) {
-            if fragment.isRepetition { fragment.packet.timestamp = node.nextRepetitionTimestamp() }
+            if fragment.isRetransmission { fragment.packet.timestamp = node.nextRetransmissionTimestamp() }
             // Fragments are cut to fit, so encoding one always succeeds.
             guard let frame = try? fragment.packet.encoded(compression: .none, using: &node.compressor) else { continue }
             for link in fragment.links {
@@ -164,7 +164,7 @@ extension MeshRouter {
             }
             guard case .file(let key) = fragment.origin else { continue }
             if key.peer == nil, let sent = try? MeshFrame(fragment.packet, using: &node.compressor) { sync.insert(sent) }
-            if !fragment.isRepetition { emit(.fragmentsSent(key, sent: fragment.sent, total: fragment.total)) }
+            if !fragment.isRetransmission { emit(.fragmentsSent(key, sent: fragment.sent, total: fragment.total)) }
             if fragment.isLast { perform(outgoing.finishSending(key, now: now.monotonic), now: now) }
         }
     }

@@ -260,8 +260,8 @@ package struct MeshRouter: Sendable {
         }
         sessions.expire(now: moment)
         for id in peers.expired(now: moment) where !outgoing.isSending(to: id) { forget(id) }
-        for challenge in challenges.repetitions(now: moment) { send(challenge, now: now) }
-        for (peer, message) in sessions.repetitions(now: moment) {
+        for challenge in challenges.retransmissions(now: moment) { send(challenge, now: now) }
+        for (peer, message) in sessions.retransmissions(now: moment) {
             sendHandshake(message, to: peer, everywhere: true, now: now)
         }
         retryMessages(now: now)

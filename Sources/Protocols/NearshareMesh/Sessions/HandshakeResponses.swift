@@ -20,7 +20,7 @@ struct HandshakeResponses: Sendable {
     var isEmpty: Bool { responses.isEmpty }
 
     /// Returns the second message again, for a first message that was answered already.
-    mutating func repeatedAnswer(to firstMessage: [UInt8], now: MonotonicInstant) -> [UInt8]? {
+    mutating func retransmittedAnswer(to firstMessage: [UInt8], now: MonotonicInstant) -> [UInt8]? {
         guard let index = responses.firstIndex(where: { $0.firstMessage == firstMessage }) else { return nil }
         responses[index].sent = now
         return responses[index].secondMessage
@@ -28,9 +28,9 @@ struct HandshakeResponses: Sendable {
 
     /// Returns the second message that was sent longest ago again: the peer seals already, so its third message must have been
     /// lost.
-    mutating func repeatedAnswer(now: MonotonicInstant) -> [UInt8]? {
+    mutating func retransmittedAnswer(now: MonotonicInstant) -> [UInt8]? {
         guard let index = responses.indices.min(by: { responses[$0].sent < responses[$1].sent }),
-            now - responses[index].sent >= Self.repetitionInterval
+            now - responses[index].sent >= Self.retransmissionInterval
         else { return nil }
         responses[index].sent = now
         return responses[index].secondMessage
@@ -65,7 +65,7 @@ struct HandshakeResponses: Sendable {
     mutating func expire(now: MonotonicInstant) { responses.removeAll { $0.deadline <= now } }
 
     static let timeout = Duration.seconds(20)
-    private static let repetitionInterval = Duration.seconds(1)
+    private static let retransmissionInterval = Duration.seconds(1)
     private static let capacity = HandshakeBudget.unsignedPerWindow + HandshakeBudget.signedPerWindow
 }
 

@@ -76,7 +76,7 @@ enum MeshPeerSession: Sendable {
     var shouldRestart: Bool { transport.map { $0.failureCount >= Self.maximumFailureCount } ?? true }
 
     /// The third message again, when the second that it answered is repeated.
-    func repeatedThirdMessage(for second: [UInt8]) -> [UInt8]? {
+    func retransmittedThirdMessage(for second: [UInt8]) -> [UInt8]? {
         guard let exchange = transport?.exchange, exchange.second == second else { return nil }
         return exchange.third
     }
@@ -94,8 +94,8 @@ enum MeshPeerSession: Sendable {
     }
 
     /// Returns the first message again, when no answer was received for a while.
-    mutating func repetition(now: MonotonicInstant) -> [UInt8]? {
-        guard var initiation, now - initiation.sent >= Self.repetitionInterval else { return nil }
+    mutating func retransmittedFirstMessage(now: MonotonicInstant) -> [UInt8]? {
+        guard var initiation, now - initiation.sent >= Self.retransmissionInterval else { return nil }
         initiation.sent = now
         switch consume self {
         case .idle: self = .idle
@@ -188,6 +188,6 @@ enum MeshPeerSession: Sendable {
         }
     }
 
-    private static let repetitionInterval = Duration.seconds(3)
+    private static let retransmissionInterval = Duration.seconds(3)
     private static let maximumFailureCount = 3
 }

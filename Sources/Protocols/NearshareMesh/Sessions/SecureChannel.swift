@@ -74,7 +74,7 @@ struct SecureChannel: Sendable {
         // Both nodes have started a handshake: the one with the lower id waits for the answer to its own. The other one
         // answers, and still accepts an answer, because this message may be forged.
         if session.isInitiating, identity.peerID.hex < peerID.hex { return .ignore }
-        if let answer = responses.repeatedAnswer(to: message, now: now) { return .reply(answer) }
+        if let answer = responses.retransmittedAnswer(to: message, now: now) { return .reply(answer) }
         var state = HandshakeState(role: .responder, prologue: [], staticKey: identity.agreementKey, ephemeral: ephemeral)
         guard (try? state.readMessage(message)) != nil, budget.admitAnswer(isSigned: isSigned, now: now),
             let answer = try? state.writeMessage(payload: [])
@@ -84,7 +84,7 @@ struct SecureChannel: Sendable {
     }
 
     private mutating func receiveSecond(_ message: [UInt8], now: MonotonicInstant) -> Reaction {
-        if let third = session.repeatedThirdMessage(for: message) { return .reply(third) }
+        if let third = session.retransmittedThirdMessage(for: message) { return .reply(third) }
         guard var state = session.initiation?.state, (try? state.readMessage(message)) != nil,
             let third = try? state.writeMessage(payload: []), let keys = try? state.split(), keys.peer.id == peerID
         else { return .ignore }
@@ -101,10 +101,10 @@ struct SecureChannel: Sendable {
     }
 
     /// Returns the first message of this node's handshake for retransmission, when no answer was received for a while.
-    mutating func retransmitFirst(now: MonotonicInstant) -> [UInt8]? { session.repetition(now: now) }
+    mutating func retransmittedFirstMessage(now: MonotonicInstant) -> [UInt8]? { session.retransmittedFirstMessage(now: now) }
 
     /// Returns the second message for retransmission, to a peer that may not have received it.
-    mutating func retransmitSecond(now: MonotonicInstant) -> [UInt8]? { responses.repeatedAnswer(now: now) }
+    mutating func retransmittedSecondMessage(now: MonotonicInstant) -> [UInt8]? { responses.retransmittedAnswer(now: now) }
 
     // MARK: Messages
 

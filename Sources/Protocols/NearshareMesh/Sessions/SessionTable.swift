@@ -89,10 +89,10 @@ struct SessionTable: Sendable {
         }
     }
 
-    /// The first messages of unanswered handshakes that are due for repetition.
-    mutating func repetitions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
+    /// The first messages of unanswered handshakes that are due for retransmission.
+    mutating func retransmissions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
         entries.keys.compactMap { peer in
-            entries[peer]?.channel.retransmitFirst(now: now).map { (peer, $0) }
+            entries[peer]?.channel.retransmittedFirstMessage(now: now).map { (peer, $0) }
         }
     }
 
@@ -163,7 +163,7 @@ struct SessionTable: Sendable {
                 return nil
             }
             entry.early.append(EarlyMessage(frame: frame, link: link))
-            return entry.channel.retransmitSecond(now: now)
+            return entry.channel.retransmittedSecondMessage(now: now)
         }
     }
 
