@@ -21,10 +21,10 @@ import Testing
     }
 
     @Test("K3: both sides see the same eight digits") func same() throws {
-        let (here, there) = try texts(code(.initiator, 1), code(.responder, 2))
-        #expect(here == there)
-        #expect(here.digits.count == 8 && here.digits.allSatisfy(\.isNumber))
-        #expect("\(here)".count == 9)
+        let (initiator, responder) = try texts(code(.initiator, 1), code(.responder, 2))
+        #expect(initiator == responder)
+        #expect(initiator.digits.count == 8 && initiator.digits.allSatisfy(\.isNumber))
+        #expect("\(initiator)".count == 9)
     }
 
     @Test("K3: every nonce and every handshake gives another code") func differs() throws {

@@ -111,9 +111,9 @@ import Testing
         b.reset(id, reason: .refused)
         try b.receive(late)
         try exchange(&a, &b)
-        let (there, here) = (a.drainEvents(), b.drainEvents())
-        #expect(there == [.reset(id, .refused)])
-        #expect(here.isEmpty)
+        let (eventsOfA, eventsOfB) = (a.drainEvents(), b.drainEvents())
+        #expect(eventsOfA == [.reset(id, .refused)])
+        #expect(eventsOfB.isEmpty)
         #expect(throws: StreamError.reset(.refused)) { try a.write([2], on: id) }
     }
 

@@ -188,14 +188,14 @@ extension [DirectReaction] {
     @Test("A2, A3, A8: every frame in every state of an outgoing transfer", arguments: OutgoingState.allCases)
     func outgoingTable(_ state: OutgoingState) {
         let lone = outgoing(state)
-        let here = TransferOutcome.cancelled(by: .local)
+        let cancelledHere = TransferOutcome.cancelled(by: .local)
         typealias Row = (frame: ControlFrame, expected: [Expected])
         // In the order of the states:    unknown, offered, locating, sending, awaiting receipt, cancelling, … complete, ended
         let ended: (TransferOutcome) -> Expected = { .reactions([.outgoingEnded(id, $0)]) }
         let stopped = Expected.reactions([
             .stopSending(id), .send(.cancelled(id)), .outgoingEnded(id, .cancelled(by: .remote)),
         ])
-        let both = Expected.reactions([.send(.cancelled(id)), .outgoingEnded(id, here)])
+        let both = Expected.reactions([.send(.cancelled(id)), .outgoingEnded(id, cancelledHere)])
         let use = Expected.reactions([.windowRaised(id, upTo: 9)])
         let rows: [Row] = [
             (
@@ -232,7 +232,10 @@ extension [DirectReaction] {
             (.cancel(id, .cancelled), [.violation, stopped, stopped, stopped, stopped, both, both, .nothing]),
             (
                 .cancelled(id),
-                [.violation, .violation, .violation, .violation, .violation, ended(here), ended(here), .nothing]
+                [
+                    .violation, .violation, .violation, .violation, .violation, ended(cancelledHere), ended(cancelledHere),
+                    .nothing,
+                ]
             ),
         ]
         let column = OutgoingState.allCases.firstIndex(of: state)!
@@ -242,18 +245,20 @@ extension [DirectReaction] {
     @Test("A2, A3, A8: every frame in every state of an incoming transfer", arguments: IncomingState.allCases)
     func incomingTable(_ state: IncomingState) {
         let lone = incoming(state)
-        let there = Expected.reactions([.send(.cancelled(id)), .incomingEnded(id, .cancelled(by: .remote))])
-        let here = Expected.reactions([.incomingEnded(id, .cancelled(by: .local))])
+        let cancelledByPeer = Expected.reactions([.send(.cancelled(id)), .incomingEnded(id, .cancelled(by: .remote))])
+        let cancelledHere = Expected.reactions([.incomingEnded(id, .cancelled(by: .local))])
         let isOver = state == .ended
         switch state {
         case .unknown: check(lone, .cancel(id, .cancelled), .violation, "cancel while unknown")
-        case .invited, .locating, .receiving: check(lone, .cancel(id, .cancelled), there, "cancel while \(state)")
+        case .invited, .locating, .receiving: check(lone, .cancel(id, .cancelled), cancelledByPeer, "cancel while \(state)")
         // Both cancel at once: the sender's cancel counts on both sides.
-        case .cancelling: check(lone, .cancel(id, .cancelled), there, "cancel while cancelling")
+        case .cancelling: check(lone, .cancel(id, .cancelled), cancelledByPeer, "cancel while cancelling")
         case .finishing: check(lone, .cancel(id, .cancelled), .nothing, "too late to cancel")
         case .ended: check(lone, .cancel(id, .cancelled), .nothing, "cancel after the end")
         }
-        check(lone, .cancelled(id), state == .cancelling ? here : isOver ? .nothing : .violation, "cancelled while \(state)")
+        check(
+            lone, .cancelled(id), state == .cancelling ? cancelledHere : isOver ? .nothing : .violation,
+            "cancelled while \(state)")
         if state != .unknown { check(lone, .offer(Lone.offer()), .violation, "A3: the id again while \(state)") }
         // A sender must not send frames of a receiver.
         for frame in [

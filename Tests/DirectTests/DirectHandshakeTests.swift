@@ -48,9 +48,9 @@ import Testing
         _ = try responder.handshake.start()
         var toInitiator: [UInt8] = []
         while !toResponder.isEmpty || !toInitiator.isEmpty {
-            let there = toResponder.prefix(piece)
-            toResponder.removeFirst(there.count)
-            toInitiator += responder.take(there)
+            let chunk = toResponder.prefix(piece)
+            toResponder.removeFirst(chunk.count)
+            toInitiator += responder.take(chunk)
             let back = toInitiator.prefix(piece)
             toInitiator.removeFirst(back.count)
             toResponder += initiator.take(back)
@@ -61,19 +61,18 @@ import Testing
     func cutAnywhere(piece: Int) throws {
         var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
         try run(&initiator, &responder, piece: piece)
-        var here = try #require(initiator.established)
-        let there = try #require(responder.established)
-        #expect(here.peer.fingerprint == Self.bea.fingerprint)
-        #expect(there.peer.fingerprint == Self.ada.fingerprint)
-        #expect(here.handshakeHash == there.handshakeHash)
-        #expect(here.version == 2 && there.version == 2)
-        #expect(here.leftover.isEmpty && there.leftover.isEmpty)
-        var sealer = here.sealer
-        var opener = there.opener
+        let initiatorSide = try #require(initiator.established)
+        let responderSide = try #require(responder.established)
+        #expect(initiatorSide.peer.fingerprint == Self.bea.fingerprint)
+        #expect(responderSide.peer.fingerprint == Self.ada.fingerprint)
+        #expect(initiatorSide.handshakeHash == responderSide.handshakeHash)
+        #expect(initiatorSide.version == 2 && responderSide.version == 2)
+        #expect(initiatorSide.leftover.isEmpty && responderSide.leftover.isEmpty)
+        var sealer = initiatorSide.sealer
+        var opener = responderSide.opener
         var record = sealer.seal([1, 2, 3])
         let frame = try record.withUnsafeMutableBytes { try opener.openInPlace($0) }
         #expect(Array(record[frame]) == [1, 2, 3])
-        here = there
     }
 
     @Test(
@@ -160,14 +159,14 @@ import Testing
             Side(.responder, Self.bea, versions: Preamble(newest: example.1, oldest: 1))
         )
         try run(&ada, &bea, piece: 500)
-        let here = try #require(ada.established)
-        let there = try #require(bea.established)
-        #expect(here.version == example.2 && there.version == example.2)
-        var (sealer, opener) = (here.sealer, there.opener)
+        let initiatorSide = try #require(ada.established)
+        let responderSide = try #require(bea.established)
+        #expect(initiatorSide.version == example.2 && responderSide.version == example.2)
+        var (sealer, opener) = (initiatorSide.sealer, responderSide.opener)
         var record = sealer.seal([1, 2, 3])
         let frame = try record.withUnsafeMutableBytes { try opener.openInPlace($0) }
         #expect(Array(record[frame]) == [1, 2, 3])
-        var (sending, receiving) = (here.datagrams, there.datagrams)
+        var (sending, receiving) = (initiatorSide.datagrams, responderSide.datagrams)
         let packet = try sending.seal([4, 5])
         let opened = try receiving.open(packet[...])
         #expect(opened == [4, 5])

@@ -98,27 +98,27 @@ private struct MemoryComparer: FileComparer {
     func randomTrees(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 300)
-        var there: [[ClaimedFileName]: [UInt8]] = [:]
+        var stored: [[ClaimedFileName]: [UInt8]] = [:]
         var changed: Set<[ClaimedFileName]> = []
         for file in files(of: content) {
             switch Int.random(in: 0..<4, using: &random) {
             case 0: break
             case 1 where !file.bytes.isEmpty:
-                there[file.header.path] = [file.bytes[0] ^ 1] + file.bytes.dropFirst()
+                stored[file.header.path] = [file.bytes[0] ^ 1] + file.bytes.dropFirst()
                 changed.insert(file.header.path)
             case 2:
-                there[file.header.path] = file.bytes + [1]
+                stored[file.header.path] = file.bytes + [1]
                 changed.insert(file.header.path)
-            default: there[file.header.path] = file.bytes
+            default: stored[file.header.path] = file.bytes
             }
         }
-        let agreement = try compare(content, with: MemoryComparer(there), seed: seed)
+        let agreement = try compare(content, with: MemoryComparer(stored), seed: seed)
         let (receiver, _) = try send(content, agreement.present, accepting: agreement.present)
         var expected = 0
         for (sent, received) in zip(content.entries, receiver.entries) {
-            let there = there[sent.header.path]
+            let stored = stored[sent.header.path]
             // Two entries of one path may differ.
-            let isPresent = sent.header.kind == .file && there == sent.bytes
+            let isPresent = sent.header.kind == .file && stored == sent.bytes
             if isPresent { expected += 1 }
             #expect(received.header == sent.header)
             #expect(received.bytes == (isPresent ? [] : sent.bytes), "seed \(seed)")

@@ -179,16 +179,16 @@ import Testing
     }
 
     @Test("both send to each other at once", arguments: seeds(0..<100)) func bothSend(seed: UInt64) {
-        let (there, back) = (content(seed), self.back)
-        let here = content(seed &+ 500)
-        var network = offering(there, seed: seed, answer: accept)
-        network.when({ $0.peers[1].isEstablished }, { $0.peer(1) { $0.offer(back, here, now: $1) } })
+        let (offered, back) = (content(seed), self.back)
+        let returned = content(seed &+ 500)
+        var network = offering(offered, seed: seed, answer: accept)
+        network.when({ $0.peers[1].isEstablished }, { $0.peer(1) { $0.offer(back, returned, now: $1) } })
         network.when({ $0.peers[0].invitations[back] != nil }, { $0.peer(0) { $0.accept(back, now: $1) } })
         network.run(for: .seconds(120))
         expect(network, .completed, .completed, seed)
         #expect(network.peers.allSatisfy { $0.outcomes[back] == .completed }, "seed \(seed)")
-        #expect(network.peers[1].received[id]?.entries == there.entries, "seed \(seed)")
-        #expect(network.peers[0].received[back]?.entries == here.entries, "seed \(seed)")
+        #expect(network.peers[1].received[id]?.entries == offered.entries, "seed \(seed)")
+        #expect(network.peers[0].received[back]?.entries == returned.entries, "seed \(seed)")
     }
 
     @Test("an idle link stays alive", arguments: seeds(0..<10)) func idle(seed: UInt64) {

@@ -4,8 +4,6 @@ import Testing
 
 @testable import NearshareDirect
 
-private func at(_ seconds: Double) -> MonotonicInstant { MonotonicInstant(nanoseconds: Int64(seconds * 1e9)) }
-
 private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> TransferOffer {
     TransferOffer(id: id, timeout: timeout, resumeKey: Samples.digest, context: [], offer: Samples.offers[0])
 }

@@ -255,8 +255,8 @@ final class NamespaceLab: Lab {
     private static let probe: String = {
         var path = [CChar](repeating: 0, count: 4096)
         let count = readlink("/proc/self/exe", &path, path.count)
-        let here = String(decoding: path.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        let folder = here.split(separator: "/").dropLast().joined(separator: "/")
+        let executable = String(decoding: path.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let folder = executable.split(separator: "/").dropLast().joined(separator: "/")
         let candidates = ["/\(folder)/discovery-probe"] + CommandLine.arguments.map { $0.parent + "/discovery-probe" }
         return candidates.first { access($0, X_OK) == 0 } ?? candidates[0]
     }()

@@ -55,11 +55,11 @@ import Testing
         let (ada, bea) = (
             settings(stage, Stage.ada, "Ada", on: segment), settings(stage, Stage.bea, "Bea", on: segment)
         )
-        let (toBea, here) = (contact(Stage.bea), Stage.ada)
+        let toBea = contact(Stage.bea)
         try await withNode(bea) { bea in
             let listener = try bea.listen()
-            let there = try bea.joinMesh().startBundles()
-            let received = there.events()
+            let beasBundles = try bea.joinMesh().startBundles()
+            let received = beasBundles.events()
             try await withNode(ada) { ada in
                 let mesh = ada.joinMesh()
                 let messages = try mesh.startBundles()
@@ -70,7 +70,7 @@ import Testing
                 let byMesh = try messages.send(.string("by mesh"), mode: .mesh, to: toBea, isEncrypted: true)
                 let message = try #require(await firstReceived(received))
                 #expect(text(message) == "by mesh")
-                #expect(message.sender?.id == here.peerID && !message.isForEveryone && message.hops == 1)
+                #expect(message.sender?.id == Stage.ada.peerID && !message.isForEveryone && message.hops == 1)
                 #expect(await first(own) { $0 == .delivered(byMesh) } != nil)
 
                 for (number, mode) in [MessageMode.direct, .full].enumerated() {
@@ -81,7 +81,7 @@ import Testing
                 }
                 _ = try messages.send(.string("to all"), mode: .broadcast, isEncrypted: false)
                 let heard = try #require(await firstReceived(received) { text($0) == "to all" })
-                #expect(heard.sender == nil && heard.signer == contact(here).address && heard.isForEveryone)
+                #expect(heard.sender == nil && heard.signer == contact(Stage.ada).address && heard.isForEveryone)
             }
             withExtendedLifetime(listener) {}
             bea.beginShutdown()

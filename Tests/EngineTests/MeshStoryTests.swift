@@ -54,25 +54,25 @@ import Testing
     func sends(_ linkKind: LinkKind) async throws {
         let content = file(100_000)
         let sink = InMemorySink()
-        let there = Monitor<TransferProgress?>(nil)
-        let here = Monitor<[Int]>([])
+        let receiverProgress = Monitor<TransferProgress?>(nil)
+        let sentFragmentCounts = Monitor<[Int]>([])
         let result = try await send(content, on: Stage(linkKind)) { invitation in
             #expect(invitation.peer.id == Stage.ada.peerID)
             #expect(invitation.peer.address == nil)
             #expect(await invitation.shortCode == nil)
             let transfer = invitation.accept(into: sink)
             #expect(await transfer.result.outcome == .completed)
-            there.update { $0 = transfer.snapshot }
+            receiverProgress.update { $0 = transfer.snapshot }
         } meanwhile: { transfer in
             for await progress in transfer.progress {
-                if let done = progress.fragments?.done { here.update { $0.append(done) } }
+                if let done = progress.fragments?.done { sentFragmentCounts.update { $0.append(done) } }
             }
         }
         #expect(result.outcome == .completed)
         #expect(sink.received.entries.map(\.bytes) == content.entries.map(\.bytes))
-        let fragments = try #require(there.withLock { $0 }?.fragments)
+        let fragments = try #require(receiverProgress.withLock { $0 }?.fragments)
         #expect(fragments.done == fragments.total && fragments.total > 1)
-        #expect(here.withLock { $0 }.last == fragments.total)
+        #expect(sentFragmentCounts.withLock { $0 }.last == fragments.total)
     }
 
     @Test("A3: the same file sent again is asked about again, and sent again") func again() async throws {
@@ -254,21 +254,21 @@ import Testing
     @Test("A8: a cancel is reported on both sides", arguments: LinkKind.allCases, [true, false])
     func cancels(_ linkKind: LinkKind, bySender: Bool) async throws {
         let sink = InMemorySink()
-        let there = Monitor<TransferOutcome?>(nil)
+        let receiverOutcome = Monitor<TransferOutcome?>(nil)
         let isAccepted = Promise<Bool>()
         let result = try await send(file(2_000_000), on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: sink)
             isAccepted.fulfil(true)
             if !bySender { transfer.cancel() }
             let result = await transfer.result
-            there.update { $0 = result.outcome }
+            receiverOutcome.update { $0 = result.outcome }
         } meanwhile: { transfer in
             guard bySender else { return }
             _ = await isAccepted.value
             transfer.cancel()
         }
         #expect(result.outcome == .cancelled(by: bySender ? .local : .remote))
-        #expect(there.withLock { $0 } == .cancelled(by: bySender ? .remote : .local))
+        #expect(receiverOutcome.withLock { $0 } == .cancelled(by: bySender ? .remote : .local))
         #expect(sink.end == .discarded)
     }
 
@@ -305,15 +305,15 @@ import Testing
         _ delivery: FrameDelivery, maximumFrameByteCount: Int = 510,
         _ body: @Sendable @escaping (_ ada: Node, _ bea: Listener, InMemoryFrameLink) async throws -> Result
     ) async throws -> Result {
-        let (here, there) = InMemoryFrameLink.pair(maximumFrameByteCount: maximumFrameByteCount, delivery: delivery)
+        let (adasEnd, beasEnd) = InMemoryFrameLink.pair(maximumFrameByteCount: maximumFrameByteCount, delivery: delivery)
         let stage = Stage(.memory)
         var (ada, bea) = (stage.sender, stage.receiver)
-        ada.radio = radio(here)
-        bea.radio = radio(there)
+        ada.radio = radio(adasEnd)
+        bea.radio = radio(beasEnd)
         let (sender, receiver) = (ada, bea)
         return try await withNode(receiver) { receiver in
             let listener = try receiver.listen()
-            return try await withNode(sender) { sender in try await body(sender, listener, there) }
+            return try await withNode(sender) { sender in try await body(sender, listener, beasEnd) }
         }
     }
 

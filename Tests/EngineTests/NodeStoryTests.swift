@@ -47,15 +47,15 @@ import Testing
     @Test("an accepted transfer arrives", arguments: LinkKind.allCases) func sends(_ linkKind: LinkKind) async throws {
         for content in [content(0), content(10), content(1_000_000), tree()] {
             let sink = InMemorySink()
-            let there = Monitor<TransferOutcome?>(nil)
+            let receiverOutcome = Monitor<TransferOutcome?>(nil)
             let outcome = try await send(content, on: Stage(linkKind)) { invitation in
                 #expect(invitation.peer.id == Stage.ada.peerID)
                 #expect(invitation.offer == content.offer)
                 let result = await invitation.accept(into: sink).result
-                there.update { $0 = result.outcome }
+                receiverOutcome.update { $0 = result.outcome }
             }
             #expect(outcome == .completed)
-            #expect(there.withLock { $0 } == .completed)
+            #expect(receiverOutcome.withLock { $0 } == .completed)
             #expect(sink.received.entries == content.entries && sink.end == .finished)
         }
     }
@@ -171,11 +171,11 @@ import Testing
         async throws
     {
         let sink = InMemorySink(holdsAfter: 1)
-        let there = Monitor<TransferOutcome?>(nil)
+        let receiverOutcome = Monitor<TransferOutcome?>(nil)
         let outcome = try await send(content(1_500_000), on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: sink)
             let result = await transfer.result
-            there.update { $0 = result.outcome }
+            receiverOutcome.update { $0 = result.outcome }
         } meanwhile: { transfer in
             for await _ in sink.held { break }
             transfer.cancel()
@@ -183,7 +183,7 @@ import Testing
             sink.goOn()
         }
         #expect(outcome == .cancelled(by: .local))
-        #expect(there.withLock { $0 } == .cancelled(by: .remote))
+        #expect(receiverOutcome.withLock { $0 } == .cancelled(by: .remote))
         #expect(sink.end == .suspended)
     }
 
@@ -193,17 +193,17 @@ import Testing
         async throws
     {
         let sink = InMemorySink(holdsAfter: 1)
-        let there = Monitor<TransferOutcome?>(nil)
+        let receiverOutcome = Monitor<TransferOutcome?>(nil)
         let outcome = try await send(content(1_500_000), on: Stage(linkKind)) { invitation in
             let transfer = invitation.accept(into: sink, keepsPartial: false)
             for await _ in sink.held { break }
             transfer.cancel()
             sink.goOn()
             let result = await transfer.result
-            there.update { $0 = result.outcome }
+            receiverOutcome.update { $0 = result.outcome }
         }
         #expect(outcome == .cancelled(by: .remote))
-        #expect(there.withLock { $0 } == .cancelled(by: .local))
+        #expect(receiverOutcome.withLock { $0 } == .cancelled(by: .local))
         #expect(sink.end == .discarded)
     }
 
@@ -249,27 +249,27 @@ import Testing
             try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                     var invitations = listener.invitations.makeAsyncIterator()
-                    func send(into sink: InMemorySink) async throws -> (here: Transfer, there: Transfer) {
-                        let here = connection.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
-                        return (here, try #require(await invitations.next()).accept(into: sink))
+                    func send(into sink: InMemorySink) async throws -> (sent: Transfer, received: Transfer) {
+                        let sent = connection.send(InMemorySource(content), resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                        return (sent, try #require(await invitations.next()).accept(into: sink))
                     }
                     let first = try await send(into: slow)
                     for await _ in slow.held { break }
                     let second = try await send(into: fast)
-                    #expect(await second.here.result.outcome == .completed)
+                    #expect(await second.sent.result.outcome == .completed)
                     #expect(fast.received.entries == content.entries)
                     let third = try await send(into: cancelled)
                     for await _ in cancelled.held { break }
-                    third.here.cancel()
-                    #expect(await third.here.result.outcome == .cancelled(by: .local))
-                    #expect(first.here.snapshot.phase == .moving)
+                    third.sent.cancel()
+                    #expect(await third.sent.result.outcome == .cancelled(by: .local))
+                    #expect(first.sent.snapshot.phase == .moving)
                     cancelled.goOn()
-                    #expect(await third.there.result.outcome == .cancelled(by: .remote))
+                    #expect(await third.received.result.outcome == .cancelled(by: .remote))
                     slow.goOn()
-                    #expect(await first.here.result.outcome == .completed)
-                    #expect(await first.there.result.outcome == .completed)
+                    #expect(await first.sent.result.outcome == .completed)
+                    #expect(await first.received.result.outcome == .completed)
                     let fourth = try await send(into: InMemorySink())
-                    #expect(await fourth.here.result.outcome == .completed)
+                    #expect(await fourth.sent.result.outcome == .completed)
                 }
             }
         }
@@ -318,8 +318,8 @@ import Testing
         let stage = Stage(linkKind)
         let content = content(1_500_000)
         let sink = InMemorySink(holdsAfter: 100_000)
-        let there = Monitor<TransferOutcome?>(nil)
-        let here = try await withNode(stage.receiver) { receiver in
+        let receiverOutcome = Monitor<TransferOutcome?>(nil)
+        let senderOutcome = try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
             return try await withNode(stage.sender) { sender in
                 try await sender.withConnection(to: stage.destination(listener.port)) { connection in
@@ -331,12 +331,12 @@ import Testing
                     let outcome = await transfer.result.outcome
                     sink.goOn()
                     let result = await incoming.result
-                    there.update { $0 = result.outcome }
+                    receiverOutcome.update { $0 = result.outcome }
                     return outcome
                 }
             }
         }
-        #expect(here == .interrupted && there.withLock { $0 } == .interrupted)
+        #expect(senderOutcome == .interrupted && receiverOutcome.withLock { $0 } == .interrupted)
         #expect(sink.end == .suspended)
         let kept = sink.received.resumePoint
         #expect(kept.partialSize >= 100_000)

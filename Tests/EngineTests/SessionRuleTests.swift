@@ -140,18 +140,18 @@ extension SessionStoryTests {
 
     @Test("K12: incompatible preferences are refused, and no peer is invited", arguments: LinkKind.allCases)
     func encryption(_ linkKind: LinkKind) async throws {
-        for (here, there, fits) in [
+        for (local, remote, fits) in [
             (.required, .none, false), (.none, .required, false), (.optional, .none, true), (.required, .optional, true),
         ] as [(EncryptionPreference, EncryptionPreference, Bool)] {
             let outcome = try await invite(linkKind) { number, settings in
-                settings.encryption = number == 0 ? here : there
+                settings.encryption = number == 0 ? local : remote
             } answer: { invitation in
                 #expect(fits)
                 _ = try invitation.accept(Self.trusting)
             }
             switch (fits, outcome) {
             case (true, .success(Self.guest)), (false, .failure(.incompatible)): break
-            default: Issue.record("\(here) with \(there) led to \(outcome)")
+            default: Issue.record("\(local) with \(remote) led to \(outcome)")
             }
         }
     }

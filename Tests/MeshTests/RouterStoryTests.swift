@@ -278,10 +278,10 @@ import Testing
         mesh.run(for: .seconds(2))
         // An encrypted packet proves the route to its sender; before that all links are used, because any peer can claim to be
         // near.
-        let (there, here) = (mesh.nodes[bea].router.id, mesh.nodes[ada].router.id)
-        try mesh.node(ada) { router, now in try router.sendPrivateMessage("are you there?", id: "A", to: there, now: now) }
+        let (beaID, adaID) = (mesh.nodes[bea].router.id, mesh.nodes[ada].router.id)
+        try mesh.node(ada) { router, now in try router.sendPrivateMessage("are you there?", id: "A", to: beaID, now: now) }
         mesh.run(for: .seconds(5))
-        try mesh.node(bea) { router, now in try router.sendPrivateMessage("yes", id: "B", to: here, now: now) }
+        try mesh.node(bea) { router, now in try router.sendPrivateMessage("yes", id: "B", to: adaID, now: now) }
         mesh.run(for: .seconds(5))
         mesh.connect(ada, bea, .radio)
         mesh.connect(ada, bea, .radio)

@@ -74,14 +74,14 @@ struct SimulatedMesh: Simulation {
     @discardableResult
     mutating func connect(_ a: Int, _ b: Int, _ profile: MeshLinkProfile = .stream, from source: MeshLinkSource? = nil) -> Int {
         let number = ways.count
-        let here = MeshLinkID(rawValue: UInt64(number))
-        let there = MeshLinkID(rawValue: UInt64(number + 1))
-        ways.append(Way(from: a, to: b, fromLink: here, toLink: there))
-        ways.append(Way(from: b, to: a, fromLink: there, toLink: here))
+        let firstLink = MeshLinkID(rawValue: UInt64(number))
+        let secondLink = MeshLinkID(rawValue: UInt64(number + 1))
+        ways.append(Way(from: a, to: b, fromLink: firstLink, toLink: secondLink))
+        ways.append(Way(from: b, to: a, fromLink: secondLink, toLink: firstLink))
         waysFrom[a].append(number)
         waysFrom[b].append(number + 1)
-        nodes[a].router.linkUp(here, profile, from: source, now: moment)
-        nodes[b].router.linkUp(there, profile, from: source, now: moment)
+        nodes[a].router.linkUp(firstLink, profile, from: source, now: moment)
+        nodes[b].router.linkUp(secondLink, profile, from: source, now: moment)
         collect(from: a)
         collect(from: b)
         return number

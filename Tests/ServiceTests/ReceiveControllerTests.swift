@@ -471,15 +471,15 @@ struct ReceiveControllerTests {
     }
 
     @Test("K3: a no on either side verifies nothing", arguments: [(true, false), (false, true)])
-    func denied(here: Bool, there: Bool) async throws {
+    func denied(locally: Bool, remotely: Bool) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         // The user here is not asked when the other side has said no already.
-        let display = AnsweringDisplay { _ in here ? nil : "n" }
+        let display = AnsweringDisplay { _ in locally ? nil : "n" }
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             try await withNode(try ada.settings()) { node in
                 try await node.withConnection(to: bea.destination(listener)) { connection in
                     try await connection.requestVerification()
-                    connection.answerVerification(matches: there)
+                    connection.answerVerification(matches: remotely)
                     _ = await reporter.next { event -> Bool? in
                         switch event {
                         case .notice(let line), .warning(let line): line.contains("not") ? true : nil

@@ -123,11 +123,11 @@ struct SimulatedNodes: Simulation {
     @discardableResult
     mutating func connect(_ one: Int, _ other: Int, _ profile: MeshLinkProfile = .stream) -> Int? {
         let moment = timeline.moment
-        guard let here = nodes[one].process?.mesh.linkUp(profile, now: moment),
-            let there = nodes[other].process?.mesh.linkUp(profile, now: moment)
+        guard let oneLink = nodes[one].process?.mesh.linkUp(profile, now: moment),
+            let otherLink = nodes[other].process?.mesh.linkUp(profile, now: moment)
         else { return nil }
-        lines.append(MeshLine(from: one, to: other, fromLink: here, toLink: there))
-        lines.append(MeshLine(from: other, to: one, fromLink: there, toLink: here))
+        lines.append(MeshLine(from: one, to: other, fromLink: oneLink, toLink: otherLink))
+        lines.append(MeshLine(from: other, to: one, fromLink: otherLink, toLink: oneLink))
         settle(one)
         settle(other)
         return lines.count - 2

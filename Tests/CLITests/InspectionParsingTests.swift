@@ -1,0 +1,36 @@
+import ArgumentParser
+import Nearshare
+import NearshareAudio
+import NearshareService
+import Testing
+
+@testable import NearshareCLI
+
+@Suite("command lines of browse, inbox and doctor") struct InspectionParsingTests {
+    @Test func browse() throws {
+        let browse: BrowseCommand = try parse(words("browse --watch --timeout 5 --via lan --interface eth0 --json"))
+        #expect(browse.watch && browse.json)
+        #expect(browse.timeout?.duration == .seconds(5))
+        #expect(browse.via == .lan)
+        #expect(browse.interface == "eth0")
+    }
+
+    @Test func inbox() throws {
+        let inbox: InboxListCommand = try parse(words("inbox --inbox /tmp/in --json"))
+        #expect(inbox.inbox == "/tmp/in" && inbox.json)
+    }
+
+    @Test func doctor() throws {
+        let doctor: DoctorCommand = try parse(words("doctor --inbox /tmp/in --adapter none --json"))
+        #expect(doctor.inbox == "/tmp/in" && doctor.json && doctor.bluetooth.isOff)
+    }
+
+    @Test(arguments: [
+        "browse --via mesh", "browse --timeout 0.01", "browse anna", "inbox x", "inbox rm", "inbox clean x",
+        "history --limit 0", "history --sent --received", "doctor x",
+        "browse --via bluetooth --adapter none",
+    ])
+    func invalid(_ line: String) {
+        #expect(usageError(words(line)) != nil, "\(line)")
+    }
+}

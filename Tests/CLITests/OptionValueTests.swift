@@ -1,0 +1,78 @@
+import ArgumentParser
+import Nearshare
+import NearshareAudio
+import NearshareService
+import Testing
+
+@testable import NearshareCLI
+
+@Suite("option values") struct OptionValueTests {
+    @Test(arguments: [("500MB", 500_000_000), ("2GiB", 2 << 30), ("17", 17), ("0", 0)] as [(String, UInt64)])
+    func sizes(_ text: String, _ bytes: UInt64) {
+        #expect(SizeArgument(argument: text)?.bytes == bytes)
+    }
+
+    @Test(arguments: ["", "MB", "-1", "1.2.3", "10 parsecs"])
+    func invalidSizes(_ text: String) {
+        #expect(SizeArgument(argument: text) == nil)
+    }
+
+    @Test(arguments: [("0.1", 100), ("600", 600_000), ("2.25", 2250)] as [(String, Int64)])
+    func timeouts(_ text: String, _ milliseconds: Int64) {
+        #expect((try? TimeoutArgument(parsing: text))?.duration == .milliseconds(milliseconds))
+    }
+
+    @Test(arguments: ["", "0", "0.05", "600.1", "nan", "inf", "-5", "ten"])
+    func invalidTimeouts(_ text: String) {
+        #expect((try? TimeoutArgument(parsing: text)) == nil)
+    }
+
+    @Test(arguments: [("6", 6000), ("24", 24_000), ("25.5", 25_500), ("256", 256_000)])
+    func bitrates(_ text: String, _ bitsPerSecond: Int) {
+        #expect(BitrateArgument(argument: text)?.bitsPerSecond == bitsPerSecond)
+    }
+
+    @Test(arguments: ["", "5.9", "257", "-24", "nan", "inf", "fast"])
+    func invalidBitrates(_ text: String) {
+        #expect(BitrateArgument(argument: text) == nil)
+    }
+
+    @Test("names keep what is visible", arguments: ["anna", "Ann-Kathrin Ü.", "漢字", "👩‍🔬 lab"])
+    func names(_ name: String) {
+        #expect(NameArgument(argument: name)?.name.claimed == name)
+    }
+
+    @Test(
+        "T4: a name with nothing visible, or with a line break, is rejected",
+        arguments: ["", " ", "\u{200B}", "\u{2060} ", "a\nb"])
+    func invalidNames(_ name: String) {
+        #expect(NameArgument(argument: name) == nil)
+    }
+
+    @Test("verbosity and log level choose the logger's level")
+    func logLevels() throws {
+        let cases: [(String, String)] = [
+            ("send a", "warning"), ("send a -v", "info"), ("send a -v -v", "debug"), ("send a -vvv", "trace"),
+            ("send a --log-level info", "info"), ("send a --log-level warning", "warning"),
+            ("send a -vvv --log-level error", "error"),
+        ]
+        for (line, level) in cases {
+            let send: SendCommand = try parse(words(line))
+            #expect("\(send.global.logger.logLevel)" == level, "\(line)")
+        }
+        #expect(usageError(words("send a --log-level loud")) != nil)
+    }
+
+    @Test("T8: a peer is offered to a shell by its id where its name is more than a plain word")
+    func completion() throws {
+        let id = try #require(PeerID(hex: "0123456789abcdef"))
+        for plain in ["anna", "Änne-2.home", "安娜", "a_b"] {
+            #expect(PeerArgument.completion(try DisplayName(plain), id) == plain)
+        }
+        let names = [
+            "x$(touch pwned)", "x`id`", "a b", "a;b", "a|b", "a&b", "a>b", "~root", "a*", "a?b", "!1", "'", "\"", "c\\d", "-v",
+            "b\u{1b}[31men", "{a,b}", "a#b", "#", "$HOME", "=ls", "a:b", "e\u{301}",
+        ]
+        for name in names { #expect(PeerArgument.completion(try DisplayName(name), id) == id.hex, "\(name.debugDescription)") }
+    }
+}

@@ -1,0 +1,39 @@
+import FoundationEssentials
+import Nearshare
+import NearshareBundles
+import NearshareService
+import NearshareTerminal
+import Testing
+
+@testable import NearshareCLI
+
+@Suite("peer picker") struct PeerPickerTests {
+    private func peer(_ digit: String, _ name: String) throws -> NearbyPeer {
+        NearbyPeer(id: try #require(PeerID(hex: "000000000000000" + digit)), name: try DisplayName(name), addresses: [])
+    }
+
+    @Test func `peers appear, change and disappear; Enter picks the selected one`() throws {
+        var picker = PeerPicker(book: TrustStore())
+        #expect(picker.lines.count == 2)
+        let (anna, ben) = (try peer("a", "anna"), try peer("b", "ben"))
+        picker.update(.found(anna))
+        picker.update(.found(ben))
+        #expect(picker.lines.contains { $0.hasPrefix("▸") && $0.contains("anna") && $0.contains("new") })
+        _ = picker.handle(.down)
+        picker.update(.lost(anna))
+        let reaction = picker.handle(.enter)
+        #expect(reaction == .picked(ben))
+        picker.update(.lost(ben))
+        let empty = picker.handle(.enter)
+        #expect(empty == .none)
+        let cancelled = picker.handle(.text("q"))
+        #expect(cancelled == .cancelled)
+    }
+
+    @Test("T1: names are escaped")
+    func hostile() throws {
+        var picker = PeerPicker(book: TrustStore())
+        picker.update(.found(try peer("a", "a\u{1b}[2Jnna")))
+        #expect(!picker.lines.joined().contains("\u{1b}"))
+    }
+}

@@ -1,0 +1,83 @@
+import ArgumentParser
+import Nearshare
+import NearshareAudio
+import NearshareService
+import Testing
+
+@testable import NearshareCLI
+
+@Suite("command lines of send") struct SendParsingTests {
+    @Test("files, receivers and options")
+    func options() throws {
+        let send: SendCommand = try parse(
+            words("send a b/ --to anna --to ben --links --keep-modes --timeout 2.5 --no-resume --quiet --json"))
+        #expect(send.files == ["a", "b/"])
+        #expect(send.peers == ["anna", "ben"])
+        #expect(send.links && send.keepModes && send.noResume && send.quiet && send.json)
+        #expect(send.timeout?.duration == .milliseconds(2500))
+    }
+
+    @Test("defaults: no receiver, no special treatment")
+    func defaults() throws {
+        let send: SendCommand = try parse(["send", "a"])
+        #expect(send.peers.isEmpty && send.text == nil && send.timeout == nil && send.transport.via == nil)
+        #expect(!send.links && !send.keepModes && !send.noResume && !send.quiet && !send.json)
+    }
+
+    @Test("a repeated receiver is one receiver")
+    func unique() throws {
+        let send: SendCommand = try parse(words("send a --to anna --to Anna --to anna"))
+        #expect(send.peers == ["anna"])
+    }
+
+    @Test("standard input has a name and needs a receiver")
+    func standardInput() throws {
+        let send: SendCommand = try parse(words("send - --as src.tar --to anna"))
+        #expect(send.sentName == "src.tar" && send.files == ["-"])
+    }
+
+    @Test("text replaces files")
+    func text() throws {
+        let send: SendCommand = try parse(["send", "--text", "see you at 8", "--to", "anna"])
+        #expect(send.text == "see you at 8" && send.files.isEmpty)
+    }
+
+    @Test("the transport fits the receivers", arguments: [("lan", Transport.lan), ("mesh", .mesh)])
+    func transports(_ text: String, _ transport: Transport) throws {
+        let send: SendCommand = try parse(["send", "a", "--to", "anna", "--via", text])
+        #expect(send.transport.via == transport)
+    }
+
+    @Test("addresses are receivers", arguments: ["192.168.1.20:4000", "[fe80::1%eth0]:4000", "anna.local:1"])
+    func addresses(_ address: String) throws {
+        let send: SendCommand = try parse(["send", "a", "--to", address])
+        #expect(send.peers == [address])
+    }
+
+    @Test(
+        "an address without a port gets the default one",
+        arguments: [("10.0.0.1", "10.0.0.1:29742"), ("::1", "[::1]:29742"), ("fe80::1%eth0", "[fe80::1%eth0]:29742")])
+    func defaultPort(_ address: String, _ expected: String) throws {
+        let send: SendCommand = try parse(["send", "a", "--to", address])
+        #expect(send.peers == [expected])
+    }
+
+    @Test(
+        "invalid combinations",
+        arguments: [
+            ("send", "nothing to send"), ("send a --text x --to anna", "either files or --text"),
+            ("send - b --to anna", "standard input"), ("send a --as x --to anna", "--as"), ("send -", "--to is needed"),
+            ("send a --via mesh", "--to"), ("send a --to 10.0.0.1:5 --via mesh", "is an address"),
+            ("send a --timeout 0", "0.1 to 600"), ("send a --timeout 601", "0.1 to 600"), ("send a --timeout x", "0.1 to 600"),
+            ("send a --via train", "train"), ("send a --unknown", "unknown"),
+        ])
+    func invalid(_ line: String, _ part: String) throws {
+        let message = try #require(usageError(words(line)), "\(line) is accepted")
+        #expect(message.contains(part), "\(message)")
+    }
+
+    @Test("an empty receiver is an error, most often an unset variable", arguments: ["", " ", "\t"])
+    func emptyReceiver(_ peer: String) {
+        #expect(usageError(["send", "a", "--to", peer]) != nil)
+    }
+}

@@ -1,0 +1,140 @@
+import NearshareBase
+import NearshareTesting
+import Testing
+
+@testable import NearshareDirect
+
+@Suite("the entries of a roster") struct MemberTableTests {
+    private static func member(
+        _ byte: UInt8, incarnation: UInt32 = 0, presence: SessionMember.Presence = .present, revision: UInt32 = 0
+    ) -> SessionMember {
+        SessionMember(
+            fingerprint: Fingerprint(bytes: [UInt8](repeating: byte, count: 32))!, name: DisplayName(truncating: "m\(byte)")!,
+            incarnation: incarnation, presence: presence, revision: revision)
+    }
+
+    private func table(_ maximum: Int = 8) -> MemberTable { MemberTable(own: Self.member(0), maximumMembers: maximum) }
+
+    @Test func `members join, leave, and are listed by id`() {
+        var table = table()
+        let changes = [table.store(Self.member(2)), table.store(Self.member(1)), table.store(Self.member(1))]
+        #expect(changes == [.joined(Self.member(2)), .joined(Self.member(1)), nil])
+        #expect(table.others.map(\.id) == [Self.member(1).id, Self.member(2).id])
+        let left = table.store(Self.member(2, presence: .gone))
+        #expect(left == .left(Self.member(2).id))
+        #expect(table.member(Self.member(2).id) == nil && table.otherIDs == [Self.member(1).id])
+        #expect(table.all.map(\.presence) == [.present, .present, .gone])
+        #expect(table.nextIncarnation(of: Self.member(2)) == 1)
+    }
+
+    /// The changed entries for a neighbour that knows none of them.
+    private func update(_ table: inout MemberTable) -> [SessionMember]? {
+        table.drainUpdates(for: [Self.member(99).id]).first?.entries
+    }
+
+    @Test func `a change is sent once, and only the changed entry`() {
+        var table = table()
+        let unchanged = update(&table)
+        _ = table.store(Self.member(1))
+        let first = update(&table)
+        let second = update(&table)
+        #expect(unchanged == nil && first == [Self.member(1)] && second == nil)
+        table.setOwnNeighbours([Self.member(1).id])
+        table.setOwnNeighbours([Self.member(1).id])
+        let third = update(&table)
+        #expect(third?.count == 1 && third?.first?.id == table.own && third?.first?.revision == 1)
+        let fourth = update(&table)
+        #expect(fourth == nil)
+    }
+
+    @Test func `a change is not sent to members that know it, nor to those that its owner informs`() {
+        var table = table()
+        var linked = Self.member(1)
+        linked.neighbours = [Self.member(2).id]
+        _ = table.store(linked)
+        table.recordKnowledge(of: linked.id, by: Self.member(3).id)
+        // Not changed, so nobody needs it.
+        table.recordKnowledge(of: Self.member(7).id, by: Self.member(3).id)
+        let updates = table.drainUpdates(for: [2, 3, 4].map { Self.member($0).id })
+        #expect(updates.map(\.member) == [Self.member(4).id])
+        // A departure is told by all, as its owner does not.
+        _ = table.store(Self.member(1, presence: .gone))
+        let departures = table.drainUpdates(for: [2, 3, 4].map { Self.member($0).id })
+        #expect(departures.count == 3)
+    }
+
+    /// Whether a newer entry replaces an older one.
+    private func verdict(_ new: SessionMember, known: SessionMember) -> MemberTable.Verdict {
+        var table = table()
+        _ = table.store(known)
+        return table.judge(new)
+    }
+
+    @Test("the rule for newer entries is a strict order, so that members converge", arguments: seeds(1...20))
+    func strictOrder(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        func entry() -> SessionMember {
+            Self.member(
+                1, incarnation: UInt32.random(in: 0...2, using: &random), presence: random.once(in: 2) ? .gone : .present,
+                revision: UInt32.random(in: 0...2, using: &random))
+        }
+        for _ in 0..<100 {
+            let (one, other) = (entry(), entry())
+            let forward = verdict(one, known: other) == .newer
+            let backward = verdict(other, known: one) == .newer
+            #expect(!(forward && backward), "seed \(seed): \(one) \(other)")
+            let isSameRank =
+                one.incarnation == other.incarnation && one.presence == other.presence && one.revision == other.revision
+            #expect(forward || backward || isSameRank, "seed \(seed): \(one) \(other)")
+        }
+    }
+
+    @Test("K4: an entry with another key for a known id is ignored")
+    func otherKey() {
+        var table = table()
+        _ = table.store(Self.member(1))
+        var forged = [UInt8](repeating: 1, count: 32)
+        forged[31] = 9
+        var entry = Self.member(1, incarnation: 5)
+        entry.fingerprint = Fingerprint(bytes: forged)!
+        #expect(entry.id == Self.member(1).id && table.judge(entry) == .ignored)
+    }
+
+    @Test("R7: an incarnation far ahead is ignored, about this member as well")
+    func farAhead() {
+        let table = table()
+        #expect(table.judge(Self.member(1, incarnation: 1_024)) == .newer)
+        #expect(table.judge(Self.member(1, incarnation: 1_025)) == .ignored)
+        #expect(table.judge(Self.member(0, incarnation: 1_024)) == .aboutOwn)
+        #expect(table.judge(Self.member(0, incarnation: .max)) == .ignored)
+    }
+
+    @Test("A4: a claim that this member is gone is refuted by a higher incarnation")
+    func refutation() {
+        var table = table()
+        table.refute(Self.member(0, incarnation: 3, presence: .gone))
+        #expect(table.all.first?.incarnation == 4)
+        // An echo of what it has announced itself needs no answer.
+        table.setOwnAddresses([SessionMember.Address(host: "10.0.0.1", port: 1)])
+        _ = update(&table)
+        table.refute(Self.member(0, incarnation: 4, revision: 0))
+        table.refute(Self.member(0, incarnation: 2, presence: .gone))
+        let update = update(&table)
+        #expect(update == nil)
+    }
+
+    @Test("R6: the table is bounded, whoever joins and leaves")
+    func bounds() {
+        var table = table(4)
+        for byte in 1...200 as ClosedRange<UInt8> {
+            let entry = Self.member(byte, presence: byte % 2 == 0 ? .gone : .present)
+            if table.judge(entry) == .newer { _ = table.store(entry) }
+        }
+        #expect(table.isFull && table.otherIDs.count == 3)
+        #expect(table.all.count <= SessionFrame.maximumRosterCount)
+        // Departures push out the oldest departures, never a present member.
+        for member in table.others { _ = table.store(Self.member(member.fingerprint.bytes[0], presence: .gone)) }
+        #expect(table.otherIDs.isEmpty && table.all.count <= SessionFrame.maximumRosterCount)
+        #expect(table.all.first?.id == table.own)
+    }
+}

@@ -1,0 +1,16 @@
+import NearshareBase
+import Testing
+
+@testable import NearshareTerminal
+
+@Suite struct YesNoPromptTests {
+    @Test(arguments: [("y", true), ("YES", true), ("n", false), ("No", false)])
+    func answers(_ line: String, _ answer: Bool) {
+        #expect(YesNoPrompt.parse(line) == answer)
+    }
+
+    @Test("other lines are not answers", arguments: ["", " ", "yy", "ja", "0"])
+    func others(_ line: String) {
+        #expect(YesNoPrompt.parse(line) == nil)
+    }
+}
