@@ -515,6 +515,27 @@ class OneMachineStory(Story):
             receiver.signal(signal.SIGCONT)
         self.assertCode(0, self.anna.run("mesh", "status"))
 
+    def test_C5_the_node_serves_what_a_stopped_receiver_does_not_claim(self):
+        inbox = ("--adapter", "none", "--accept", "all", "--json")
+        node = self.anna.start("mesh", "run", "--name", "anna", "--inbox", self.place / "node", *inbox)
+        address = f"127.0.0.1:{node.wait_for('ready')['port']}"
+        receiver = self.anna.start("receive", "--inbox", self.anna.inbox, *inbox)
+        receiver.wait_for("ready")
+        receiver.signal(signal.SIGSTOP)
+        try:
+            for name in ("first", "second"):
+                self.assertCode(0, self.ben.run("send", self.file(name, 1000), "--to", address))
+            self.assertEqual({"first", "second"}, set(os.listdir(self.place / "node")))
+        finally:
+            receiver.signal(signal.SIGCONT)
+        # It finds the first link served already, and is offered links again.
+        wait_until(lambda: self.sent_to_receiver(receiver, address), "the receiver to serve a link")
+        self.assertIsNone(node.process.poll())
+
+    def sent_to_receiver(self, receiver, address):
+        self.assertCode(0, self.ben.run("send", "--text", "are you back?", "--to", address))
+        return any(event["event"] == "delivered" for event in receiver.events)
+
     def test_Q7_deep_folders_over_two_links_arrive_in_spite_of_a_low_soft_limit_of_descriptors(self):
         def descriptors():
             return len(os.listdir(f"/proc/{anna.process.pid}/fd"))

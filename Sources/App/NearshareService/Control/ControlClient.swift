@@ -14,9 +14,10 @@ package final class ControlClient: NodeClient {
     private let link: LineLink
     private let state = Mutex(State())
     private let subscribers: Broadcast<ControlEvent>
-    /// Links that the node passes after ``ControlRequest/serveLinks``, for one reader, who owns their descriptors.
-    let links: AsyncStream<(descriptor: Int32, opening: [UInt8])>
-    private let linkContinuation: AsyncStream<(descriptor: Int32, opening: [UInt8])>.Continuation
+    /// Links that the node offers after ``ControlRequest/receiveLinks``, for one reader, which owns their descriptors and claims
+    /// each link by its number.
+    let links: AsyncStream<(number: Int, descriptor: Int32, opening: [UInt8])>
+    private let linkContinuation: AsyncStream<(number: Int, descriptor: Int32, opening: [UInt8])>.Continuation
 
     /// Limit on the events that wait for one slow reader.
     private static let maximumBufferedEvents = 1_024
@@ -45,8 +46,8 @@ package final class ControlClient: NodeClient {
                 case .reply(let number, let reply)?:
                     state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: reply)
                 case .event(let event)?: subscribers.publish(event)
-                case .link(let opening)?:
-                    if let descriptor = link.dequeueDescriptor() { linkContinuation.yield((descriptor, opening)) }
+                case .offeredLink(let number, let opening)?:
+                    if let descriptor = link.dequeueDescriptor() { linkContinuation.yield((number, descriptor, opening)) }
                 // A later version may send lines that this one does not know.
                 case .request?, nil: continue
                 }

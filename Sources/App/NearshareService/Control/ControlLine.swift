@@ -6,8 +6,8 @@ enum ControlLine: Codable {
     case request(Int, ControlRequest)
     case reply(Int, ControlReply)
     case event(ControlEvent)
-    /// A direct link, whose descriptor comes with the line, and the bytes that were read from it.
-    case link(opening: [UInt8])
+    /// A direct link that can be claimed, whose descriptor comes with the line, and the bytes that were read from it.
+    case offeredLink(Int, opening: [UInt8])
 
     /// The line, without its end. nil for a value that cannot be encoded, such as content that breaks a rule.
     var encoded: [UInt8]? {

@@ -65,7 +65,10 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case handOver
     /// Asks for the direct links that peers open to the node, to serve them in its place, until the connection ends. The latest
     /// process that asks gets them. Reply: ``ControlReply/done``, before the first link.
-    case serveLinks
+    case receiveLinks
+    /// Claims a link of ``receiveLinks`` by its number, before it is served. Reply: ``ControlReply/done``, or a refusal of a link
+    /// that the node serves itself, because it was not claimed in time.
+    case claimLink(Int)
     /// Stops the node. Reply: ``ControlReply/done``.
     case stop
 }

@@ -59,7 +59,7 @@ package final class ControlServer: Sendable {
                         group.addTask { await sendEvents(number: number, link, node, pending) }
                         continue
                     }
-                    if case .serveLinks = request {
+                    if case .receiveLinks = request {
                         group.addTask { await passLinks(number: number, link, node) }
                         continue
                     }
@@ -122,8 +122,9 @@ package final class ControlServer: Sendable {
         do throws(ControlFailure) {
             let links = try await node.links()
             send(.reply(number, .done), link)
-            for await passed in links {
-                if let line = ControlLine.link(opening: passed.opening).encoded { link.send(line, with: passed) }
+            for await offered in links {
+                let line = ControlLine.offeredLink(offered.number, opening: offered.link.opening).encoded
+                if let line { link.send(line, with: offered.link) }
             }
         } catch {
             send(.reply(number, .failed(error)), link)

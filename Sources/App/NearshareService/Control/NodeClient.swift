@@ -11,8 +11,8 @@ package protocol NodeClient: Sendable {
     /// Questions and transfers of the part that receives, from now on. While the stream is read, the user can be asked.
     func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>)
 
-    /// The direct links that peers open from now on, for one process that serves them, until the stream is released.
-    func links() async throws(ControlFailure) -> AsyncStream<PassedLink>
+    /// The direct links that peers open from now on, for one process that claims and serves them, until the stream is released.
+    func links() async throws(ControlFailure) -> AsyncStream<OfferedLink>
 }
 
 extension NodeClient {
@@ -20,7 +20,7 @@ extension NodeClient {
         throw ControlFailure(.refused, "this node passes no questions on")
     }
 
-    package func links() async throws(ControlFailure) -> AsyncStream<PassedLink> {
+    package func links() async throws(ControlFailure) -> AsyncStream<OfferedLink> {
         throw ControlFailure(.refused, "this node passes no connections on")
     }
 }

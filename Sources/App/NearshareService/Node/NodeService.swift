@@ -1,5 +1,5 @@
 internal import Glibc
-package import Nearshare
+internal import Nearshare
 internal import NearshareBundles
 internal import NearshareMesh
 internal import Synchronization
@@ -26,12 +26,6 @@ package final class NodeService: NodeClient {
         }
     }
 
-    /// The processes that serve the node's direct links, the latest of them last.
-    private struct LinkReceivers {
-        var lastID = 0
-        var continuations: [(id: Int, continuation: AsyncStream<PassedLink>.Continuation)] = []
-    }
-
     private let node: Node
     private let messenger: Messenger
     private let contacts: ContactDirectory
@@ -45,7 +39,7 @@ package final class NodeService: NodeClient {
     private let observe: @Sendable (ControlEvent) -> Void
     private let files: FileTransferFollower
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
-    private let linkReceivers = Monitor(LinkReceivers())
+    private let linkOffers = LinkOffers()
     private let peerChanges = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
@@ -56,8 +50,10 @@ package final class NodeService: NodeClient {
     /// Limit on the messages of one reply.
     private static let maximumEntryCount = 1_000
     private static let answerTimeout = Duration.seconds(60)
-    /// Limit on links that wait to be passed to another process; above it the node serves them itself.
-    private static let maximumPassedLinks = 64
+    /// Limit on the times in a minute that keys without proof are stored.
+    private static let maximumMeetingCount = 20
+    /// More than a node knows peers.
+    private static let maximumPostponedCount = 4_096
     private static let timeouts = Duration.milliseconds(100)...Duration.seconds(600)
 
     init(
@@ -86,23 +82,10 @@ package final class NodeService: NodeClient {
         return feed.subscribe()
     }
 
-    package func links() async throws(ControlFailure) -> AsyncStream<PassedLink> {
+    package func links() async throws(ControlFailure) -> AsyncStream<OfferedLink> {
         guard !facts.handsOver else { throw ControlFailure(.refused, "this node receives the offers itself") }
-        let (links, continuation) = AsyncStream.makeStream(
-            of: PassedLink.self, bufferingPolicy: .bufferingOldest(Self.maximumPassedLinks))
-        let id = linkReceivers.withLock { receivers in
-            receivers.lastID += 1
-            receivers.continuations.append((receivers.lastID, continuation))
-            return receivers.lastID
-        }
-        continuation.onTermination = { [linkReceivers] _ in
-            linkReceivers.withLock { $0.continuations.removeAll { $0.id == id } }
-        }
-        node.passLinks { [linkReceivers] link in
-            guard let latest = linkReceivers.withLock({ $0.continuations.last?.continuation }) else { return false }
-            if case .enqueued = latest.yield(link) { return true }
-            return false
-        }
+        let links = linkOffers.links()
+        node.passLinks { [linkOffers] link in await linkOffers.offer(link) }
         return links
     }
 
@@ -122,7 +105,7 @@ package final class NodeService: NodeClient {
         }
         subscribers.finish()
         handOverContinuation.finish()
-        for receiver in linkReceivers.withLock(\.continuations) { receiver.continuation.finish() }
+        linkOffers.finish()
     }
 
     func followRadio(of listener: Listener) async {
@@ -221,7 +204,10 @@ package final class NodeService: NodeClient {
             }
             return .text(link)
         case .verify(let link): return .contact(try await verify(link))
-        case .subscribe, .serveLinks, .subscribeReceiving: return .done
+        case .subscribe, .receiveLinks, .subscribeReceiving: return .done
+        case .claimLink(let number):
+            guard linkOffers.claim(number) else { throw ControlFailure(.refused, "the node serves this link itself") }
+            return .done
         case .answer(let number, let answer):
             guard feed?.answer(number, answer) == true else {
                 throw ControlFailure(.refused, "this question is no longer open")

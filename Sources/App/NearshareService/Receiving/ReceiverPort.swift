@@ -1,3 +1,4 @@
+internal import Glibc
 package import Nearshare
 
 /// The TCP port of a `receive` beside other nodes of the user. A standing node has the usual port, and passes the direct links that
@@ -99,12 +100,19 @@ package struct ReceiverPort: Sendable {
             if listener.port == 0, let ownPort, try !node.openPort(ownPort, of: listener) {
                 _ = try node.openPort(0, of: listener)
             }
-            guard try await client.submit(.serveLinks) == .done else { return false }
+            guard try await client.submit(.receiveLinks) == .done else { return false }
             let isPassed = status.isStanding && !isFixed
             let other = status.isStanding ? nil : status.process
             emitIfChanged(
                 isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port, beside: other), report)
-            for await link in client.links { node.serve(link.descriptor, opening: link.opening, for: listener) }
+            for await link in client.links {
+                // A link that was not claimed in time, because this process was stopped, is served by the node.
+                if (try? await client.submit(.claimLink(link.number))) == .done {
+                    node.serve(link.descriptor, opening: link.opening, for: listener)
+                } else {
+                    close(link.descriptor)
+                }
+            }
             return true
         }
         return isServed ?? false

@@ -5,14 +5,14 @@ internal import NearshareInterfaces
 // Links that peers open: each gets a place, is told apart by its first bytes, and is served until it ends.
 extension Node {
     /// Lets another process of the user serve the direct links that peers open over TCP.
-    /// - Parameter receiver: nil for none. Returns false for a link that the node serves itself.
-    package func passLinks(to receiver: (@Sendable (PassedLink) -> Bool)?) {
+    /// - Parameter receiver: nil for none. Returns false, after a short while at most, for a link that the node serves itself.
+    package func passLinks(to receiver: (@Sendable (PassedLink) async -> Bool)?) {
         state.withLock { $0.linkReceiver = receiver }
     }
 
-    private func passOn(_ link: PrefixedLink) -> Bool {
+    private func passOn(_ link: PrefixedLink) async -> Bool {
         guard let receiver = state.withLock({ $0.linkReceiver }), let link = PassedLink(link) else { return false }
-        return receiver(link)
+        return await receiver(link)
     }
 
     /// Serves a link that another process has accepted.
@@ -48,7 +48,8 @@ extension Node {
                 let isStarted = start { [self] in
                     switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
                     case .direct(let link):
-                        if waiting == nil || !passOn(link) { await serve(link, waiting, ticket) }
+                        if waiting != nil, await passOn(link) { break }
+                        await serve(link, waiting, ticket)
                     case .frames(let link, let theirs):
                         // The mesh has limits of its own.
                         state.withLock { $0.links.attach(ticket, disuse: { _ in nil }, end: { link.close() }) }

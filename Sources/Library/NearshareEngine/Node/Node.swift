@@ -35,7 +35,7 @@ public final class Node: Sendable {
         var radio: Radio?
         var sessions: [SessionID: Session] = [:]
         var networkMonitor: (any NetworkMonitor)?
-        var linkReceiver: (@Sendable (PassedLink) -> Bool)?
+        var linkReceiver: (@Sendable (PassedLink) async -> Bool)?
         var isShuttingDown = false
     }
 
