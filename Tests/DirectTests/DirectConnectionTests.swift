@@ -413,6 +413,19 @@ extension [DirectReaction] {
         #expect(lone.machine.isIdle)
     }
 
+    @Test("Q6: an offer on a link that gives way to another one is declined as busy, and otherwise by the user")
+    func closedWithOffer() {
+        for (reason, decline) in [(CloseReason.tooManyLinks, DeclineReason.busy), (.goingAway, .declined)] {
+            var lone = Lone()
+            _ = lone.receive(.offer(Lone.offer()))
+            #expect(
+                lone.machine.close(reason) == [
+                    .send(.decline(Lone.offer().id, decline)), .incomingEnded(Lone.offer().id, .declined(decline)),
+                    .send(.close(reason)), .closed(.closed(by: .local, reason)),
+                ])
+        }
+    }
+
     @Test("K3: a reveal that does not open its commitment ends the link") func wrongReveal() {
         var lone = Lone(greeted: false)
         _ = lone.receive(lone.hello)

@@ -257,7 +257,7 @@ package final class SendOperation: Sendable {
                 OutgoingInvitation(
                     transfer: transfer.id, peer: peer.id, name: known?.quoted ?? TerminalText.quoted(name),
                     trustStatus: trustStatus, path: .direct(connection.address))))
-        let result = await running.following(transfer, label: "\(source.label) → \(name)") {
+        var result = await running.following(transfer, label: "\(source.label) → \(name)") {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.reportDigits(of: connection, whileAsking: transfer, trustStatus) }
                 await follow(transfer, to: name)
@@ -266,7 +266,12 @@ package final class SendOperation: Sendable {
             return await transfer.result
         }
         attempt.byteCount = transfer.snapshot.done
-        let end = result.outcome == .interrupted ? await self.end(of: connection) : nil
+        let mayBeClosed = [.interrupted, .declined(.busy)].contains(result.outcome)
+        let end = mayBeClosed ? await self.end(of: connection) : nil
+        // The link has given way to another one: the user was not asked, or has not answered.
+        if result.outcome == .declined(.busy), let end, case .connectionLost = end {
+            result = TransferResult(outcome: .interrupted, detail: end.description)
+        }
         // Another try would be refused as well.
         if let end, case .refused = end {
             report(

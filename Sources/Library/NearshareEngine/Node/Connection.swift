@@ -88,7 +88,8 @@ public final class Connection: Sendable {
     /// The reason why the link has ended; nil while it is open.
     package var end: NodeError? { state.withLock { $0.end } }
 
-    /// Whether the peer has closed the link, and not because it was shutting down: it would close another one as well.
+    /// Whether the peer has closed the link, and would close another one as well: not because it was shutting down, or had too
+    /// many links.
     package var isClosedByPeer: Bool { state.withLock { $0.isClosedByPeer } }
 
     /// Offers a resource, and sends it when the peer accepts.
@@ -156,7 +157,9 @@ public final class Connection: Sendable {
                 case .shortCode(let code): state.code = code
                 case .closed(let end):
                     state.end = NodeError(end)
-                    if case .closure(.closed(by: .remote, let reason)) = end, reason != .goingAway {
+                    if case .closure(.closed(by: .remote, let reason)) = end,
+                        ![.goingAway, .tooManyLinks].contains(reason)
+                    {
                         state.isClosedByPeer = true
                     }
                 case .verificationAnswered(let matches): state.peerConfirmation = matches

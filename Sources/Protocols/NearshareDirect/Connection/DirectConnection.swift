@@ -268,9 +268,11 @@ package struct DirectConnection: Sendable {
         outgoing.cancel(id, reason: reason, now: now) ?? incoming.cancel(id, reason: reason, now: now)
     }
 
-    /// Closes the connection with all its transfers. Offers that await an answer are declined.
+    /// Closes the connection with all its transfers. Offers that await an answer are declined: as busy where the link gives way
+    /// to another one, because no user has declined them.
     package mutating func close(_ reason: CloseReason) -> [DirectReaction] {
-        incoming.declineAll(reason: .declined) + end(.closed(by: .local, reason), sending: reason)
+        incoming.declineAll(reason: reason == .tooManyLinks ? .busy : .declined)
+            + end(.closed(by: .local, reason), sending: reason)
     }
 
     /// Ends the connection after its link has broken or ended.
