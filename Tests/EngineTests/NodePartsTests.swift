@@ -21,14 +21,17 @@ import Testing
         }
 
         /// - Returns: nil when it was refused.
-        mutating func admit(_ host: String, isUsed: Bool = true, isProven: Bool = true) -> LinkRegistry.Ticket? {
+        mutating func admit(
+            _ host: String, isUsed: Bool = true, isProven: Bool = true, isServing: Bool = false
+        ) -> LinkRegistry.Ticket? {
             let source = LinkSource(LinkAddress(host: host, port: 1))
             let admission = registry.admit(from: source, limits: limits, now: now, end: {})
             guard case .admitted(let ticket, let end) = admission else { return nil }
             end?()
             let since = now
             registry.attach(
-                ticket, disuse: { _ in isUsed ? nil : since }, end: { [ended] in ended.update { $0.append(ticket) } })
+                ticket, disuse: { _ in isUsed ? nil : since }, isServing: { isServing },
+                end: { [ended] in ended.update { $0.append(ticket) } })
             if isProven { _ = registry.settle(ticket, isFriend: false, limits: roomy, now: now) }
             return ticket
         }
@@ -66,6 +69,18 @@ import Testing
         let another = links.admit("10.0.0.2", isUsed: false)
         #expect(another != nil && links.ended.withLock { $0 } == [crowd[1], crowd[2]])
         #expect(links.registry.incomingCount == 4)
+    }
+
+    @Test("Q6: a link that serves a request gives way to other sources, and not to its own") func serving() {
+        var links = Links()
+        (links.limits.links, links.limits.linksPerAddress) = (3, 2)
+        let first = (0..<2).map { number -> LinkRegistry.Ticket? in
+            links.now = MonotonicInstant(nanoseconds: Int64(number))
+            return links.admit("10.0.0.1", isUsed: false, isProven: false, isServing: true)
+        }
+        #expect(links.admit("10.0.0.1") == nil && links.ended.withLock(\.isEmpty))
+        let others = (0..<2).map { _ in links.admit("10.0.0.2") }
+        #expect(others.allSatisfy { $0 != nil } && links.ended.withLock { $0 } == [first[0]])
     }
 
     @Test("Q6: connections renewed without end keep no newcomer out: those without a proven key give way at once") func churn()

@@ -11,6 +11,8 @@ final class LocalSendConnection {
         var since: MonotonicInstant
         /// Whether it sends a file of a session, or waits for the user's answer.
         var isInSession = false
+        /// Whether the head of a request was read, and not answered.
+        var isServing = false
         /// Whether it waits for other files of its session.
         var isWaiting = false
 
@@ -59,6 +61,7 @@ final class LocalSendConnection {
             while true {
                 if let request = try reader.nextHead() {
                     rest = reader.removeRest()
+                    activity.withLock { $0.isServing = true }
                     touch()
                     return request
                 }
@@ -158,7 +161,7 @@ final class LocalSendConnection {
 
     func write(_ response: HTTPResponse, closes: Bool) throws(End) {
         try write(response.encoded(closes: closes))
-        activity.withLock { $0.isInSession = false }
+        activity.withLock { ($0.isInSession, $0.isServing) = (false, false) }
         touch()
     }
 

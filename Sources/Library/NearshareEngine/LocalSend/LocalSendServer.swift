@@ -71,7 +71,9 @@ package final class LocalSendServer: Sendable {
     func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
         let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
         node.state.withLock { state in
-            state.links.attach(ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
+            state.links.attach(
+                ticket, disuse: { _ in activity.withLock(\.disuse) }, isServing: { activity.withLock(\.isServing) },
+                end: { link.close() })
         }
         let (timeout, clock) = (timeouts.request, node.settings.clock)
         await node.run(

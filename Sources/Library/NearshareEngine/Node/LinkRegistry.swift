@@ -17,6 +17,8 @@ struct LinkRegistry {
         /// The time since which nobody uses it; nil while it is used.
         var disuse: (MonotonicInstant) -> MonotonicInstant?
         var end: @Sendable () -> Void
+        /// Whether it serves a request: other links of its own source do not take its place.
+        var isServing: () -> Bool = { false }
         var isProven = false
         var isFriend = false
         /// Its place was given to another link.
@@ -52,7 +54,7 @@ struct LinkRegistry {
         let isFromFullSource = open.values.count { $0.source == source && !$0.isFriend } >= limits.links(from: source)
         var evicted: (@Sendable () -> Void)?
         if isFromFullSource || open.count >= limits.links {
-            evicted = evict(now: now) { !isFromFullSource || $0.source == source }
+            evicted = evict(now: now) { isFromFullSource ? $0.source == source && !$0.isServing() : true }
             if evicted == nil { return .refused }
         }
         lastTicket += 1
@@ -62,9 +64,11 @@ struct LinkRegistry {
 
     /// Sets how the use of a link is known, and how it is ended.
     mutating func attach(
-        _ ticket: Ticket, disuse: @escaping (MonotonicInstant) -> MonotonicInstant?, end: @escaping @Sendable () -> Void
+        _ ticket: Ticket, disuse: @escaping (MonotonicInstant) -> MonotonicInstant?,
+        isServing: @escaping () -> Bool = { false }, end: @escaping @Sendable () -> Void
     ) {
         incoming[ticket]?.disuse = disuse
+        incoming[ticket]?.isServing = isServing
         incoming[ticket]?.end = end
     }
 
