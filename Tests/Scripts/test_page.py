@@ -1,6 +1,7 @@
 """The page for browsers, as a browser of another implementation uses it."""
 
 import os
+import signal
 import socket
 import struct
 
@@ -47,6 +48,20 @@ class PageStory(Story):
         anna, url = self.page("--once")
         self.assertEqual(STORED, self.browser(url).upload([(b"a.txt", b"a", False)]))
         self.assertEqual(0, anna.end())
+
+    def test_a_request_that_waits_for_a_change_is_told_that_the_node_ends(self):
+        anna, url = self.page()
+        browser = self.browser(url)
+        with socket.create_connection((browser.host, browser.port), timeout=10) as link:
+            host = f"Host: {browser.host}:{browser.port}\r\n\r\n"
+            state = f"{browser.path}/{browser.id}/s/{browser.version}"
+            # The answer to the first request says that the second one is being read.
+            link.sendall(f"GET {browser.path} HTTP/1.1\r\n{host}GET {state} HTTP/1.1\r\n{host}".encode())
+            answers = link.makefile("rb")
+            self.assertEqual(b"HTTP/1.1 200", answers.readline()[:12])
+            anna.signal(signal.SIGTERM)
+            self.assertIn(b"HTTP/1.1 410", answers.read())
+        anna.end()
 
     def test_the_user_sees_the_code_of_the_browser_and_declines(self):
         command = self.anna.command("receive", "--qr", "--name", "anna", "--inbox", self.anna.inbox)

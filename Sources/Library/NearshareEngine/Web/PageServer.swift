@@ -198,7 +198,9 @@ package final class PageServer: Sendable {
         case .change(let session, let version):
             let deadline = now + timeouts.change
             let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
-                state.machine.change(of: session, knownVersion: version, isTimeOver: state.isStopping)
+                // Nothing changes any more at a node that ends.
+                state.machine.change(of: session, knownVersion: version, isTimeOver: false)
+                    ?? (state.isStopping ? HTTPResponse(.gone) : nil)
             }
             let response =
                 change ?? state.update { $0.machine.change(of: session, knownVersion: version, isTimeOver: true) }
