@@ -98,6 +98,23 @@ struct ReceiveControllerTests {
         #expect(try bea.trust(in: ada.fingerprint) == .seen)
     }
 
+    @Test("R14: of many new keys that a policy accepts, few are stored in a minute, and one that the user accepts always")
+    func newKeys() async throws {
+        let bea = try stage.user("bea")
+        let limit = ReceiveController.maximumRecordedKeyCount
+        let users = try (0..<limit + 3).map { try stage.user("user\($0)") }
+        _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
+            for user in users { #expect(try await offer(user, bea, listener) == .completed) }
+        }
+        #expect(try bea.machine.trust.read().entries.count == limit)
+        #expect(try users[limit...].allSatisfy { try bea.trust(in: $0.fingerprint) == nil })
+        let asked = AnsweringDisplay { $0.contains("accept?") ? "y" : nil }
+        _ = try await receiving(bea, accept: .ask, display: asked) { listener, _, _ async throws in
+            #expect(try await offer(users[limit], bea, listener, name: "b.txt") == .completed)
+        }
+        #expect(try bea.trust(in: users[limit].fingerprint) == .seen)
+    }
+
     @Test func `each policy declines with its reason`() async throws {
         let bea = try stage.user("bea")
         let (ada, friend) = (try stage.user("ada"), try stage.user("friend"))

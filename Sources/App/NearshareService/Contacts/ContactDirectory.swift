@@ -112,15 +112,17 @@ package struct ContactDirectory: Sendable {
 
     /// Records that a peer's user has made the local user a favourite, for a peer that is known.
     func recordFavorite(_ isFavorite: Bool, of peer: AuthenticatedPeer) throws(StorageError) -> Contact {
-        if try machine.trust.read()[peer.fingerprint] != nil {
+        if let known = try machine.trust.read()[peer.fingerprint], known.favorsLocalUser != isFavorite {
             try machine.trust.update { _ = $0.setFavorsLocalUser(peer.fingerprint, isFavorite) }
         }
         return try snapshot().contact(peer.id)
     }
 
     /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
-    package func recordMeetings(with ids: Set<PeerID>) throws {
-        guard let messenger else { return }
+    /// - Parameter mayWrite: called before the file is replaced for nothing but keys that are not proven.
+    /// - Returns: false when it was not allowed.
+    package func recordMeetings(with ids: Set<PeerID>, ifAllowed mayWrite: () -> Bool) throws -> Bool {
+        guard let messenger else { return true }
         let trust = try machine.trust.read()
         let isFriend: (Fingerprint) -> Bool = { trust.entries[$0]?.isFriend ?? false }
         let met = ids.compactMap { id in messenger.announcedKeys(of: id) }
@@ -128,18 +130,23 @@ package struct ContactDirectory: Sendable {
             messenger.secure(peer.contact.fingerprint.peerID)
         }
         let now = SystemClock.wall()
-        func record(in contacts: inout ContactBook) -> Bool {
-            var isChanged = false
+        func record(in contacts: inout ContactBook) -> (isChanged: Bool, isProven: Bool) {
+            var (isChanged, isProven) = (false, false)
             for peer in met {
                 let isRecorded = contacts.recordMeeting(
                     agreementKey: peer.contact.agreementKey, signingKey: peer.contact.signingKey, name: peer.name,
                     isProven: peer.isProven, isFriend: isFriend, at: now)
                 isChanged = isChanged || isRecorded
+                isProven = isProven || (isRecorded && peer.isProven)
             }
-            return isChanged
+            return (isChanged, isProven)
         }
         // Checked on a copy first: most meetings change nothing, and a change locks and writes the file.
         var copy = try machine.contacts.read()
-        if record(in: &copy) { try machine.contacts.update { _ = record(in: &$0) } }
+        let (isChanged, isProven) = record(in: &copy)
+        guard isChanged else { return true }
+        guard isProven || mayWrite() else { return false }
+        try machine.contacts.update { _ = record(in: &$0) }
+        return true
     }
 }

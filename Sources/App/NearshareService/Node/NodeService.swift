@@ -41,6 +41,9 @@ package final class NodeService: NodeClient {
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
     private let linkOffers = LinkOffers()
     private let peerChanges = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
+    /// Peers whose keys are to be stored with those of the next change.
+    private let postponedMeetings = Mutex<Set<PeerID>>([])
+    private let meetingRate = Mutex(RateWindow())
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
     private let handOverContinuation: AsyncStream<Void>.Continuation
@@ -143,11 +146,26 @@ package final class NodeService: NodeClient {
     @_optimize(none)
     private func handlePeerChanges(_ ids: Set<PeerID>) async {
         do {
-            try contacts.recordMeetings(with: ids)
+            try recordMeetings(with: ids)
             publish(.contacts(try await contacts.listed()))
         } catch {
             publish(.notice("\(error)"))
         }
+    }
+
+    /// Stores the keys of peers in range. Announced keys are free: the file is not replaced for each of a flood (R14).
+    private func recordMeetings(with ids: Set<PeerID>) throws {
+        let all = postponedMeetings.withLock { postponed in
+            defer { postponed = [] }
+            return postponed.union(ids)
+        }
+        let isRecorded = try contacts.recordMeetings(with: all) {
+            meetingRate.withLock {
+                $0.admit(atMost: Self.maximumMeetingCount, within: .seconds(60), now: SystemClock.monotonic())
+            }
+        }
+        guard !isRecorded else { return }
+        postponedMeetings.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
     }
 
     // MARK: Requests

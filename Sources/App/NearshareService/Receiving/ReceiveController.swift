@@ -27,6 +27,8 @@ package final class ReceiveController: Sendable {
     /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
     /// the link is broken before this side has.
     private static let stallTime = Duration.seconds(1)
+    /// Limit on the untrusted keys that a policy accepts, and that are stored in a minute: each time the whole file is replaced.
+    static let maximumRecordedKeyCount = 20
     /// Limit on the names in ``blockedForeign``.
     private static let maximumBlockedCount = 10_000
 
@@ -54,6 +56,7 @@ package final class ReceiveController: Sendable {
     /// Whether the process ends without having been asked to cancel what runs.
     private let isTerminated = Mutex(false)
     private let accepted = Mutex(AcceptedOffers())
+    private let recordedKeys = Mutex(RateWindow())
     /// The status of the first completed transfer, or else of the last one; nil before the end of one.
     private let status = Mutex<ExitStatus?>(nil)
     private let refusals = RefusalLog()
@@ -357,7 +360,14 @@ package final class ReceiveController: Sendable {
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
         }
-        trust.recordMeeting(with: invitation.peer)
+        trust.recordMeeting(with: invitation.peer) {
+            // Keys are free, and the user has not seen this one (R14).
+            wasAsked || invitation.peer.trustStatus.isVerified || invitation.peer.trustStatus.isFriend
+                || recordedKeys.withLock {
+                    $0.admit(
+                        atMost: Self.maximumRecordedKeyCount, within: .seconds(60), now: SystemClock.monotonic())
+                }
+        }
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: Self.keepsPartial(invitation))
         receiving.withLock { $0[identity] = transfer }
         accepted.withLock { $0.accept(invitation.offer, part: part, listed: invitation.contents, identity) }

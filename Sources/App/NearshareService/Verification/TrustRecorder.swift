@@ -7,12 +7,13 @@ struct TrustRecorder: Sendable {
     let reporter: any Reporter
 
     /// Pins the peer's key. A peer that claims another one's name is not recorded, nor is one without a key.
-    func recordMeeting(with peer: Peer) {
+    /// - Parameter mayWrite: called before the file is replaced.
+    func recordMeeting(with peer: Peer, ifAllowed mayWrite: () -> Bool) {
         if case .nameClash = peer.trustStatus { return }
         guard let proven = peer.proven else { return }
         do {
             try machine.trust.recordContact(
-                with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
+                with: proven, named: peer.name, version: peer.version, at: SystemClock.wall(), ifAllowed: mayWrite)
         } catch {
             reporter.report(.warning("\(error)"))
         }
