@@ -3,7 +3,7 @@ import NearshareHTTP
 import NearshareLocalSend
 
 extension DecoderProperty {
-    static let localSend = [localSendDevice, localSendOffer, httpBody]
+    static let localSend = [localSendDevice, localSendOffer, httpBody, httpResponse]
 
     private static let deviceText =
         #"{"alias":"Nice Orange","version":"2.1","deviceModel":"Pixel","deviceType":"mobile","fingerprint":"0A1B","#
@@ -74,5 +74,42 @@ extension DecoderProperty {
             }
         }
         return (found, decoder.isComplete)
+    }
+
+    /// Responses are the same however their bytes are divided, and keep their limits.
+    private static let httpResponse = Self(
+        name: "http-response",
+        seeds: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nde\r\n0\r\n\r\n",
+            "HTTP/1.0 200 OK\r\n\r\nabc",
+        ].map { Array($0.utf8) }
+    ) { bytes throws(Violation) in
+        let whole = responses(in: bytes, pieceByteCount: max(1, bytes.count))
+        let single = responses(in: bytes, pieceByteCount: 1)
+        try require(whole == single, "other responses in pieces")
+        for response in whole {
+            try require((200...599).contains(response.status), "a status that is none")
+            try require(response.body.count <= maximumResponseByteCount, "a body beyond its limit")
+        }
+        return !whole.isEmpty
+    }
+
+    private static let maximumResponseByteCount = 100
+
+    /// The responses before the first malformed one.
+    private static func responses(in bytes: [UInt8], pieceByteCount: Int) -> [ReceivedHTTPResponse] {
+        var reader = HTTPResponseReader(limit: maximumResponseByteCount)
+        var found: [ReceivedHTTPResponse] = []
+        for start in stride(from: 0, to: bytes.count, by: pieceByteCount) {
+            bytes[start..<min(start + pieceByteCount, bytes.count)].withUnsafeBytes { reader.append($0) }
+            do throws(MalformedHTTPResponse) {
+                while let next = try reader.next() { found.append(next) }
+            } catch {
+                return found
+            }
+        }
+        if let last = reader.end() { found.append(last) }
+        return found
     }
 }
