@@ -97,20 +97,27 @@ final class ChatTerminal: Sendable {
         }
     }
 
-    private func handleAll(
-        _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
-    ) async -> (Ending, ChatScreen, unsent: [String]) {
-        var screen = savedScreen.withLock { $0 }
-        let settings = screen.settings
+    /// The state of ``run()`` between inputs.
+    private struct RunState {
+        var screen: ChatScreen
         var decoder = TerminalInput(maximumPasteByteCount: ChatMessage.maximumTextByteCount + 1)
+        /// nil when all rows have to be drawn.
         var drawn: ScreenFrame?
         var lastDrawn: MonotonicInstant?
         var isDrawPlanned = false
         /// Set when the command ends as soon as no request is pending.
         var ending: Ending?
+        /// Whether the command ends now.
+        var isOver = false
         var pendingCount = 0
         /// Failures after the user had quit, which no screen shows.
         var unsent: [String] = []
+    }
+
+    private func handleAll(
+        _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
+    ) async -> (Ending, ChatScreen, unsent: [String]) {
+        var state = RunState(screen: savedScreen.withLock { $0 })
         keyboard.start()
         keyboard.setHandler { [sink] event in
             switch event {
@@ -118,111 +125,118 @@ final class ChatTerminal: Sendable {
             case .closed: sink.yield(.interrupted)
             }
         }
-        var reactions =
-            screen.handle(
-                .resized(terminal.size), at: now)
-            + (screen.hasStarted ? screen.handle(.nodeReplaced, at: now) : screen.start(at: now))
+        var reactions = state.screen.handle(.resized(terminal.size), at: now)
+        reactions += state.screen.hasStarted ? state.screen.handle(.nodeReplaced, at: now) : state.screen.start(at: now)
+        for reaction in reactions { await perform(reaction, &state, &group, submissions) }
         sink.yield(.draw)
-        loop: for await input in inputs {
-            switch input {
-            case .screen(let event):
-                if case .replied(let tag, let result) = event, tag.isOrdered {
-                    pendingCount -= 1
-                    if ending != nil, case .failure(let failure) = result {
-                        unsent.append("not sent: \(TerminalText.sanitized(failure.description))")
-                    }
-                }
-                reactions += screen.handle(event, at: now)
-            case .pressed(let bytes):
-                let keys = bytes.isEmpty ? decoder.flush() : decoder.receive(bytes)
-                if keys.isEmpty { continue }
-                for key in keys { reactions += screen.handle(.key(key), at: now) }
-            case .resized:
-                drawn = nil
-                reactions += screen.handle(
-                    .resized(terminal.size), at: now)
-            case .draw: isDrawPlanned = false
-            case .end: break loop
-            case .interrupted:
-                ending = .interrupted
-                break loop
-            case .nodeEnded:
-                // A node in this process was asked to stop.
-                if client is NodeService {
-                    reactions += screen.handle(.nodeEnded, at: now)
-                } else if ending == nil {
-                    ending = .nodeEnded
-                    scheduleEnd(&group)
-                }
+        for await input in inputs {
+            // Reactions cause new inputs, never further reactions.
+            for reaction in handle(input, &state, &group) where !state.isOver {
+                await perform(reaction, &state, &group, submissions)
             }
-            // Reactions cause new inputs, never further reactions, so this loop ends.
-            for reaction in reactions {
-                switch reaction {
-                case .request(let request, let tag):
-                    if tag.isOrdered {
-                        pendingCount += 1
-                        submissions.yield((request, tag))
-                    } else {
-                        group.addTask { await self.ask(request, tag) }
-                    }
-                case .sendFile(let path, let peer, let isSealed, let tag):
-                    pendingCount += 1
-                    group.addTask { [self, submissions] in await resolve(path, for: peer, isSealed: isSealed, tag, submissions)
-                    }
-                case .listPaths(let path): group.addTask { await self.complete(path) }
-                case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
-                case .erase:
-                    erases.withLock { $0 = true }
-                    ending = .quit
-                    scheduleEnd(&group)
-                case .record(let peer, let name):
-                    await keyboard.stop()
-                    await record(for: peer, name: name)
-                    keyboard.start()
-                    drawn = nil
-                case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
-                case .redraw: drawn = nil
-                case .suspend:
-                    FullScreen.suspend(terminal)
-                    drawn = nil
-                    sink.yield(.resized)
-                case .quit:
-                    // The second time quits at once.
-                    if ending == .quit { break loop }
-                    ending = .quit
-                    scheduleEnd(&group)
-                }
-            }
-            reactions = []
-            if ending != nil, pendingCount == 0 { break }
-            let moment = SystemClock.monotonic()
-            let rest = lastDrawn.map { Self.drawInterval - (moment - $0) } ?? .zero
-            if rest <= .zero {
-                let picture = screen.render()
-                if picture != drawn {
-                    DescriptorOutput.write(
-                        picture.encoded(replacing: drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
-                        to: terminal.descriptor)
-                    drawn = picture
-                    lastDrawn = moment
-                }
-                screen.recordDrawn()
-            } else if !isDrawPlanned {
-                isDrawPlanned = true
-                group.addTask { [sink] in
-                    try? await Task.sleep(for: rest)
-                    sink.yield(.draw)
-                }
-            }
+            if state.isOver || (state.ending != nil && state.pendingCount == 0) { break }
+            draw(&state, &group)
         }
         keyboard.setHandler(nil)
-        if ending != .nodeEnded {
+        if state.ending != .nodeEnded {
             await keyboard.stop()
             // Restores the terminal before pending requests end.
             FullScreen.leave()
         }
-        if pendingCount > 0 { unsent.append("the node has not confirmed what was sent last") }
-        return (ending ?? .quit, screen, unsent)
+        if state.pendingCount > 0 { state.unsent.append("the node has not confirmed what was sent last") }
+        return (state.ending ?? .quit, state.screen, state.unsent)
+    }
+
+    private func handle(_ input: Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) -> [ChatScreen.Reaction] {
+        switch input {
+        case .screen(let event):
+            if case .replied(let tag, let result) = event, tag.isOrdered {
+                state.pendingCount -= 1
+                if state.ending != nil, case .failure(let failure) = result {
+                    state.unsent.append("not sent: \(TerminalText.sanitized(failure.description))")
+                }
+            }
+            return state.screen.handle(event, at: now)
+        case .pressed(let bytes):
+            let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
+            return keys.flatMap { state.screen.handle(.key($0), at: now) }
+        case .resized:
+            state.drawn = nil
+            return state.screen.handle(.resized(terminal.size), at: now)
+        case .draw: state.isDrawPlanned = false
+        case .end: state.isOver = true
+        case .interrupted: (state.ending, state.isOver) = (.interrupted, true)
+        case .nodeEnded:
+            // A node in this process was asked to stop.
+            if client is NodeService { return state.screen.handle(.nodeEnded, at: now) }
+            if state.ending == nil {
+                state.ending = .nodeEnded
+                scheduleEnd(&group)
+            }
+        }
+        return []
+    }
+
+    private func perform(
+        _ reaction: ChatScreen.Reaction, _ state: inout RunState, _ group: inout DiscardingTaskGroup,
+        _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
+    ) async {
+        switch reaction {
+        case .request(let request, let tag) where tag.isOrdered:
+            state.pendingCount += 1
+            submissions.yield((request, tag))
+        case .request(let request, let tag): group.addTask { await self.ask(request, tag) }
+        case .sendFile(let path, let peer, let isSealed, let tag):
+            state.pendingCount += 1
+            group.addTask { await self.resolve(path, for: peer, isSealed: isSealed, tag, submissions) }
+        case .listPaths(let path): group.addTask { await self.complete(path) }
+        case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
+        case .erase:
+            erases.withLock { $0 = true }
+            state.ending = .quit
+            scheduleEnd(&group)
+        case .record(let peer, let name):
+            await keyboard.stop()
+            await record(for: peer, name: name)
+            keyboard.start()
+            state.drawn = nil
+        case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
+        case .redraw: state.drawn = nil
+        case .suspend:
+            FullScreen.suspend(terminal)
+            state.drawn = nil
+            sink.yield(.resized)
+        case .quit:
+            // The second time quits at once.
+            if state.ending == .quit {
+                state.isOver = true
+                return
+            }
+            state.ending = .quit
+            scheduleEnd(&group)
+        }
+    }
+
+    /// Draws what has changed, now or when the last picture has been shown for long enough.
+    private func draw(_ state: inout RunState, _ group: inout DiscardingTaskGroup) {
+        let moment = SystemClock.monotonic()
+        let rest = state.lastDrawn.map { Self.drawInterval - (moment - $0) } ?? .zero
+        if rest <= .zero {
+            let (picture, settings) = (state.screen.render(), state.screen.settings)
+            if picture != state.drawn {
+                DescriptorOutput.write(
+                    picture.encoded(replacing: state.drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
+                    to: terminal.descriptor)
+                (state.drawn, state.lastDrawn) = (picture, moment)
+            }
+            state.screen.recordDrawn()
+        } else if !state.isDrawPlanned {
+            state.isDrawPlanned = true
+            group.addTask { [sink] in
+                try? await Task.sleep(for: rest)
+                sink.yield(.draw)
+            }
+        }
     }
 
     /// Limits the time for pending requests.
