@@ -237,7 +237,7 @@ _nearshare_send() {
     repeating_flags=(-v)
     non_repeating_flags=(--to-everyone --allow-unencrypted --links --keep-modes --dry-run -n --no-resume --dialog --qr --keep --json --quiet --version -h --help)
     repeating_options=(--to --exclude --exclude-from)
-    non_repeating_options=(--text --as --timeout --retry --limit --accept --via --interface --adapter --log-level)
+    non_repeating_options=(--text --as --timeout --retry --limit --accept --pin-file --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1
 
     # Offer option value completions
@@ -270,6 +270,10 @@ _nearshare_send() {
         ;;
     '--accept')
         __nearshare_add_completions -W 'ask'$'\n''all'
+        return
+        ;;
+    '--pin-file')
+        __nearshare_add_completions -f
         return
         ;;
     '--via')

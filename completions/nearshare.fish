@@ -25,7 +25,7 @@ function __nearshare_parse_tokens -S
         case 'receive'
             __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'update' 'overwrite' 'port=' 'interface=' 'adapter=' 'once' 'qr' 'localsend' 'localsend-pin-file=' 'json' 'stdout' 'exec=+' 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
         case 'send'
-            __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'keep' 'accept=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'keep' 'accept=' 'pin-file=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
             __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'via=' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
         case 'friends'
@@ -249,6 +249,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" qr' -l 'qr' -d 'Show a QR code: phones that scan it open a page, and get what is sent without an app.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep' -l 'keep' -d 'With --qr: go on when the first phone has everything, until Ctrl-C.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" accept' -l 'accept' -d 'With --qr: ask about each browser that opens the page, or send to all (ask, all; default: ask).' -rfka 'ask all'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" pin-file' -l 'pin-file' -d 'Give the PIN in this file to a device with LocalSend that requires one.' -rF
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" via' -l 'via' -d 'Transport to use: lan (a direct connection over the network), bluetooth (a direct connection to a peer in range) or mesh (relayed from neighbour to neighbour, at most 5 MiB per file). Default: the first available.' -rfka 'lan bluetooth mesh'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" interface' -l 'interface' -d 'Look for peers on this network interface only, and connect directly.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''

@@ -194,3 +194,155 @@ def group():
         link.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local)
         link.settimeout(30)
         yield link
+
+
+class Receiver:
+    """A device that receives. With the certificate of its sender it demands that one, as 1.18 does; without, it asks for none,
+    as 1.17. `answer` maps a path to a function of the query and the body, which returns a status and an object, or None for the
+    usual one."""
+
+    def __init__(self, certificate, client=None, alias="Nice Orange", protocol="HTTP/1.1", answer=None):
+        self.certificate, self.alias, self.answer = certificate, alias, answer or {}
+        self.files, self.offers, self.requests, self.shown, self.links = {}, [], [], [], 0
+        self.pending = {}
+        self.changed = threading.Condition()
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = protocol
+
+            def setup(self):
+                super().setup()
+                receiver.links += 1
+
+            def do_GET(self):
+                self.serve()
+
+            def do_POST(self):
+                self.serve()
+
+            def serve(self):
+                url = urllib.parse.urlsplit(self.path)
+                query = dict(urllib.parse.parse_qsl(url.query))
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                name = url.path.removeprefix("/api/localsend/")
+                with receiver.changed:
+                    receiver.requests.append((self.command, name, query))
+                    receiver.shown.append(self.connection.getpeercert(binary_form=True))
+                    receiver.changed.notify_all()
+                special = receiver.answer.get(name)
+                found = special(query, body) if special else None
+                if isinstance(found, bytes):
+                    self.wfile.write(found)
+                    self.close_connection = True
+                    return
+                status, content = found or receiver.respond(name, query, body)
+                data = json.dumps(content).encode() if content is not None else b""
+                self.send_response(status)
+                if status != 204:
+                    self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_):
+                pass
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.path)
+        context.set_alpn_protocols(["http/1.1"])
+        if client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=client)
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 32
+
+            def finish_request(self, request, address):
+                # The handshake has failed, or the sender has gone.
+                with contextlib.suppress(OSError), context.wrap_socket(request, server_side=True) as stream:
+                    super().finish_request(stream, address)
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        self.address = f"127.0.0.1:{self.port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def device(self, **more):
+        return {
+            "alias": self.alias,
+            "version": "2.1",
+            "deviceModel": "Test",
+            "deviceType": "mobile",
+            "fingerprint": self.certificate.fingerprint.upper(),
+            "port": self.port,
+            "protocol": "https",
+            "download": False,
+            **more,
+        }
+
+    def respond(self, name, query, body):
+        """The answer of a receiver whose user accepts everything."""
+        if name == "v2/info":
+            return 200, self.device()
+        if name == "v2/prepare-upload":
+            offer = json.loads(body)
+            with self.changed:
+                self.offers.append(offer)
+                self.pending = {identifier: file for identifier, file in offer["files"].items()}
+            if any("preview" in file for file in offer["files"].values()):
+                return 204, None
+            return 200, self.accept(offer)
+        if name == "v2/upload":
+            with self.changed:
+                file = self.pending.get(query["fileId"])
+                if not file or query["sessionId"] != "the session" or query["token"] != f"token & {query['fileId']}":
+                    return 403, {"message": "Invalid token"}
+                if len(body) != file["size"]:
+                    return 500, {"message": "size"}
+                del self.pending[query["fileId"]]
+                self.files[file["fileName"]] = body
+                return 200, None
+        return (200, None) if name == "v2/cancel" else (404, None)
+
+    @staticmethod
+    def accept(offer, wanted=None):
+        names = [identifier for identifier, file in offer["files"].items() if wanted is None or file["fileName"] in wanted]
+        return {"sessionId": "the session", "files": {name: f"token & {name}" for name in names}}
+
+    def paths(self):
+        return [name for _, name, _ in self.requests]
+
+    def wait_for(self, path, timeout=30):
+        with self.changed:
+            assert self.changed.wait_for(lambda: path in self.paths(), timeout), f"no {path}"
+
+    def announce(self, **more):
+        """Answers announcements in the group by its own, until the socket is closed."""
+        link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            link.setsockopt(socket.SOL_SOCKET, option, 1)
+        link.bind(("", PORT))
+        local = socket.inet_aton("127.0.0.1")
+        link.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("4s4s", socket.inet_aton(GROUP), local))
+        link.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local)
+        link.settimeout(0.2)
+
+        def listen():
+            while not self.is_closed:
+                try:
+                    datagram, _ = link.recvfrom(4096)
+                except TimeoutError:
+                    continue
+                if json.loads(datagram or b"{}").get("deviceModel") == "nearshare":
+                    link.sendto(json.dumps(self.device(announce=False, **more)).encode(), (GROUP, PORT))
+            link.close()
+
+        threading.Thread(target=listen, daemon=True).start()
+
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+        self.server.shutdown()
+        self.server.server_close()

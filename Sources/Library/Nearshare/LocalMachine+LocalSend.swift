@@ -1,8 +1,19 @@
+package import Logging
 package import NearshareInterfaces
 internal import NearshareStorage
 internal import NearshareTLS
 
 extension LocalMachine {
+    /// TLS as ``localSendSecurity()`` makes it, for commands that can do without; nil where there is none.
+    package func localSendSecurityIfAvailable(log: Logger) -> (any LinkSecurity)? {
+        do {
+            return try localSendSecurity()
+        } catch {
+            log.info("LocalSend devices are not found: \(error)")
+            return nil
+        }
+    }
+
     private static let certificateFileName = "localsend.pem"
     /// The common name that LocalSend devices use, which identifies nobody.
     private static let certificateName = "LocalSend User"

@@ -12,6 +12,8 @@ package struct LocalSendDevice: Sendable, Hashable {
     /// Limit on an announcement, and on the bodies that contain a device alone.
     package static let maximumByteCount = 4096
     private static let maximumFingerprintByteCount = 128
+    /// The model of a nearshare node.
+    private static let model = "nearshare"
 
     /// The claimed name.
     package let name: DisplayName
@@ -23,12 +25,14 @@ package struct LocalSendDevice: Sendable, Hashable {
     package let isSecure: Bool
     /// Whether the device expects an answer; nil where it does not say.
     package let announces: Bool?
+    /// Whether the device is a nearshare node, as it claims.
+    package let isNearshare: Bool
 
     /// This node.
     package init(name: DisplayName, fingerprint: [UInt8], port: UInt16) {
         self.name = name
         self.fingerprint = Hex.encode(fingerprint).uppercased()
-        (self.port, isSecure, announces) = (port, true, nil)
+        (self.port, isSecure, announces, isNearshare) = (port, true, nil, true)
     }
 
     /// Decodes an announcement or the body of `register`.
@@ -57,14 +61,24 @@ package struct LocalSendDevice: Sendable, Hashable {
         default: throw MalformedInput("LocalSend device: the protocol")
         }
         if case .bool(let announces)? = element["announce"] { self.announces = announces } else { announces = nil }
+        isNearshare = element["deviceModel"]?.string == Self.model
         (self.name, self.fingerprint, self.port) = (name, fingerprint, port)
+    }
+
+    /// SHA-256 of the claimed certificate; nil where the claim is none.
+    package var certificate: [UInt8]? {
+        guard isSecure, let bytes = Hex.decode(fingerprint), bytes.count == 32 else { return nil }
+        return bytes
     }
 
     /// Whether the claimed fingerprint is this one.
     package func claims(_ fingerprint: [UInt8]) -> Bool { self.fingerprint.lowercased() == Hex.encode(fingerprint) }
 
     /// The body of `register`.
-    package var registration: [UInt8] { Array(JSONElement.object(description + location).text.utf8) }
+    package var registration: [UInt8] { Array(registered.text.utf8) }
+
+    /// This node with the location of its server.
+    var registered: JSONElement { .object(description + location) }
 
     /// The datagram that makes other devices answer.
     package var announcement: [UInt8] {
@@ -79,7 +93,7 @@ package struct LocalSendDevice: Sendable, Hashable {
         [
             JSONElement.Member(name: "alias", value: .string(name.claimed)),
             JSONElement.Member(name: "version", value: .string(Self.protocolVersion)),
-            JSONElement.Member(name: "deviceModel", value: .string("nearshare")),
+            JSONElement.Member(name: "deviceModel", value: .string(Self.model)),
             JSONElement.Member(name: "deviceType", value: .string("headless")),
             JSONElement.Member(name: "fingerprint", value: .string(fingerprint)),
             JSONElement.Member(name: "download", value: .bool(false)),
@@ -91,15 +105,5 @@ package struct LocalSendDevice: Sendable, Hashable {
             JSONElement.Member(name: "port", value: .integer(UInt64(port))),
             JSONElement.Member(name: "protocol", value: .string(isSecure ? "https" : "http")),
         ]
-    }
-
-    /// The request that answers an announcement of another device.
-    /// - Parameter authority: the address and port of its server.
-    package func registerRequest(to authority: String) -> [UInt8] {
-        let body = registration
-        let head =
-            "POST \(LocalSendRoute.prefix)v2/register HTTP/1.1\r\nHost: \(authority)\r\n"
-            + "Content-Type: application/json\r\nContent-Length: \(body.count)\r\nConnection: close\r\n\r\n"
-        return Array(head.utf8) + body
     }
 }

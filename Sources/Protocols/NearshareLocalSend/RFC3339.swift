@@ -24,6 +24,28 @@ enum RFC3339 {
         return overflow ? nil : nanoseconds &+ fraction
     }
 
+    /// The text of a time; nil for years of more than four digits.
+    /// - Parameter nanoseconds: since 1970.
+    static func text(nanoseconds: Int64) -> String? {
+        let (seconds, fraction) = divide(nanoseconds, 1_000_000_000)
+        let (days, second) = divide(seconds, 86_400)
+        let (year, month, day) = date(days)
+        guard (0...9999).contains(year) else { return nil }
+        let time = "\(padded(second / 3600)):\(padded(second / 60 % 60)):\(padded(second % 60))"
+        return "\(padded(year, 4))-\(padded(month))-\(padded(day))T\(time).\(padded(fraction / 1_000_000, 3))Z"
+    }
+
+    private static func padded(_ number: Int64, _ count: Int = 2) -> String {
+        let digits = "\(number)"
+        return String(repeating: "0", count: max(0, count - digits.count)) + digits
+    }
+
+    /// Divides; the remainder is not negative.
+    private static func divide(_ number: Int64, _ divisor: Int64) -> (Int64, Int64) {
+        let (quotient, remainder) = number.quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
+    }
+
     /// Seconds east of Greenwich.
     private static func offset(_ bytes: ArraySlice<UInt8>) -> Int64? {
         if bytes.elementsEqual([0x5a]) || bytes.elementsEqual([0x7a]) { return 0 }
@@ -47,5 +69,17 @@ enum RFC3339 {
         let yearOfEra = year - era * 400
         let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    /// The date in the Gregorian calendar.
+    /// - Parameter days: since 1970-01-01.
+    private static func date(_ days: Int64) -> (year: Int64, month: Int64, day: Int64) {
+        let (era, dayOfEra) = divide(days + 719_468, 146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        // Years begin in March, so that the leap day is the last one.
+        let month = (5 * dayOfYear + 2) / 153
+        let day = dayOfYear - (153 * month + 2) / 5 + 1
+        return (yearOfEra + era * 400 + (month >= 10 ? 1 : 0), month < 10 ? month + 3 : month - 9, day)
     }
 }

@@ -50,7 +50,9 @@ struct BrowseCommand: AsyncParsableCommand {
             // Over Bluetooth, learning a name needs a connection.
             let defaultTimeout: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
             let list = BrowsedPeers(book: book, isJSON: json)
+            let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
             try await withNode(settings) { [watch, timeout] node in
+                node.findLocalSendDevices(security)
                 try await list.follow(
                     node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch)
             }

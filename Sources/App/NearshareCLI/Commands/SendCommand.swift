@@ -92,6 +92,11 @@ struct SendCommand: AsyncParsableCommand {
             valueName: "policy"))
     var accept: PageAcceptance?
 
+    @Option(
+        help: ArgumentHelp("Give the PIN in this file to a device with LocalSend that requires one.", valueName: "file"),
+        completion: .file())
+    var pinFile: String?
+
     @OptionGroup var transport: TransportOptions
 
     @Flag(help: "Write one JSON event per line to standard output.")
@@ -160,8 +165,11 @@ struct SendCommand: AsyncParsableCommand {
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
-                resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation)
+                resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation,
+                pin: try PINPrompt.make(file: pinFile, isQuiet: json || quiet))
+            let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
             try await withNode(settings) { [peers, transport, toEveryone] node in
+                node.findLocalSendDevices(security)
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     let wanted =
                         toEveryone
@@ -192,7 +200,9 @@ struct SendCommand: AsyncParsableCommand {
             timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: !noResume, retryTime: retry?.duration,
             transport: transport.preferred, unsealed: nil)
         let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+        let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
         try await withNode(settings) { [transport, unreadableCount = source.unreadableCount] node in
+            node.findLocalSendDevices(security)
             try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                 let peer = try await picker.pick(on: node, Transport.media(for: transport.preferred))
                 try await withThrowingTaskGroup(of: Void.self) { group in

@@ -1,6 +1,7 @@
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 /// The PIN that LocalSend devices have to send, which no command line shows.
 enum LocalSendPIN {
@@ -22,5 +23,21 @@ enum LocalSendPIN {
                 .usage, "\(shown) should have a PIN of at most \(maximumByteCount) letters and digits in its first line")
         }
         return String(decoding: line, as: UTF8.self)
+    }
+}
+
+extension PINPrompt {
+    /// The PIN of a file, once; without a file, the user is asked on the terminal; nil where nobody can be.
+    static func make(file: String?, isQuiet: Bool) throws -> PINPrompt? {
+        if let file {
+            let pin = try LocalSendPIN.read(path: file)
+            return PINPrompt { _, wasWrong in wasWrong ? nil : pin }
+        }
+        guard !isQuiet, let terminal = TerminalDevice() else { return nil }
+        return PINPrompt { name, wasWrong in
+            terminal.writeWrapped("\(wasWrong ? "that PIN is wrong; " : "")PIN of \(name): ")
+            for await line in terminal.lines() { return line.isEmpty ? nil : line }
+            return nil
+        }
     }
 }

@@ -41,6 +41,14 @@ struct TransportOptions: ParsableArguments {
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,
             radio: preferred == .lan ? nil : bluetooth.makeOpener(log: log), log: log)
     }
+
+    /// TLS for LocalSend devices; nil where none of the receivers can be one.
+    func localSendSecurity(of machine: LocalMachine, for peers: [String], log: Logger) -> (any LinkSecurity)? {
+        let addresses = peers.map { LinkAddress(parsing: $0) }
+        let canBeDevice = addresses.isEmpty || addresses.contains { $0 == nil || $0?.port == Node.localSendPort }
+        guard via == nil || via == .lan, canBeDevice else { return nil }
+        return machine.localSendSecurityIfAvailable(log: log)
+    }
 }
 
 extension Transport: ExpressibleByArgument {}

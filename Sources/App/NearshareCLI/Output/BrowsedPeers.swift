@@ -82,20 +82,30 @@ final class BrowsedPeers: Sendable {
 
     func row(_ peer: NearbyPeer) -> [String] {
         [
-            book.shownName(claiming: peer.id, named: peer.name).shown, peer.id.hex, peer.addresses.first?.description ?? "",
+            book.shownName(claiming: peer.id, named: peer.name).shown + peer.protocolNote, peer.id.hex,
+            peer.addresses.first?.description ?? "",
             trustStatus(peer),
         ]
     }
 
     private func describe(_ peer: NearbyPeer) -> [String: JSONValue] {
-        [
+        var members: [String: JSONValue] = [
             "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer)),
             "addresses": .array(peer.addresses.map { .string($0.description) }),
         ]
+        if let certificate = peer.certificate {
+            (members["protocol"], members["certificate"]) = (.string("localsend"), .string(Hex.encode(certificate)))
+        }
+        return members
     }
 
     /// The trust status of the claimed id, which is not authenticated: for display only.
     private func trustStatus(_ peer: NearbyPeer) -> String {
         book.trustStatus(claiming: peer.id, named: peer.name).label
     }
+}
+
+extension NearbyPeer {
+    /// The protocol of a peer that is no nearshare peer, to be shown behind its name.
+    var protocolNote: String { certificate == nil ? "" : " (LocalSend)" }
 }

@@ -93,7 +93,7 @@ struct DialogPicker: Sendable {
     /// Id, name and trust, escaped and without line breaks.
     private func cells(_ peer: NearbyPeer) -> [String] {
         [
-            peer.id.hex, book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id),
+            peer.id.hex, book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote,
             book.trustStatus(claiming: peer.id, named: peer.name).label,
         ]
     }

@@ -90,6 +90,9 @@ struct JSONReporter: Reporter {
         case .direct(let address): fields["address"] = .string(address.description)
         case .mesh(_, let estimate): fields["estimate"] = .number(UInt64(max(0, estimate.components.seconds)))
         case .page(let address): (fields["address"], fields["protocol"]) = (.string(address.host), .string("web"))
+        case .localSend(let address, let certificate):
+            fields["address"] = .string(address.description)
+            (fields["protocol"], fields["certificate"]) = (.string("localsend"), .string(Hex.encode(certificate)))
         case .node: break
         }
         return fields

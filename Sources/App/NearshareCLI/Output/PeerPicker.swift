@@ -29,7 +29,7 @@ struct PeerPicker: Sendable {
                 PickerList.Item(
                     id: peer.id,
                     cells: [
-                        book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id), peer.id.hex,
+                        book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote, peer.id.hex,
                         book.trustStatus(claiming: peer.id, named: peer.name).label,
                     ])
             })

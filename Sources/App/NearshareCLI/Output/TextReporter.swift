@@ -109,6 +109,8 @@ struct TextReporter: Reporter {
             let duration = estimate >= .seconds(2) ? ", \(estimate.asClock) at least" : ""
             return "sending to \(name) (\(trust)) over the mesh, \(path)\(duration)"
         case .page: return "\(name) has opened the page"
+        case .localSend(_, let certificate):
+            return "inviting \(name) (\(trust)), with LocalSend, certificate \(CertificateText.short(certificate))…"
         case .node: return "sending to \(name) in the mesh, by the node of this machine"
         }
     }

@@ -60,6 +60,8 @@ package struct OutgoingInvitation: Sendable {
         case node
         /// A browser fetches it from the page.
         case page(LinkAddress)
+        /// - Parameter certificate: SHA-256 of the device's certificate.
+        case localSend(LinkAddress, certificate: [UInt8])
     }
 
     package var transfer: TransferID
@@ -73,7 +75,7 @@ package struct OutgoingInvitation: Sendable {
         switch path {
         case .direct(let address): Transport(address.medium)
         case .mesh, .node: .mesh
-        case .page: .lan
+        case .page, .localSend: .lan
         }
     }
 }

@@ -39,7 +39,11 @@ package struct PeerResolver: Sendable {
 
     /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
     package func resolve(_ text: String, on node: Node) async throws -> Destination {
-        if let address = LinkAddress(parsing: text) { return .direct(PeerDestination(addresses: [address])) }
+        if let address = LinkAddress(parsing: text) {
+            var destination = PeerDestination(addresses: [address])
+            destination.isLocalSend = address.port == Node.localSendPort
+            return .direct(destination)
+        }
         guard text != node.id.hex, text != node.name.claimed || isKnown(text) else {
             throw CommandFailure(
                 .usage, "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others")

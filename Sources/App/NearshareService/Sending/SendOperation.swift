@@ -19,6 +19,7 @@ package final class SendOperation: Sendable {
     private let canResume: Bool
     private let retryTime: Duration
     private let unsealed: UnsealedConfirmation?
+    private let pin: PINPrompt?
     private let resolver: PeerResolver
     private let running = RunningTransfers()
     private let reached = Mutex<[Int]>([])
@@ -29,11 +30,14 @@ package final class SendOperation: Sendable {
     ///   - retryTime: for a new connection after the link broke, since the last byte that arrived.
     ///   - transport: nil for the best one that there is.
     ///   - unsealed: nil to send no file that relays can read.
+    ///   - pin: gives the PIN of a LocalSend device that requires one; nil where nobody can be asked.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
-        retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil
+        retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil,
+        pin: PINPrompt? = nil
     ) {
         self.unsealed = unsealed
+        self.pin = pin
         self.machine = machine
         self.source = source
         let reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state))
@@ -86,6 +90,8 @@ package final class SendOperation: Sendable {
             while true {
                 do {
                     switch try await destination(of: target, on: node) {
+                    case .direct(let destination) where destination.isLocalSend:
+                        try await sendToDevice(source, to: destination, on: node)
                     case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
                     case .mesh(let mesh, let peer): try await sendThroughMesh(source, to: peer, mesh)
                     case .everyone(let mesh): try await sendToEveryone(source, mesh)
@@ -317,6 +323,48 @@ package final class SendOperation: Sendable {
         return ResumeKey.derive(from: offer)
     }
 
+    // MARK: With LocalSend
+
+    private func sendToDevice(_ content: any ResourceSource, to destination: PeerDestination, on node: Node) async throws {
+        guard content.offer.totalSize != nil else {
+            throw CommandFailure(
+                .usage, "LocalSend needs to know the size beforehand: save standard input as a file, and send that")
+        }
+        let target: LocalSendTarget
+        do {
+            target = try await node.localSendTarget(destination)
+        } catch {
+            throw Self.failure(error, to: destination)
+        }
+        let peer = target.peer
+        let known = name(of: peer.fingerprint, claimed: target.name) ?? target.name
+        let name = known.shown
+        let trustStatus = try machine.trust.read().trustStatus(of: peer.fingerprint, claiming: target.name)
+        if case .nameClash(let other) = trustStatus {
+            throw CommandFailure(
+                .notTrusted,
+                "nothing was sent: \(name) has another certificate than the device that you know by that name (\(other.peerID), now "
+                    + "\(peer.id)); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
+                    + "\(other.peerID)`; otherwise somebody else uses the name")
+        }
+        if trustStatus.isBlocked { throw NodeError.blocked(name) }
+        let transfer = try node.send(content, to: target, timeout: timeout, rateLimit: source.rateLimit) { [pin] wasWrong in
+            await pin?.ask(name, wasWrong)
+        }
+        reporter.report(
+            .inviting(
+                OutgoingInvitation(
+                    transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
+                    path: .localSend(target.address, certificate: target.foreign.certificate ?? []))))
+        let result = await finish(transfer, of: content, to: name)
+        if result.outcome == .completed, let certificate = target.foreign.certificate {
+            _ = try? machine.trust.update {
+                $0.recordDevice(peer.fingerprint, certificate: certificate, named: target.name, at: SystemClock.wall())
+            }
+        }
+        try conclude(result, of: transfer, content, to: peer.id, name: name, canResume: false)
+    }
+
     // MARK: Through the mesh
 
     private func sendThroughMesh(_ content: any ResourceSource, to peer: MeshPeer, _ mesh: MeshDriver) async throws {
@@ -372,12 +420,14 @@ package final class SendOperation: Sendable {
     }
 
     private func conclude(
-        _ result: TransferResult, of transfer: Transfer, _ part: any ResourceSource, to peer: PeerID, name: String
+        _ result: TransferResult, of transfer: Transfer, _ part: any ResourceSource, to peer: PeerID, name: String,
+        canResume: Bool? = nil
     ) throws(CommandFailure) {
         report(result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer))
         guard result.outcome == .completed else {
             throw CommandFailure(
-                ExitStatus(result.outcome), result.detail ?? result.outcome.sentence(name, canResume: canResume))
+                ExitStatus(result.outcome),
+                result.detail ?? result.outcome.sentence(name, canResume: canResume ?? self.canResume))
         }
     }
 

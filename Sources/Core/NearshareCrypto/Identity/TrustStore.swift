@@ -25,6 +25,8 @@ package struct TrustStore: Sendable, Hashable {
         package internal(set) var newestVersion: UInt8?
         /// Whether the peer's user has made the local user a favourite, in an app that says so.
         package internal(set) var favorsLocalUser = false
+        /// SHA-256 of the certificate of a LocalSend device, which stands for the key; nil for a nearshare peer.
+        package internal(set) var certificate: [UInt8]?
 
         /// The given name, or else the claimed one.
         package var name: DisplayName { givenName ?? claimedName }
@@ -135,6 +137,27 @@ package struct TrustStore: Sendable, Hashable {
         record(peer.fingerprint, named: name, at: now)
         guard let version else { return }
         _ = update(peer.fingerprint) { $0.newestVersion = max(version, $0.newestVersion ?? 0) }
+    }
+
+    /// Records a contact with a LocalSend device, and pins its certificate.
+    /// - Parameters:
+    ///   - fingerprint: the one that stands for the certificate.
+    ///   - certificate: SHA-256 of the certificate.
+    package mutating func recordDevice(
+        _ fingerprint: Fingerprint, certificate: [UInt8], named name: DisplayName, at now: WallTime
+    ) {
+        record(fingerprint, named: name, at: now)
+        _ = update(fingerprint) { $0.certificate = certificate }
+    }
+
+    /// Records whether the user has compared a LocalSend device's certificate, and it matched.
+    /// - Returns: false when the device is not known.
+    @discardableResult
+    package mutating func setDeviceVerified(_ fingerprint: Fingerprint, _ isVerified: Bool) -> Bool {
+        defer { settleName(of: fingerprint) }
+        return update(fingerprint) { entry in
+            if entry.trust != .blocked { entry.trust = isVerified ? .verified : .seen }
+        }
     }
 
     /// Whether recording a contact would change nothing but the time of the latest one, by less than a minute.
@@ -327,6 +350,7 @@ extension TrustStore.Entry {
         formerNames = names.suffix(TrustStore.maximumFormerNames)
         newestVersion = try container.decodeIfPresent(UInt8.self, forKey: .newestVersion)
         favorsLocalUser = try container.decodeIfPresent(Bool.self, forKey: .favorsLocalUser) ?? false
+        certificate = try container.decodeIfPresent([UInt8].self, forKey: .certificate)
     }
 }
 

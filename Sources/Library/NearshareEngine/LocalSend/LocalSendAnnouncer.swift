@@ -45,7 +45,10 @@ final class LocalSendAnnouncer: Sendable {
             elapsed = time
             socket.sendToAll(server.device.announcement)
         }
-        while await pause(Self.interval) { socket.sendToAll(server.device.announcement) }
+        while await pause(Self.interval) {
+            server.devices.removeExpired()
+            socket.sendToAll(server.device.announcement)
+        }
     }
 
     /// - Returns: false when the node stops.
@@ -69,9 +72,11 @@ final class LocalSendAnnouncer: Sendable {
     func listen() {
         let node = server.node
         while let (bytes, source) = socket.receive(upTo: LocalSendDevice.maximumByteCount + 1) {
-            guard let device = try? LocalSendDevice(decoding: bytes), !device.claims(server.security.fingerprint),
-                device.announces != false
-            else { continue }
+            guard let device = try? LocalSendDevice(decoding: bytes), !device.claims(server.security.fingerprint) else {
+                continue
+            }
+            server.devices.receive(device, from: source.host)
+            guard device.announces != false else { continue }
             let now = node.settings.clock()
             state.update { state in
                 state.hosts = state.hosts.filter { now - $0.value < Self.hostInterval }
@@ -119,7 +124,7 @@ final class LocalSendAnnouncer: Sendable {
             }
             link.close()
         }
-        let request = server.device.registerRequest(to: address.description)
+        let request = LocalSendRequest.register(server.device, to: address.description)
         do throws(LinkError) {
             if isPlain {
                 try LinkDemultiplexer.write(request, to: link)

@@ -6,8 +6,8 @@ internal import NearshareHTTP
 internal import NearshareInterfaces
 internal import NearshareLocalSend
 
-/// Receives from LocalSend devices (version 2.1 of their protocol): turns what they offer into invitations, and announces this node
-/// to them.
+/// This node as a LocalSend device (version 2.1 of the protocol): turns what others offer into invitations, announces this node to
+/// them, and learns which devices are nearby.
 package final class LocalSendServer: Sendable {
     private enum Answer: Sendable {
         case accepted(LocalSendUpload)
@@ -22,9 +22,16 @@ package final class LocalSendServer: Sendable {
         var upload: LocalSendUpload?
     }
 
+    /// A session of a device to which this node sends.
+    private struct OutgoingSession {
+        let target: LocalSendTarget
+        let onCancel: @Sendable () -> Void
+    }
+
     private struct State {
         var machine: LocalSendMachine
         var sessions: [LocalSendMachine.SessionID: OpenSession] = [:]
+        var outgoing: [String: OutgoingSession] = [:]
         var isStopping = false
     }
 
@@ -46,7 +53,10 @@ package final class LocalSendServer: Sendable {
     let device: LocalSendDevice
     let node: Node
     let security: any LinkSecurity
-    private let invitations: AsyncStream<Invitation>.Continuation
+    /// The devices that were heard.
+    let devices: LocalSendDevices
+    /// nil for a node that receives nothing.
+    private let invitations: AsyncStream<Invitation>.Continuation?
     private let timeouts: Timeouts
     private let state: Monitor<State>
 
@@ -57,12 +67,13 @@ package final class LocalSendServer: Sendable {
 
     init(
         _ node: Node, _ security: any LinkSecurity, port: UInt16, pin: String?,
-        invitations: AsyncStream<Invitation>.Continuation, timeouts: Timeouts
+        invitations: AsyncStream<Invitation>.Continuation?, timeouts: Timeouts
     ) {
         (self.node, self.security, self.port, self.timeouts) = (node, security, port, timeouts)
         self.invitations = invitations
         device = LocalSendDevice(name: node.name, fingerprint: security.fingerprint, port: port)
         state = Monitor(State(machine: LocalSendMachine(device: device, pin: pin)))
+        devices = LocalSendDevices(own: security.fingerprint, clock: node.settings.clock)
     }
 
     // MARK: Connections
@@ -127,8 +138,12 @@ package final class LocalSendServer: Sendable {
             return state.withLock { $0.machine.info }
         case .register:
             let body = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
-            guard (try? LocalSendDevice(decoding: body)) != nil else {
+            guard let device = try? LocalSendDevice(decoding: body) else {
                 return LocalSendMachine.failure(.badRequest, "Request body malformed")
+            }
+            // A certificate that was shown is the device's; a claim of another one is dropped, as in the app.
+            if connection.client.fingerprint.map({ device.claims($0) }) ?? true {
+                devices.receive(device, from: connection.client.host)
             }
             return state.withLock { $0.machine.info }
         case .prepareUpload(let pin):
@@ -142,7 +157,7 @@ package final class LocalSendServer: Sendable {
                 let id = try state.withLock { (state) throws(HTTPStatus) in
                     try state.machine.cancelled(session, by: connection.client)
                 }
-                if let id { cancel(id) }
+                if let id { cancel(id) } else if let session { cancelOutgoing(session, by: connection.client) }
                 return HTTPResponse(.ok)
             } catch {
                 return LocalSendMachine.failure(error, "Invalid session")
@@ -156,6 +171,7 @@ package final class LocalSendServer: Sendable {
         _ body: [UInt8], pin: String?, on connection: LocalSendConnection
     ) throws(LocalSendConnection.End) -> HTTPResponse {
         let client = connection.client
+        guard let invitations else { return LocalSendMachine.failure(.forbidden, Self.message(.takesNothing)) }
         let id: LocalSendMachine.SessionID
         let offer: LocalSendOffer
         do throws(HTTPStatus) {
@@ -178,7 +194,7 @@ package final class LocalSendServer: Sendable {
             return LocalSendMachine.failure(error, message)
         }
         connection.enterSession()
-        guard invite(id, offer, from: connection) else {
+        guard invite(id, offer, from: connection, invitations) else {
             end(id)
             return LocalSendMachine.failure(.tooManyRequests, "Too many requests")
         }
@@ -238,7 +254,8 @@ package final class LocalSendServer: Sendable {
     /// Shows the user an offer.
     /// - Returns: false when too many were shown.
     private func invite(
-        _ id: LocalSendMachine.SessionID, _ content: LocalSendOffer, from connection: LocalSendConnection
+        _ id: LocalSendMachine.SessionID, _ content: LocalSendOffer, from connection: LocalSendConnection,
+        _ invitations: AsyncStream<Invitation>.Continuation
     ) -> Bool {
         let settings = node.settings
         let client = connection.client
@@ -375,8 +392,26 @@ package final class LocalSendServer: Sendable {
         }
     }
 
+    // MARK: Sending
+
+    /// Sets the action for a cancel of a session at the device that receives it.
+    func follow(_ session: String, of target: LocalSendTarget, onCancel: @escaping @Sendable () -> Void) {
+        state.withLock { $0.outgoing[session] = OutgoingSession(target: target, onCancel: onCancel) }
+    }
+
+    func unfollow(_ session: String) { state.withLock { $0.outgoing[session] = nil } }
+
+    /// Ends a session that its receiver has cancelled: the device at that address, with that certificate if it shows one.
+    private func cancelOutgoing(_ session: String, by client: LocalSendMachine.Client) {
+        guard let outgoing = state.withLock({ $0.outgoing[session] }), outgoing.target.address.host == client.host,
+            client.fingerprint == nil || client.fingerprint == outgoing.target.foreign.certificate
+        else { return }
+        outgoing.onCancel()
+    }
+
     /// Ends what is running.
     func stop() {
+        devices.finish()
         let uploads = state.update { state in
             state.isStopping = true
             return state.sessions.values.compactMap(\.upload)

@@ -57,6 +57,9 @@ extension Node {
                 failure = failure ?? error
             }
         }
+        if media.contains(.network), service == .nearshare, let devices = state.withLock({ $0.localSend })?.devices {
+            found.append(NearbyChanges(events: devices.browse(), ownID: id))
+        }
         guard let first = found.first else { throw failure ?? .unavailable("there is no medium to browse") }
         return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
     }

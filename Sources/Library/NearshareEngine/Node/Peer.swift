@@ -86,6 +86,10 @@ public struct PeerDestination: Sendable, Hashable {
     package var fingerprint: Fingerprint?
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
+    /// Whether the peer is a LocalSend device.
+    package var isLocalSend = false
+    /// SHA-256 of the certificate that a LocalSend device has announced; nil for one that only its address is known of.
+    package var certificate: [UInt8]?
 
     /// Creates a destination, such as from an address that the user typed.
     public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {

@@ -14,20 +14,29 @@ public struct NearbyPeer: Sendable, Hashable {
     package var frameAddresses: [LinkAddress]
     /// Key-value pairs that its program advertises.
     public var info: DiscoveryInfo
+    /// SHA-256 of the certificate that a LocalSend device announces; nil for a nearshare peer.
+    package var certificate: [UInt8]?
 
     /// Creates a peer, such as for a test.
     package init(
-        id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [], info: DiscoveryInfo = .none
+        id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [],
+        info: DiscoveryInfo = .none,
+        certificate: [UInt8]? = nil
     ) {
         self.id = id
         self.name = name
         self.addresses = addresses
         self.frameAddresses = frameAddresses
         self.info = info
+        self.certificate = certificate
     }
 
     /// The addresses with the identifier that the connection must prove.
-    public var destination: PeerDestination { PeerDestination(addresses: addresses, id: id, name: name) }
+    public var destination: PeerDestination {
+        var destination = PeerDestination(addresses: addresses, id: id, name: name)
+        (destination.isLocalSend, destination.certificate) = (certificate != nil, certificate)
+        return destination
+    }
 }
 
 /// The peers nearby, merged from the sightings on all interfaces and in both address families. Bounded (R6).
@@ -56,6 +65,8 @@ package struct PeerTable: Sendable {
         var address: LinkAddress
         var record: PeerTXTRecord
         var order: UInt64
+        /// nil for a nearshare peer.
+        var certificate: [UInt8]?
     }
 
     /// Limit on known peers; further ones are ignored (R6).
@@ -106,7 +117,7 @@ package struct PeerTable: Sendable {
             }
             lastOrder += 1
             sightings[seen.key] = Sighting(
-                address: seen.address, record: record, order: before?.order ?? lastOrder)
+                address: seen.address, record: record, order: before?.order ?? lastOrder, certificate: seen.certificate)
             var changes: [Change] = []
             if let before, before.record.id != record.id { changes += refresh(before.record.id) }
             return changes + refresh(record.id)
@@ -114,10 +125,12 @@ package struct PeerTable: Sendable {
     }
 
     private mutating func refresh(_ id: PeerID) -> [Change] {
-        let own = sightings.values.filter { $0.record.id == id }.sorted { $0.order < $1.order }
+        var own = sightings.values.filter { $0.record.id == id }.sorted { $0.order < $1.order }
         guard let first = own.first else {
             return peers.removeValue(forKey: id).map { [.lost($0)] } ?? []
         }
+        // The id of a LocalSend device may be claimed by another protocol's peer.
+        own.removeAll { $0.certificate != first.certificate }
         var addresses: [LinkAddress] = []
         for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
         // Link-local addresses work only through their own interface, so other ones come first; network addresses come before
@@ -130,7 +143,7 @@ package struct PeerTable: Sendable {
         let taking = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
-            info: first.record.info)
+            info: first.record.info, certificate: first.certificate)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]

@@ -103,12 +103,15 @@ package struct ServiceSighting: Sendable, Hashable {
     package var txt: [[UInt8]]
     /// Published by this machine.
     package var isOwn: Bool
+    /// SHA-256 of the certificate that a LocalSend device announces; nil for a nearshare peer.
+    package var certificate: [UInt8]?
 
-    package init(key: Key, address: LinkAddress, txt: [[UInt8]], isOwn: Bool) {
+    package init(key: Key, address: LinkAddress, txt: [[UInt8]], isOwn: Bool, certificate: [UInt8]? = nil) {
         self.key = key
         self.address = address
         self.txt = txt
         self.isOwn = isOwn
+        self.certificate = certificate
     }
 }
 

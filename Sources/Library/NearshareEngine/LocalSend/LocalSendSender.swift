@@ -1,0 +1,557 @@
+internal import Logging
+package import NearshareBase
+internal import NearshareDirect
+internal import NearshareHTTP
+package import NearshareInterfaces
+internal import NearshareLocalSend
+
+/// A LocalSend device that has shown its certificate.
+package struct LocalSendTarget: Sendable, Hashable {
+    /// The address of its server.
+    package let address: LinkAddress
+    package let foreign: ForeignPeer
+    /// The claimed name.
+    package let name: DisplayName
+
+    package var peer: Peer { Peer(foreign: foreign, name: name, address: address) }
+}
+
+/// Sends content to one LocalSend device.
+final class LocalSendSender: Sendable {
+    /// Returns the PIN that the user gives; nil when there is none. The argument says whether an earlier one was wrong.
+    typealias PINPrompt = @Sendable (Bool) async -> String?
+
+    private struct State {
+        var ending: TransferResult?
+        var links: [ObjectIdentifier: any StreamLink] = [:]
+        /// The end of the time for the next step of the peer.
+        var deadline: MonotonicInstant
+        var session: String?
+        var tokens: [Int: String] = [:]
+        /// The numbers of the files that nobody sends yet, in their order.
+        var pending: [Int] = []
+        var attemptCounts: [Int: Int] = [:]
+        /// The bytes of the files that are sent now.
+        var byteCounts: [Int: UInt64] = [:]
+        var storedByteCount: UInt64 = 0
+        var storedCount: UInt64 = 0
+        var rejections: [LocalSendContents.Rejection] = []
+    }
+
+    /// One pass over the source, for the files that one worker sends. Used by one thread at a time.
+    private final class Pass: @unchecked Sendable {
+        var reader: (any ResourceReader)?
+        /// The number of the reader's next entry.
+        var next = 0
+    }
+
+    /// Connections that carry files at the same time.
+    private static let maximumConnectionCount = 3
+    /// The time without progress after which a transfer ends (R5).
+    static let silenceTimeout = Duration.seconds(60)
+    /// The time in which a device learns that its session has ended.
+    private static let cancelTimeout = Duration.seconds(3)
+    /// Limit on wrong checksums of one file.
+    private static let maximumAttemptCount = 3
+    /// Limit on the PINs that the user gives: the device rejects others.
+    private static let maximumPINCount = 3
+    private static let bufferByteCount = 1 << 18
+
+    let transfer: Transfer
+    private let node: Node
+    private let server: LocalSendServer
+    private let target: LocalSendTarget
+    private let source: any ResourceSource
+    private let timeout: Duration
+    private let rateLimit: TransmissionLimit?
+    private let pinPrompt: PINPrompt
+    private let state: Monitor<State>
+
+    init(
+        _ source: any ResourceSource, to target: LocalSendTarget, by server: LocalSendServer, timeout: Duration,
+        rateLimit: TransmissionLimit?, pinPrompt: @escaping PINPrompt
+    ) {
+        let settings = server.node.settings
+        (self.source, self.target, self.server, node) = (source, target, server, server.node)
+        (self.timeout, self.rateLimit, self.pinPrompt) = (timeout, rateLimit, pinPrompt)
+        state = Monitor(State(deadline: settings.clock() + Self.silenceTimeout))
+        transfer = Transfer(
+            progress: TransferProgress(
+                id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize,
+                totalEntries: source.offer.entryCount), clock: settings.clock)
+    }
+
+    /// Sends; returns when the transfer has ended.
+    func run() async {
+        transfer.onCancel { [weak self] in self?.end(TransferResult(outcome: .cancelled(by: .local))) }
+        if let contents = await list(), await offer(contents) { await upload(contents) }
+        let (result, session) = state.withLock { ($0.ending ?? TransferResult(outcome: .interrupted), $0.session) }
+        if let session {
+            server.unfollow(session)
+            if result.outcome != .completed, result.outcome != .cancelled(by: .remote) { await cancel(session) }
+        }
+        transfer.end(result)
+    }
+
+    /// Ends the transfer. No effect on one that has ended.
+    private func end(_ result: TransferResult) {
+        let links = state.update { state in
+            if state.ending == nil { state.ending = result }
+            return Array(state.links.values)
+        }
+        for link in links { link.close() }
+    }
+
+    private var isEnded: Bool { state.withLock { $0.ending != nil } }
+
+    // MARK: Content
+
+    /// Lists the entries of the source.
+    /// - Returns: nil when the transfer has ended.
+    private func list() async -> LocalSendContents? {
+        let found = Monitor<LocalSendContents?>(nil)
+        let blocking: @Sendable () -> Void = { [self] in
+            do {
+                let contents = try Self.contents(of: source)
+                found.update { $0 = contents }
+            } catch let error as StorageError {
+                end(TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description))
+            } catch {
+                end(TransferResult(outcome: .failed(.refused, at: .local), detail: "\(error)"))
+            }
+        }
+        do throws(ThreadError) {
+            try await BlockingThread.run(blocking)
+        } catch {
+            end(TransferResult(outcome: .interrupted, detail: error.description))
+        }
+        guard let contents = found.withLock(\.self), !isEnded else { return nil }
+        if contents.leftOutCount > 0 {
+            let count = contents.leftOutCount
+            node.settings.log.warning(
+                "\(count) \(count == 1 ? "link or empty folder is" : "links and empty folders are") left out: LocalSend has none"
+            )
+        }
+        guard contents.files.isEmpty else { return contents }
+        end(
+            TransferResult(
+                outcome: .failed(.refused, at: .local), detail: "there is no file to send: LocalSend has no empty folders"))
+        return nil
+    }
+
+    private static func contents(of source: any ResourceSource) throws -> LocalSendContents {
+        let items = source.offer.items
+        let reader = try source.makeReader()
+        var header = try reader.nextEntry()
+        var text: String?
+        if items.count == 1, items[0].kind == .text, let size = items[0].size,
+            size <= UInt64(LocalSendContents.maximumTextByteCount)
+        {
+            text = try Self.text(reader, size: Int(size))
+        }
+        var contents = LocalSendContents(text: text)
+        while let entry = header {
+            let item = Int(entry.item)
+            let type = entry.path.count == 1 && items.indices.contains(item) ? items[item].mediaType : .unknown
+            try contents.add(entry, mediaType: type)
+            header = try reader.nextEntry()
+        }
+        return contents
+    }
+
+    /// - Returns: nil for a text that is not UTF-8, or empty.
+    private static func text(_ reader: any ResourceReader, size: Int) throws(StorageError) -> String? {
+        var bytes = [UInt8](repeating: 0, count: size)
+        var count = 0
+        var failure: StorageError?
+        bytes.withUnsafeMutableBytes { buffer in
+            do throws(StorageError) {
+                while count < size {
+                    let read = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[count...]))
+                    guard read > 0 else { break }
+                    count += read
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return count == 0 ? nil : String(validating: bytes[..<count], as: UTF8.self)
+    }
+
+    // MARK: Connections
+
+    /// Runs blocking code on a connection to the device.
+    /// - Returns: nil when the transfer has ended.
+    private func withConnection<Value: Sendable>(
+        limit: Int,
+        _ body: @escaping @Sendable (LocalSendClientConnection) throws(LocalSendClientConnection.Failure) -> Value
+    ) async -> Value? {
+        let link: any StreamLink
+        do throws(NodeError) {
+            link = try await node.connect(to: PeerDestination(addresses: [target.address]))
+        } catch {
+            end(TransferResult(outcome: .interrupted, detail: error.description))
+            return nil
+        }
+        let isOpen = state.update { state in
+            if state.ending == nil { state.links[ObjectIdentifier(link)] = link }
+            state.deadline = max(state.deadline, node.settings.clock() + Self.silenceTimeout)
+            return state.ending == nil
+        }
+        guard isOpen else {
+            link.close()
+            return nil
+        }
+        defer { state.update { $0.links[ObjectIdentifier(link)] = nil } }
+        let value = Monitor<Value?>(nil)
+        let deadline: @Sendable () -> MonotonicInstant = { [state] in state.withLock(\.deadline) }
+        await node.run(on: link, until: deadline) { [self] in
+            do throws(LocalSendClientConnection.Failure) {
+                let connection = try LocalSendClientConnection(
+                    over: link, server.security, expecting: target.foreign.certificate, limit: limit,
+                    now: node.settings.wallClock())
+                let result = try body(connection)
+                value.update { $0 = result }
+                connection.finishWriting()
+            } catch {
+                end(result(of: error))
+            }
+        }
+        return value.withLock(\.self)
+    }
+
+    private func result(of failure: LocalSendClientConnection.Failure) -> TransferResult {
+        switch failure {
+        case .link(let error):
+            node.settings.log.debug("LocalSend: \(error)")
+            return TransferResult(outcome: .interrupted)
+        case .malformed(let error):
+            return TransferResult(outcome: .failed(.refused, at: .local), detail: "\(target.name.shown): \(error)")
+        case .otherCertificate(let shown):
+            return TransferResult(
+                outcome: .failed(.refused, at: .local), detail: Self.otherCertificate(shown, at: target.address, target.name))
+        case .storage(let error):
+            return TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description)
+        }
+    }
+
+    static func otherCertificate(_ shown: [UInt8], at address: LinkAddress, _ name: DisplayName?) -> String {
+        "nothing was sent: \(address) has another certificate (\(Hex.encode(shown.prefix(8)).uppercased())…) than "
+            + "\(name.map { "\($0.quoted) has announced" } ?? "expected"); it is another device, or somebody between"
+    }
+
+    // MARK: The offer
+
+    /// Offers the content, and waits for the answer.
+    /// - Returns: whether files are to be sent.
+    private func offer(_ contents: LocalSendContents) async -> Bool {
+        let body = contents.body(from: server.device)
+        var pin: String?
+        for attempt in 0...Self.maximumPINCount {
+            let request: @Sendable (String) -> [UInt8] = { [pin] in LocalSendRequest.prepareUpload(body, pin: pin, to: $0) }
+            state.update { $0.deadline = node.settings.clock() + timeout + Self.silenceTimeout }
+            let response = await withAnswerTimeout { [self] isAsked in
+                await withConnection(limit: contents.maximumResponseByteCount) {
+                    [self] (connection) throws(LocalSendClientConnection.Failure) in
+                    try connection.write(request(connection.authority))
+                    isAsked.fulfil(true)
+                    transfer.enter(.waiting)
+                    return try connection.readResponse()
+                }
+            }
+            state.update { $0.deadline = node.settings.clock() + Self.silenceTimeout }
+            guard let response, !isEnded else { return false }
+            let answer: LocalSendContents.Answer
+            do throws(MalformedInput) {
+                answer = try contents.answer(response)
+            } catch {
+                end(TransferResult(outcome: .failed(.refused, at: .local), detail: "\(target.name.shown): \(error)"))
+                return false
+            }
+            switch answer {
+            case .accepted(let session, let tokens): return begin(contents, session, tokens)
+            case .complete:
+                let isShown = contents.text != nil
+                if isShown { transfer.moved(to: contents.totalSize, entries: 1) }
+                end(TransferResult(outcome: isShown ? .completed : .declined(.declined)))
+                return false
+            case .pinRequired:
+                guard attempt < Self.maximumPINCount, let given = await pinPrompt(pin != nil), !isEnded else {
+                    end(
+                        TransferResult(
+                            outcome: .declined(.notAllowed), detail: "\(target.name.shown) requires its PIN; nothing was sent"))
+                    return false
+                }
+                pin = given
+            case .rejected(let rejection):
+                end(result(of: rejection, hasPIN: pin != nil))
+                return false
+            }
+        }
+        return false
+    }
+
+    /// Ends the transfer when the user of the device does not answer in time.
+    /// - Parameter body: fulfils its argument when the user is asked.
+    private func withAnswerTimeout(
+        _ body: @escaping @Sendable (Promise<Bool>) async -> ReceivedHTTPResponse?
+    ) async -> ReceivedHTTPResponse? {
+        let isAsked = Promise<Bool>()
+        return await firstResult(
+            of: { await body(isAsked) },
+            { [self] in
+                _ = await isAsked.value
+                guard (try? await Task.sleep(for: timeout)) != nil else { return nil }
+                end(TransferResult(outcome: .expired))
+                return nil
+            })
+    }
+
+    private func result(of rejection: LocalSendContents.Rejection, hasPIN: Bool) -> TransferResult {
+        let name = target.name.shown
+        switch rejection.status {
+        case 403: return TransferResult(outcome: .declined(.declined))
+        case 409:
+            return TransferResult(outcome: .declined(.busy), detail: "\(name) is busy with another transfer; try again later")
+        case 413: return TransferResult(outcome: .declined(.tooLarge))
+        case 429:
+            return TransferResult(
+                outcome: .declined(.busy),
+                detail: hasPIN
+                    ? "\(name) accepts no PIN from here any more: too many were wrong"
+                    : "\(name) has been asked too often; try again later")
+        default:
+            return TransferResult(
+                outcome: .failed(.refused, at: .remote), detail: "\(name) rejected the offer: \(Self.text(rejection))")
+        }
+    }
+
+    private static func text(_ rejection: LocalSendContents.Rejection) -> String {
+        let message = rejection.message.map { " \(TerminalText.quoted($0))" } ?? ""
+        return "HTTP status \(rejection.status)\(message)"
+    }
+
+    /// - Returns: false when the transfer has ended.
+    private func begin(_ contents: LocalSendContents, _ session: String, _ tokens: [Int: String]) -> Bool {
+        let isOpen = state.update { state in
+            state.session = session
+            (state.tokens, state.pending) = (tokens, tokens.keys.sorted())
+            return state.ending == nil
+        }
+        server.follow(session, of: target) { [weak self] in
+            self?.end(TransferResult(outcome: .cancelled(by: .remote)))
+        }
+        if tokens.count < contents.files.count {
+            let size = tokens.keys.reduce(UInt64(0)) { $0.addingClamped(contents.files[$1].size) }
+            transfer.select(
+                OfferPart.Counts(accepted: UInt64(tokens.count), offered: UInt64(contents.files.count), size: size),
+                entries: UInt64(tokens.count))
+        }
+        transfer.enter(.comparing)
+        return isOpen
+    }
+
+    // MARK: Files
+
+    private func upload(_ contents: LocalSendContents) async {
+        transfer.enter(.moving)
+        let count = min(Self.maximumConnectionCount, state.withLock(\.pending.count))
+        await withDiscardingTaskGroup { group in
+            for _ in 0..<count { group.addTask { await self.work(contents) } }
+        }
+        let (rejections, fileCount) = state.withLock { ($0.rejections, $0.tokens.count) }
+        guard let first = rejections.first else { return end(TransferResult(outcome: .completed)) }
+        end(
+            TransferResult(
+                outcome: .failed(.storageFailed, at: .remote),
+                detail:
+                    "\(rejections.count) of \(fileCount) files could not be stored by \(target.name.shown): \(Self.text(first))"
+            ))
+    }
+
+    /// Sends files until none is left, over as many connections as the device wants.
+    private func work(_ contents: LocalSendContents) async {
+        let pass = Pass()
+        while state.withLock({ $0.ending == nil && !$0.pending.isEmpty }) {
+            let isOpen = await withConnection(limit: LocalSendDevice.maximumByteCount) {
+                [self] (connection) throws(LocalSendClientConnection.Failure) in
+                try sendFiles(contents, pass, over: connection)
+                return true
+            }
+            guard isOpen == true else { return }
+        }
+    }
+
+    private func sendFiles(
+        _ contents: LocalSendContents, _ pass: Pass, over connection: LocalSendClientConnection
+    ) throws(LocalSendClientConnection.Failure) {
+        while connection.isReusable, let (number, session, token) = nextFile() {
+            let isReused = connection.hasAnswered
+            do throws(LocalSendClientConnection.Failure) {
+                let request = LocalSendRequest.upload(
+                    file: number, session: session, token: token, length: contents.files[number].size, to: connection.authority)
+                let response = try send(contents.files[number], number, request, pass, over: connection)
+                receive(response, of: number, size: contents.files[number].size)
+            } catch {
+                // The device may close a connection after a response: another one begins with this file.
+                guard case .link = error, isReused, !isEnded else { throw error }
+                return retry(number)
+            }
+        }
+    }
+
+    private func nextFile() -> (number: Int, session: String, token: String)? {
+        state.update { state in
+            guard state.ending == nil, let session = state.session, let number = state.pending.first,
+                let token = state.tokens[number]
+            else { return nil }
+            state.pending.removeFirst()
+            return (number, session, token)
+        }
+    }
+
+    private func retry(_ number: Int) {
+        state.update { state in
+            state.byteCounts[number] = nil
+            state.pending.insert(number, at: 0)
+        }
+    }
+
+    private func send(
+        _ file: LocalSendContents.File, _ number: Int, _ request: [UInt8], _ pass: Pass,
+        over connection: LocalSendClientConnection
+    ) throws(LocalSendClientConnection.Failure) -> ReceivedHTTPResponse {
+        let reader: any ResourceReader
+        do throws(StorageError) {
+            reader = try position(pass, at: file)
+        } catch {
+            throw .storage(error)
+        }
+        do throws(LocalSendClientConnection.Failure) {
+            try connection.write(request)
+            try sendContent(of: number, reader, size: file.size, over: connection)
+        } catch {
+            // A device that rejects a file may say so, and close the connection, before it has read the content.
+            guard case .link = error, let response = try? connection.readResponse() else { throw error }
+            connection.abandon()
+            return response
+        }
+        return try connection.readResponse()
+    }
+
+    /// The reader at the begin of a file's content.
+    private func position(_ pass: Pass, at file: LocalSendContents.File) throws(StorageError) -> any ResourceReader {
+        if pass.next > file.entry { pass.reader = nil }
+        let reader: any ResourceReader
+        if let open = pass.reader {
+            reader = open
+        } else {
+            reader = try source.makeReader()
+            (pass.reader, pass.next) = (reader, 0)
+        }
+        var header: EntryHeader?
+        while pass.next <= file.entry {
+            header = try reader.nextEntry()
+            pass.next += 1
+            if header == nil { break }
+        }
+        guard let header, header.path == file.header.path, header.size == file.size else {
+            throw StorageError(.changed, "\(TerminalText.quoted(file.name)) has changed; send it again")
+        }
+        return reader
+    }
+
+    private func sendContent(
+        of number: Int, _ reader: any ResourceReader, size: UInt64, over connection: LocalSendClientConnection
+    ) throws(LocalSendClientConnection.Failure) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.bufferByteCount, alignment: 64)
+        defer { buffer.deallocate() }
+        var sentCount: UInt64 = 0
+        while sentCount < size {
+            let room = Int(min(UInt64(buffer.count), size - sentCount))
+            let count: Int
+            do throws(StorageError) {
+                count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+                guard count > 0 else {
+                    throw StorageError(.changed, "a file has become smaller while it was sent; send it again")
+                }
+            } catch {
+                connection.abandon()
+                throw .storage(error)
+            }
+            waitForRate(count)
+            try connection.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            sentCount += UInt64(count)
+            record(sentCount, of: number)
+        }
+    }
+
+    private func record(_ byteCount: UInt64, of number: Int) {
+        let deadline = node.settings.clock() + Self.silenceTimeout
+        let (done, entries) = state.update { state in
+            state.byteCounts[number] = byteCount
+            state.deadline = deadline
+            return (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
+        }
+        transfer.moved(to: done, entries: entries)
+    }
+
+    /// Waits until a number of bytes may be sent.
+    private func waitForRate(_ count: Int) {
+        guard let rateLimit else { return }
+        let clock = node.settings.clock
+        state.waitUntilReady { state -> MonitorWait<Void> in
+            guard state.ending == nil, case .later(let time) = rateLimit.allowance(now: clock()) else { return .ready(()) }
+            return .waiting(untilNanoseconds: time.nanoseconds)
+        }
+        rateLimit.charge(UInt64(count))
+    }
+
+    /// Applies the response to an upload.
+    private func receive(_ response: ReceivedHTTPResponse, of number: Int, size: UInt64) {
+        let deadline = node.settings.clock() + Self.silenceTimeout
+        let isCancelled = state.update { state in
+            state.byteCounts[number] = nil
+            state.deadline = deadline
+            switch response.status {
+            case 200...299:
+                state.storedByteCount = state.storedByteCount.addingClamped(size)
+                state.storedCount += 1
+            case 422 where state.attemptCounts[number, default: 1] < Self.maximumAttemptCount:
+                state.attemptCounts[number, default: 1] += 1
+                state.pending.insert(number, at: 0)
+            // The session is over there: its user has cancelled.
+            case 403: return true
+            default: state.rejections.append(LocalSendContents.Rejection(response))
+            }
+            return false
+        }
+        if isCancelled { end(TransferResult(outcome: .cancelled(by: .remote))) }
+        let (done, entries) = state.withLock { state in
+            (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
+        }
+        transfer.moved(to: done, entries: entries)
+    }
+
+    // MARK: The end
+
+    /// Tells the device that its session has ended. A failure is no loss: the device notices that no file comes.
+    private func cancel(_ session: String) async {
+        let deadline = node.settings.clock() + Self.cancelTimeout
+        let connected = await withTimeout(Self.cancelTimeout) { [node, target] in
+            try? await node.connect(to: PeerDestination(addresses: [target.address]))
+        }
+        guard case let link?? = connected else { return }
+        let end: @Sendable () -> MonotonicInstant = { deadline }
+        await node.run(on: link, until: end) { [self] in
+            guard
+                let connection = try? LocalSendClientConnection(
+                    over: link, server.security, expecting: target.foreign.certificate,
+                    limit: LocalSendDevice.maximumByteCount, now: node.settings.wallClock())
+            else { return }
+            _ = try? connection.respond(to: LocalSendRequest.cancel(session: session, to: connection.authority))
+            connection.finishWriting()
+        }
+    }
+}

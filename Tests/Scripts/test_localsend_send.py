@@ -1,0 +1,385 @@
+"""The real executable sends to LocalSend devices: doubles of 1.18 with a client's certificate, and of 1.17 without."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+from harness import MachinesInARow, Peer, Story, has_namespaces, wait_until
+from localsend_peer import GROUP, PORT, Certificate, LocalSendPeer, Receiver, group
+
+
+class SendStory(Story):
+    def setUp(self):
+        super().setUp()
+        self.certificate = Certificate(self.place)
+        # Unique: the tests of other processes announce devices in the same group.
+        self.alias = f"Nice Orange {self.random.getrandbits(40):010x}"
+
+    def own_certificate(self):
+        """Makes anna's certificate, and returns it as PEM."""
+        path = self.anna.home / "state/nearshare/localsend.pem"
+        if not path.exists():
+            self.anna.run("browse", "--timeout", "0.1", "--via", "lan")
+        pem = path.read_text()
+        return pem[pem.index("-----BEGIN CERTIFICATE") :]
+
+    def device(self, modern=True, announces=True, claim=None, **options):
+        client = self.own_certificate() if modern else None
+        device = Receiver(self.certificate, client, alias=self.alias, **options)
+        self.addCleanup(device.close)
+        if announces:
+            device.announce(**(claim or {}))
+        return device
+
+    def send(self, *arguments, **options):
+        result = self.anna.run("send", "--json", "--via", "lan", "--to", self.alias, *arguments, **options)
+        self.events = [json.loads(line) for line in result.stdout.splitlines()]
+        return result
+
+    def event(self, name):
+        return next(event for event in self.events if event["event"] == name)
+
+    # Finding
+
+    def test_a_device_is_listed(self):
+        self.device()
+        found = None
+
+        def is_listed():
+            nonlocal found
+            lines = self.anna.run("browse", "--json", "--via", "lan", "--timeout", "1").stdout.splitlines()
+            found = [event for event in map(json.loads, lines) if event["name"] == self.alias]
+            return found
+
+        wait_until(is_listed, "the device")
+        self.assertEqual(
+            ("new", "localsend", self.certificate.fingerprint),
+            tuple(found[0][key] for key in ("trust", "protocol", "certificate")),
+        )
+        text = self.anna.run("browse", "--via", "lan", "--timeout", "1").stdout.decode()
+        self.assertRegex(text, rf'"?{self.alias}"? \(LocalSend\)')
+
+    # Transfers
+
+    def test_files_reach_1_18_and_1_17_and_old_http(self):
+        path, other = self.file("photo.jpg", 3_000_017), self.file("empty.txt", 0)
+        for options in ({}, {"modern": False}, {"protocol": "HTTP/1.0"}):
+            device = self.device(**options)
+            self.assertCode(0, self.send(path, other))
+            self.assertEqual({"photo.jpg": path.read_bytes(), "empty.txt": b""}, device.files)
+            self.assertEqual("completed", self.event("finished")["outcome"])
+            inviting = self.event("inviting")
+            self.assertEqual(("localsend", "lan"), (inviting["protocol"], inviting["via"]))
+            self.assertEqual(self.certificate.fingerprint, inviting["certificate"])
+            offer = device.offers[0]
+            self.assertEqual([3_000_017, 0], [file["size"] for file in offer["files"].values()])
+            self.assertRegex(offer["files"]["0"]["metadata"]["modified"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertEqual(("https", "nearshare"), (offer["info"]["protocol"], offer["info"]["deviceModel"]))
+            device.close()
+        history = [json.loads(line) for line in self.anna.run("history", "--json").stdout.splitlines()]
+        self.assertEqual([self.alias] * 3, [entry["peer_name"] for entry in history])
+
+    def test_a_folder_keeps_its_structure_over_a_few_connections(self):
+        contents = {f"trip/day {i % 3}/{i}.txt": self.random.randbytes(i * 100) for i in range(40)}
+        for name, content in contents.items():
+            path = self.place / "source" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        (self.place / "source/trip/nothing").mkdir()
+        device = self.device()
+        result = self.send(self.place / "source/trip")
+        self.assertCode(0, result)
+        self.assertEqual(contents, device.files)
+        # info, prepare-upload, and at most three for the files.
+        self.assertLessEqual(device.links, 5)
+        self.assertIn(b"empty folder is left out", result.stderr)
+
+    def test_a_text_is_shown(self):
+        device = self.device()
+        self.assertCode(0, self.send("--text", 'hello \u2713 "quoted"\n'))
+        file = device.offers[0]["files"]["0"]
+        self.assertEqual(('hello \u2713 "quoted"\n', "text/plain"), (file["preview"], file["fileType"]))
+        self.assertEqual("completed", self.event("finished")["outcome"])
+        self.assertNotIn("v2/upload", device.paths())
+
+    def test_a_part_is_accepted(self):
+        device = self.device(answer={"v2/prepare-upload": lambda _, body: (200, self.part(device, body))})
+        self.assertCode(0, self.send(self.file("a", 10), self.file("b", 20), self.file("c", 30)))
+        self.assertEqual(["b"], list(device.files))
+        self.assertEqual({"count": 1, "offered": 3, "size": 20}, self.event("part")["files"])
+
+    @staticmethod
+    def part(device, body):
+        offer = json.loads(body)
+        device.pending = offer["files"]
+        return device.accept(offer, ["b"])
+
+    def test_a_device_knows_the_text_of_the_path_only(self):
+        device = self.device()
+        self.assertCode(0, self.send(self.file("gr\u00fc\u00dfe & 50%.txt", 10)))
+        self.assertEqual(["gr\u00fc\u00dfe & 50%.txt"], list(device.files))
+
+    def test_a_stream_is_refused_with_the_reason(self):
+        device = self.device()
+        result = self.send("-", input=b"x")
+        self.assertCode(2, result)
+        self.assertIn(b"size beforehand", result.stderr)
+        self.assertEqual([], device.offers)
+
+    def test_several_receivers_of_both_kinds(self):
+        device = self.device()
+        ben = self.ben.receive(name="ben")
+        result = self.anna.run("send", "--json", "--to", self.alias, "--to", ben.address, self.file("a", 1000))
+        self.assertCode(0, result)
+        self.assertEqual(["a"], list(device.files))
+        self.assertEqual(["a"], list(self.ben.received()))
+
+    # Answers
+
+    def test_outcomes_are_those_of_other_sends(self):
+        path = self.file("a", 10)
+        message = {"message": "no \x1b[2J"}
+        for status, code, outcome in [
+            (403, 4, "declined"),
+            (409, 4, "declined"),
+            (429, 4, "declined"),
+            (413, 7, "declined"),
+            (204, 4, "declined"),
+            (400, 1, "failed"),
+            (500, 1, "failed"),
+            (302, 1, "failed"),
+        ]:
+            answer = (status, message if status != 204 else None)
+            device = self.device(answer={"v2/prepare-upload": lambda *_, answer=answer: answer})
+            result = self.send(path)
+            self.assertCode(code, result)
+            self.assertEqual(outcome, self.event("finished")["outcome"], status)
+            self.assertNotIn(b"\x1b", result.stderr)
+            self.assertNotIn("v2/upload", device.paths())
+            device.close()
+
+    def test_a_pin_comes_from_a_file(self):
+        def check(query, body):
+            return None if query.get("pin") == "12 &4" else (401, {"message": "PIN required"})
+
+        pin = self.place / "pin"
+        device = self.device(answer={"v2/prepare-upload": check})
+        path = self.file("a", 10)
+        result = self.send(path)
+        self.assertCode(4, result)
+        self.assertIn(b"requires its PIN", result.stderr)
+        pin.write_text("wrong\n")
+        self.assertCode(4, self.send("--pin-file", pin, path))
+        pins = [query.get("pin") for _, name, query in device.requests if name == "v2/prepare-upload"]
+        self.assertEqual([None, None, "wrong"], pins)
+        self.assertEqual({}, device.files)
+
+    def test_no_answer_in_time(self):
+        waiting = threading.Event()
+        self.addCleanup(waiting.set)
+        self.device(answer={"v2/prepare-upload": lambda *_: waiting.wait(30) and None})
+        self.assertCode(9, self.send("--timeout", "0.5", self.file("a", 10)))
+        self.assertEqual("expired", self.event("finished")["outcome"])
+
+    # Cancelling
+
+    def test_the_user_cancels_while_the_device_asks(self):
+        waiting = threading.Event()
+        self.addCleanup(waiting.set)
+        device = self.device(answer={"v2/prepare-upload": lambda *_: waiting.wait(30) and None})
+        sending = self.anna.start("send", "--json", "--via", "lan", "--to", self.alias, str(self.file("a", 10)))
+        sending.wait_for("waiting")
+        device.wait_for("v2/prepare-upload")
+        sending.process.send_signal(signal.SIGINT)
+        self.assertEqual("cancelled", sending.wait_for("finished")["outcome"])
+        self.assertEqual(130, sending.process.wait(30))
+
+    def test_the_user_cancels_between_files(self):
+        waiting = threading.Event()
+        self.addCleanup(waiting.set)
+        device = self.device(answer={"v2/upload": lambda *_: waiting.wait(30) and None})
+        sending = self.anna.start("send", "--json", "--via", "lan", "--to", self.alias, str(self.file("a", 10)))
+        device.wait_for("v2/upload")
+        sending.process.send_signal(signal.SIGINT)
+        self.assertEqual("cancelled", sending.wait_for("finished")["outcome"])
+        self.assertEqual(130, sending.process.wait(30))
+        cancel = [query for _, name, query in device.requests if name == "v2/cancel"]
+        self.assertEqual([{"sessionId": "the session"}], cancel)
+
+    def test_F19_the_receiver_alone_cancels(self):
+        path = self.file("a", 10)
+        results = []
+
+        def cancel(*_):
+            port = device.offers[-1]["info"]["port"]
+            for certificate, session in (
+                (Certificate(self.place), "the session"),
+                (self.certificate, "another"),
+                (self.certificate, "the session"),
+            ):
+                results.append(sending.process.poll())
+                peer = LocalSendPeer(("127.0.0.1", port), certificate)
+                results.append(peer.request("v2/cancel", sessionId=session)[0])
+                peer.close()
+
+        device = self.device(answer={"v2/upload": cancel})
+        sending = self.anna.start("send", "--json", "--via", "lan", "--to", self.alias, str(path))
+        finished = sending.wait_for("finished")
+        self.assertEqual("cancelled", finished["outcome"])
+        self.assertEqual(4, sending.process.wait(30))
+        self.assertEqual([None, 200] * 3, results)
+
+    # Attacks
+
+    def test_F17_a_flood_of_devices_displaces_none(self):
+        running = self.anna.start("browse", "--json", "--via", "lan", "--watch")
+        with group() as link:
+            while json.loads(link.recvfrom(4096)[0]).get("deviceModel") != "nearshare":
+                pass
+            device = Receiver(self.certificate, alias=self.alias)
+            self.addCleanup(device.close)
+            link.sendto(json.dumps(device.device(announce=False)).encode(), (GROUP, PORT))
+            running.wait_for("found", lambda event: event["name"] == self.alias)
+            for number in range(1000):
+                claim = {"alias": f"{self.alias} {number}", "fingerprint": f"{number:064x}", "announce": False}
+                link.sendto(json.dumps(device.device(**claim)).encode(), (GROUP, PORT))
+            again = json.dumps(device.device(announce=False, alias=f"{self.alias} again")).encode()
+
+            def is_updated():
+                # The kernel drops what the flood leaves no room for.
+                link.sendto(again, (GROUP, PORT))
+                return any(event["event"] == "updated" for event in list(running.events))
+
+            wait_until(is_updated, "the device that was known before")
+        found = [event for event in running.events if event["event"] == "found" and event["name"].startswith(self.alias)]
+        self.assertLessEqual(len(found), 8)
+
+    def test_F16_another_certificate_than_the_announced_one_gets_nothing(self):
+        device = self.device(modern=False, claim={"fingerprint": "AB" * 32})
+        result = self.send(self.file("a", 10))
+        self.assertCode(5, result)
+        self.assertIn(b"nothing was sent", result.stderr)
+        self.assertEqual([], device.requests)
+
+    def test_F15_answers_without_end_or_sense(self):
+        head = b"HTTP/1.1 200 OK\r\n"
+        path = self.file("a", 10)
+        for answer in (
+            head + b"Content-Length: 100000000\r\n\r\n",
+            head + b"\r\n" + b"x" * 20_000,
+            head + b"Transfer-Encoding: chunked\r\n\r\nFFFFFFF\r\n" + b"x" * 20_000,
+            head + b"X: " + b"x" * 20_000,
+            b"HTTP/1.1 100 Continue\r\n\r\n" * 1000,
+            b"garbage\r\n\r\n",
+            head + b"Content-Length: 2\r\n\r\n{}",
+            head + b"Content-Length: 1\r\n\r\n{",
+        ):
+            device = self.device(answer={"v2/prepare-upload": lambda *_, answer=answer: answer})
+            self.assertCode(1, self.send(path))
+            self.assertEqual("failed", self.event("finished")["outcome"])
+            device.close()
+        device = self.device(answer={"v2/prepare-upload": lambda *_: b""})
+        self.assertCode(10, self.send(path))
+
+    def test_F18_files_that_were_not_offered_are_not_sent(self):
+        path = self.file("a", 10)
+        for files in ({"1": "x"}, {"/etc/passwd": "x"}, {"0": "x", "00": "y"}, {"0": 5}, {"0": ""}, ["0"], {"-1": "x"}):
+            answer = (200, {"sessionId": "s", "files": files})
+            device = self.device(answer={"v2/prepare-upload": lambda *_, answer=answer: answer})
+            self.assertCode(1, self.send(path))
+            self.assertNotIn("v2/upload", device.paths())
+            device.close()
+        answer = (200, {"sessionId": "a b&token=x\r\nX: y", "files": {"0": "&\r\n"}})
+        device = self.device(answer={"v2/prepare-upload": lambda *_: answer})
+        self.assertCode(4, self.send(path))
+        upload = next(query for _, name, query in device.requests if name == "v2/upload")
+        self.assertEqual({"sessionId": "a b&token=x\r\nX: y", "fileId": "0", "token": "&\r\n"}, upload)
+
+    def test_a_redirect_of_an_upload_is_not_followed(self):
+        answer = b"HTTP/1.1 307 X\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n"
+        device = self.device(answer={"v2/upload": lambda *_: answer})
+        self.assertCode(1, self.send(self.file("a", 10)))
+        self.assertEqual(1, device.paths().count("v2/upload"))
+
+    def test_one_file_fails_and_the_others_arrive(self):
+        device = self.device(
+            answer={"v2/upload": lambda query, _: (500, {"message": "disk"}) if query["fileId"] == "1" else None}
+        )
+        result = self.send(*[self.file(name, 1000) for name in "abcd"])
+        self.assertCode(1, result)
+        self.assertEqual(["a", "c", "d"], sorted(device.files))
+        self.assertIn("1 of 4 files", self.event("finished")["detail"])
+
+    def test_a_wrong_checksum_is_sent_again(self):
+        count = 0
+
+        def mismatch(*_):
+            nonlocal count
+            count += 1
+            return (422, {"message": "Checksum mismatch"}) if count < 3 else None
+
+        device = self.device(answer={"v2/upload": mismatch})
+        self.assertCode(0, self.send(self.file("a", 100_000)))
+        self.assertEqual((["a"], 3), (list(device.files), count))
+
+    def test_a_known_name_with_another_certificate_stops_the_send(self):
+        device = self.device()
+        path = self.file("a", 10)
+        self.assertCode(0, self.send(path))
+        device.close()
+        peers = [json.loads(line) for line in self.anna.run("peers", "--json").stdout.splitlines()]
+        self.assertEqual([(self.alias, "seen")], [(peer["name"], peer["trust"]) for peer in peers])
+        self.certificate = Certificate(self.place)
+        device = self.device()
+        result = self.send(path)
+        self.assertCode(5, result)
+        self.assertEqual({}, device.files)
+        self.assertCode(0, self.anna.run("peers", "forget", peers[0]["id"]))
+        self.assertCode(0, self.send(path))
+
+
+class SendByAddressStory(Story):
+    """Machines of their own: the port is that of LocalSend."""
+
+    def setUp(self):
+        if not has_namespaces():
+            self.skipTest("needs root")
+        self.machines = self.enterContext(MachinesInARow(2))
+        super().setUp()
+
+    def people(self):
+        self.anna = Peer(self.place / "anna", self.machines.names[0])
+        self.ben = Peer(self.place / "ben", self.machines.names[1])
+
+    def test_a_nearshare_node_receives_with_localsend(self):
+        self.ben.receive("--localsend", name="ben").wait_for("localsend")
+        path = self.file("x.bin", 2_000_000)
+        result = self.anna.run("send", "--json", "--to", "10.77.0.2:53317", path)
+        self.assertCode(0, result)
+        self.assertEqual({"x.bin": path.read_bytes()}, self.ben.received())
+
+    def test_another_program_receives(self):
+        place = self.place / "there"
+        place.mkdir()
+        variables = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        program = "from localsend_cli.main import main; main()"
+        words = [sys.executable, "-c", program, "receive", "--json", "--output", "."]
+        command = ["ip", "netns", "exec", self.machines.names[1], *words]
+        environment = {**variables, "HOME": str(self.place), "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(
+            command, env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        path = self.file("x.bin", 2_000_000)
+
+        def is_sent():
+            self.result = self.anna.run("send", "--json", "--to", "10.77.0.2:53317", path)
+            return self.result.returncode != 3
+
+        wait_until(is_sent, "the program to listen")
+        self.assertCode(0, self.result)
+        self.assertEqual(path.read_bytes(), (place / "x.bin").read_bytes())
