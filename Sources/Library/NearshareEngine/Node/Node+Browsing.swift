@@ -43,6 +43,9 @@ extension Node {
         if media.contains(.network) {
             do throws(NodeError) {
                 found.append(try browseNetwork(for: service))
+                if service == .nearshare, let devices = state.withLock({ $0.localSend })?.devices {
+                    found.append(NearbyChanges(events: devices.browse(), ownID: id))
+                }
             } catch {
                 settings.log.info("no discovery on the network: \(error)")
                 failure = error
@@ -56,9 +59,6 @@ extension Node {
                 // The network's failure is reported, because most machines have no radio.
                 failure = failure ?? error
             }
-        }
-        if media.contains(.network), service == .nearshare, let devices = state.withLock({ $0.localSend })?.devices {
-            found.append(NearbyChanges(events: devices.browse(), ownID: id))
         }
         guard let first = found.first else { throw failure ?? .unavailable("there is no medium to browse") }
         return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
