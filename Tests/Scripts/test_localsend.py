@@ -218,6 +218,20 @@ class LocalSendStory(Story):
         self.assertEqual(0, result.returncode, result.stderr)
         self.assertEqual({"x.bin": content}, self.anna.received())
 
+    def test_a_device_that_was_met_is_known_by_its_certificate(self):
+        anna = self.receiver()
+        self.assertEqual([200, 200], self.modern().send({"a": b"a"}))
+        self.assertEqual("new", anna.wait_for("invitation")["trust"])
+        self.assertEqual([200, 200], self.modern().send({"b": b"b"}))
+        self.assertEqual("seen", anna.wait_for("invitation")["trust"])
+        sender = self.sender(Certificate(self.place))
+        sender.offer([LocalSendPeer.file("c", "c", b"c")])
+        self.assertEqual("changed", anna.wait_for("invitation")["trust"])
+        # Blocked for good, in any run.
+        identifier = json.loads(self.anna.run("peers", "--json").stdout)["id"]
+        self.assertEqual(0, self.anna.run("peers", "block", identifier).returncode)
+        self.assertEqual([403], self.modern().send({"d": b"d"}))
+
     # Refusals
 
     def test_F1_friends_alone_take_nothing_from_a_device(self):
@@ -225,6 +239,17 @@ class LocalSendStory(Story):
         sender = self.modern()
         self.assertEqual(403, sender.offer([LocalSendPeer.file("a", "a", b"a")])[0])
         self.assertEqual("declined", anna.wait_for("finished")["outcome"])
+
+    def test_F1_a_friend_whose_certificate_nobody_compared_is_none(self):
+        anna = self.receiver()
+        self.assertEqual([200, 200], self.modern().send({"a": b"a"}))
+        anna.wait_for("finished")
+        anna.process.kill()
+        anna.process.wait()
+        identifier = json.loads(self.anna.run("peers", "--json").stdout)["id"]
+        self.anna.run("friends", "add", identifier)
+        self.receiver(accept="friends")
+        self.assertEqual([403], self.modern().send({"b": b"b"}))
 
     def test_F2_the_pin_is_asked_for_and_three_wrong_ones_end_it(self):
         pin = self.place / "pin"
@@ -303,7 +328,8 @@ class LocalSendStory(Story):
         self.assertEqual({}, self.anna.received())
 
     def test_F7_a_sender_that_goes_away_withdraws_its_question(self):
-        command = self.anna.command("receive", "--localsend", "--name", "anna", "--inbox", self.anna.inbox)
+        command = self.anna.command("receive", "--name", "anna", "--inbox", self.anna.inbox)
+        # On a terminal it is the default.
         terminal = Terminal(self.anna, *command, columns=100, rows=24, variables={"LC_ALL": "C.UTF-8"})
         self.addCleanup(terminal.close)
         port = int(terminal.wait_for(r"LocalSend devices see it on port (\d+)")[1])

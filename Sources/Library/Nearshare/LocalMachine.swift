@@ -153,6 +153,14 @@ public final class LocalMachine: Sendable {
                 }
             },
             log: log)
+        settings.deviceTrustStatus = { fingerprint, name in
+            // The file is checked for each link with a key, which reports its failures.
+            let store = (try? trust.read()) ?? trust.latestValue
+            guard let store else { return .known(.blocked, isFriend: false) }
+            let status = store.trustStatus(of: fingerprint, claiming: name)
+            // A certificate that nobody has compared makes no friend (K14).
+            return status.isFriend && !status.isVerified ? .known(.seen, isFriend: false) : status
+        }
         let contacts = self.contacts
         settings.contacts = {
             do {

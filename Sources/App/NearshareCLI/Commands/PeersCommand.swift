@@ -28,14 +28,17 @@ struct PeersListCommand: AsyncParsableCommand {
                 .sorted { $0.value.name.claimed.lowercased() < $1.value.name.claimed.lowercased() }
             if json {
                 for (fingerprint, entry) in entries {
-                    JSONEvents.emit(
-                        "peer",
-                        [
-                            "fingerprint": .string(fingerprint.hex), "id": .string(fingerprint.peerID.hex),
-                            "name": .string(entry.name.claimed), "claimed_name": .string(entry.claimedName.claimed),
-                            "trust": .string(entry.trust.rawValue), "friend": .bool(entry.isFriend),
-                            "last_seen": .number(entry.lastSeen.unixMilliseconds),
-                        ])
+                    var members: [String: JSONValue] = [
+                        "fingerprint": .string(fingerprint.hex), "id": .string(fingerprint.peerID.hex),
+                        "name": .string(entry.name.claimed), "claimed_name": .string(entry.claimedName.claimed),
+                        "trust": .string(entry.trust.rawValue), "friend": .bool(entry.isFriend),
+                        "last_seen": .number(entry.lastSeen.unixMilliseconds),
+                    ]
+                    if let certificate = entry.certificate {
+                        members["protocol"] = .string("localsend")
+                        members["certificate"] = .string(Hex.encode(certificate))
+                    }
+                    JSONEvents.emit("peer", members)
                 }
                 return
             }
@@ -46,7 +49,8 @@ struct PeersListCommand: AsyncParsableCommand {
                 [
                     entry.name.shown, fingerprint.peerID.hex,
                     TrustStatus.known(entry.trust, isFriend: entry.isFriend).label
-                        + (entry.isFriend && entry.trust == .verified ? ", verified" : ""),
+                        + (entry.isFriend && entry.trust == .verified ? ", verified" : "")
+                        + (entry.certificate == nil ? "" : ", LocalSend"),
                     entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
                 ]
             }
@@ -80,6 +84,9 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             guard let terminal = TerminalDevice() else {
                 throw CommandFailure(.usage, "comparing the short code needs a terminal")
             }
+            if let (fingerprint, entry) = try machine.trust.read().peer(named: peer), let certificate = entry.certificate {
+                return try await verifyDevice(fingerprint, named: entry.name, certificate, on: machine, terminal)
+            }
             let connector = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
             let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
@@ -95,6 +102,27 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 }
 
 extension PeersVerifyCommand {
+    /// Compares the certificate of a LocalSend device that was met before.
+    private func verifyDevice(
+        _ fingerprint: Fingerprint, named name: DisplayName, _ certificate: [UInt8], on machine: LocalMachine,
+        _ terminal: TerminalDevice
+    ) async throws {
+        let isSame = await YesNoPrompt.ask(
+            "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.shown) should see the same "
+                + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal
+        )
+        guard try machine.trust.update({ $0.setDeviceVerified(fingerprint, isSame) }) else {
+            throw CommandFailure(.failure, "\(name.shown) is not known any more; another command has removed it")
+        }
+        guard isSame else {
+            throw CommandFailure(
+                .notTrusted,
+                "the certificates differ: another device was reached by the name \(name.shown); "
+                    + "`nearshare peers forget \(fingerprint.peerID)` removes it")
+        }
+        Console.notice(VerificationOperation.successText(for: name))
+    }
+
     private func verifyLink(on machine: LocalMachine) async throws {
         let options = NodeOptions(
             interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)

@@ -295,7 +295,11 @@ package final class ReceiveController: Sendable {
     }
 
     private func isBlocked(_ peer: Peer) -> Bool {
-        peer.foreign != nil && blockedForeign.withLock { !$0.isDisjoint(with: Self.foreignNames(of: peer)) }
+        peer.foreign != nil && (peer.trustStatus.isBlocked || isBlockedHere(peer))
+    }
+
+    private func isBlockedHere(_ peer: Peer) -> Bool {
+        blockedForeign.withLock { !$0.isDisjoint(with: Self.foreignNames(of: peer)) }
     }
 
     /// The names of a peer without a key of nearshare: what it has shown instead of one, and its address.
@@ -528,7 +532,11 @@ package final class ReceiveController: Sendable {
     }
 
     private static func clashWarning(_ peer: Peer) -> String {
-        "WARNING: \(peer.name.quoted(of: peer.id)) is known here with another key. This may be another peer that claims the name, "
-            + "or a new machine. Compare the short code before you accept anything."
+        let (kind, check) =
+            peer.foreign == nil
+            ? ("key", "the short code") : ("certificate", "the certificate with the one in LocalSend's settings there")
+        return
+            "WARNING: \(peer.name.quoted(of: peer.id)) is known here with another \(kind). This may be another peer that claims "
+            + "the name, or a new machine. Compare \(check) before you accept anything."
     }
 }

@@ -5,6 +5,14 @@ package enum CertificateText {
     /// Bytes of the short form.
     private static let shortByteCount = 8
 
+    /// All bytes, in lines of eight groups of four digits.
+    package static func whole(_ fingerprint: [UInt8]) -> [String] {
+        stride(from: 0, to: fingerprint.count, by: 2 * shortByteCount).map { start in
+            let half = start + shortByteCount
+            return "\(short(Array(fingerprint[start...]))) \(short(Array(fingerprint.dropFirst(half))))"
+        }
+    }
+
     /// The first bytes, in groups of four digits: `1A2B 3C4D 5E6F 7081`.
     package static func short(_ fingerprint: [UInt8]) -> String {
         let digits = Array(Hex.encode(fingerprint.prefix(shortByteCount)).uppercased())

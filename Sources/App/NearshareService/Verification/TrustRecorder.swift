@@ -6,11 +6,18 @@ struct TrustRecorder: Sendable {
     let machine: LocalMachine
     let reporter: any Reporter
 
-    /// Pins the peer's key. A peer that claims another one's name is not recorded, nor is one without a key.
+    /// Pins the peer's key, or its certificate. A peer that claims another one's name is not recorded, nor is one without either.
     /// - Parameter mayWrite: called before the file is replaced.
     func recordMeeting(with peer: Peer, ifAllowed mayWrite: () -> Bool) {
         if case .nameClash = peer.trustStatus { return }
-        guard let proven = peer.proven else { return }
+        guard let proven = peer.proven else {
+            if let device = peer.foreign, device.kind == .localSend, let certificate = device.certificate, mayWrite() {
+                update {
+                    $0.recordDevice(device.fingerprint, certificate: certificate, named: peer.name, at: SystemClock.wall())
+                }
+            }
+            return
+        }
         do {
             try machine.trust.recordContact(
                 with: proven, named: peer.name, version: peer.version, at: SystemClock.wall(), ifAllowed: mayWrite)

@@ -33,6 +33,7 @@ package final class LocalSendServer: Sendable {
         var sessions: [LocalSendMachine.SessionID: OpenSession] = [:]
         var outgoing: [String: OutgoingSession] = [:]
         var isStopping = false
+        var isInGroup = false
     }
 
     /// The time limits of connections.
@@ -75,6 +76,11 @@ package final class LocalSendServer: Sendable {
         state = Monitor(State(machine: LocalSendMachine(device: device, pin: pin)))
         devices = LocalSendDevices(own: security.fingerprint, clock: node.settings.clock)
     }
+
+    /// Whether this node announces itself, and hears announcements.
+    package var isInGroup: Bool { state.withLock(\.isInGroup) }
+
+    func enterGroup() { state.withLock { $0.isInGroup = true } }
 
     // MARK: Connections
 
@@ -260,11 +266,12 @@ package final class LocalSendServer: Sendable {
         let settings = node.settings
         let client = connection.client
         let address = LinkAddress(host: client.host, port: content.device.port)
-        let peer = Peer(
-            foreign: ForeignPeer(
-                .localSend, identity: client.fingerprint ?? Array("address \(client.host)".utf8),
-                certificate: client.fingerprint),
-            name: content.device.name, address: address)
+        let foreign = ForeignPeer(
+            .localSend, identity: client.fingerprint ?? Array("address \(client.host)".utf8), certificate: client.fingerprint)
+        // A device without a certificate could be any: it has neither a record nor the name of one.
+        let trustStatus =
+            client.fingerprint == nil ? .new : settings.deviceTrustStatus(foreign.fingerprint, content.device.name)
+        let peer = Peer(foreign: foreign, name: content.device.name, trustStatus: trustStatus, address: address)
         guard let prompt = node.promptLimiter.admit(peer, on: .link(address)) else { return false }
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: content.offer.totalSize,

@@ -69,10 +69,9 @@ public struct Peer: Sendable, Hashable {
         (self.name, self.trustStatus, self.address, self.version) = (name, trustStatus, address, version)
     }
 
-    init(foreign: ForeignPeer, name: DisplayName, address: LinkAddress?) {
+    init(foreign: ForeignPeer, name: DisplayName, trustStatus: TrustStatus = .new, address: LinkAddress?) {
         identity = .foreign(foreign)
-        (self.name, self.address, version) = (name, address, nil)
-        trustStatus = .new
+        (self.name, self.trustStatus, self.address, version) = (name, trustStatus, address, nil)
     }
 }
 
