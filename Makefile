@@ -203,6 +203,7 @@ install:
 		> $(DESTDIR)$(PREFIX)/share/metainfo/org.nearshare.nearshare.metainfo.xml
 	install -D -m 644 packaging/ufw/nearshare $(DESTDIR)/etc/ufw/applications.d/nearshare
 	install -D -m 644 packaging/firewalld/nearshare.xml $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml
+	install -D -m 644 packaging/firewalld/nearshare-localsend.xml $(DESTDIR)/usr/lib/firewalld/services/nearshare-localsend.xml
 # The entry "Send with nearshare" of file managers.
 	$(foreach pair,$(MENUS),install -D -m 644 packaging/desktop/$(subst :, $(DESTDIR)$(PREFIX)/share/,$(pair)) &&) true
 
@@ -215,3 +216,4 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare.service $(DESTDIR)$(PREFIX)/lib/systemd/user/nearshare-notify.service
 	rm -f $(DESTDIR)$(PREFIX)/share/metainfo/org.nearshare.nearshare.metainfo.xml
 	rm -f $(DESTDIR)/etc/ufw/applications.d/nearshare $(DESTDIR)/usr/lib/firewalld/services/nearshare.xml
+	rm -f $(DESTDIR)/usr/lib/firewalld/services/nearshare-localsend.xml

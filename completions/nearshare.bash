@@ -186,7 +186,7 @@ _nearshare() {
 
 _nearshare_receive() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --update --overwrite --once --qr --localsend --json --stdout --no-sandbox --version -h --help)
+    non_repeating_flags=(--keep-executable --update --overwrite --once --qr --localsend --no-localsend --json --stdout --no-sandbox --version -h --help)
     repeating_options=(--exec)
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --localsend-pin-file --log-level)
     __nearshare_offer_flags_options 0

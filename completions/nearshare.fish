@@ -23,7 +23,7 @@ function __nearshare_parse_tokens -S
         __nearshare_parse_subcommand 0 'verbose' 'version' 'h/help'
         switch $unparsed_tokens[1]
         case 'receive'
-            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'update' 'overwrite' 'port=' 'interface=' 'adapter=' 'once' 'qr' 'localsend' 'localsend-pin-file=' 'json' 'stdout' 'exec=+' 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'update' 'overwrite' 'port=' 'interface=' 'adapter=' 'once' 'qr' 'localsend' 'no-localsend' 'localsend-pin-file=' 'json' 'stdout' 'exec=+' 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
         case 'send'
             __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'keep' 'accept=' 'pin-file=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
@@ -220,7 +220,8 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" once' -l 'once' -d 'End after the first completed transfer.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" qr' -l 'qr' -d 'Show a QR code for phones: it opens a page that sends files and texts to this machine, without an app.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" localsend' -l 'localsend' -d 'Receive from LocalSend as well: phones and computers with that app see this machine.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" localsend' -l 'localsend' -d 'Receive from LocalSend as well: phones and computers with that app see this machine. Default: on a terminal.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" no-localsend' -l 'no-localsend' -d 'Receive from LocalSend as well: phones and computers with that app see this machine. Default: on a terminal.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" localsend-pin-file' -l 'localsend-pin-file' -d 'Require the PIN in this file from senders with LocalSend.' -rF
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" stdout' -l 'stdout' -d 'Write the received content to standard output instead of the inbox; ends after the first transfer.'

@@ -9,6 +9,7 @@ import threading
 
 from harness import MachinesInARow, Peer, Story, has_namespaces, wait_until
 from localsend_peer import GROUP, PORT, Certificate, LocalSendPeer, Receiver, group
+from test_questions import Terminal
 
 
 class SendStory(Story):
@@ -340,6 +341,52 @@ class SendStory(Story):
         self.assertCode(0, self.anna.run("peers", "forget", peers[0]["id"]))
         self.assertCode(0, self.send(path))
 
+    # Trust
+
+    def terminal(self, *arguments):
+        terminal = Terminal(self.anna, *self.anna.command(*arguments), columns=100, rows=24, variables={"LC_ALL": "C.UTF-8"})
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def test_the_user_compares_the_certificate(self):
+        self.device()
+        path = self.file("a", 10)
+        self.assertCode(0, self.send(path))
+        digits = self.certificate.fingerprint.upper()
+        for answer, trust, code in (("y", "verified", 0), ("n", "seen", 5)):
+            terminal = self.terminal("peers", "verify", self.alias)
+            shown = terminal.wait_for(r"[\s\S]*are they the same\?")[0]
+            self.assertIn(digits, "".join(line.replace(" ", "").strip() for line in shown.splitlines()))
+            terminal.press(f"{answer}\r")
+            self.assertEqual(code, terminal.end())
+            peer = json.loads(self.anna.run("peers", "--json").stdout)
+            self.assertEqual((trust, self.certificate.fingerprint), (peer["trust"], peer["certificate"]))
+
+    def test_a_pin_is_asked_for_on_the_terminal(self):
+        device = self.device(
+            answer={"v2/prepare-upload": lambda query, _: None if query.get("pin") == "123" else (401, {"message": "PIN"})}
+        )
+        terminal = self.terminal("send", "--via", "lan", "--to", self.alias, self.file("a", 10))
+        terminal.wait_for(rf"PIN of \S*{self.alias.split()[0]}")
+        terminal.press("9\r")
+        terminal.wait_for("that PIN is wrong")
+        terminal.press("123\r")
+        self.assertEqual(0, terminal.end())
+        self.assertEqual(["a"], list(device.files))
+
+    def test_the_configuration_turns_it_off(self):
+        device = self.device()
+        folder = self.anna.home / "config/nearshare"
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text('protocols = ["nearshare"]\n')
+        self.assertCode(3, self.send(self.file("a", 10)))
+        self.assertEqual([], device.requests)
+        for text in ('"localsend"', '["localsend"]', '["nearshare", "x"]', "[1]", "[]"):
+            (folder / "config.toml").write_text(f"protocols = {text}\n")
+            result = self.anna.run("browse", "--timeout", "0.1")
+            self.assertCode(1, result)
+            self.assertIn(b"protocols: expected", result.stderr)
+
 
 class SendByAddressStory(Story):
     """Machines of their own: the port is that of LocalSend."""
@@ -369,17 +416,19 @@ class SendByAddressStory(Story):
         words = [sys.executable, "-c", program, "receive", "--json", "--output", "."]
         command = ["ip", "netns", "exec", self.machines.names[1], *words]
         environment = {**variables, "HOME": str(self.place), "PYTHONUNBUFFERED": "1"}
+        log = self.enterContext((self.place / "log").open("w+"))
         process = subprocess.Popen(
-            command, env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, env=environment, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         path = self.file("x.bin", 2_000_000)
 
         def is_sent():
+            self.assertIsNone(process.poll(), (self.place / "log").read_text())
             self.result = self.anna.run("send", "--json", "--to", "10.77.0.2:53317", path)
             return self.result.returncode != 3
 
-        wait_until(is_sent, "the program to listen")
+        wait_until(is_sent, "the program to listen", timeout=90)
         self.assertCode(0, self.result)
         self.assertEqual(path.read_bytes(), (place / "x.bin").read_bytes())

@@ -18,7 +18,8 @@ class Packaging(unittest.TestCase):
     def test_the_profile_of_ufw(self):
         profile = configparser.ConfigParser()
         profile.read_string((PACKAGING / "ufw/nearshare").read_text())
-        self.assertEqual(["nearshare"], profile.sections())
+        self.assertEqual(["nearshare", "nearshare-localsend"], profile.sections())
+        self.assertEqual("53317/tcp|53317/udp", profile["nearshare-localsend"]["ports"])
         self.assertEqual({"title", "description", "ports"}, set(profile["nearshare"]))
         self.assertEqual({f"{self.port}/tcp", "5353/udp"}, set(profile["nearshare"]["ports"].split("|")))
 
@@ -27,6 +28,9 @@ class Packaging(unittest.TestCase):
         self.assertEqual("service", service.tag)
         self.assertEqual([("tcp", self.port)], [(one.get("protocol"), one.get("port")) for one in service.findall("port")])
         self.assertEqual(["mdns"], [one.get("service") for one in service.findall("include")])
+        service = ElementTree.parse(PACKAGING / "firewalld/nearshare-localsend.xml").getroot()
+        ports = {(one.get("protocol"), one.get("port")) for one in service.findall("port")}
+        self.assertEqual({("tcp", "53317"), ("udp", "53317")}, ports)
 
     def test_the_package_names_the_libraries_that_are_loaded_at_run_time(self):
         control = (PACKAGING / "debian/control").read_text()
@@ -44,7 +48,11 @@ class Packaging(unittest.TestCase):
 
     def test_both_are_installed_and_removed(self):
         makefile = (ROOT / "Makefile").read_text()
-        for path in ("/etc/ufw/applications.d/nearshare", "/usr/lib/firewalld/services/nearshare.xml"):
+        for path in (
+            "/etc/ufw/applications.d/nearshare",
+            "/usr/lib/firewalld/services/nearshare.xml",
+            "/usr/lib/firewalld/services/nearshare-localsend.xml",
+        ):
             self.assertEqual(2, makefile.count(f"$(DESTDIR){path}"))
 
 

@@ -36,6 +36,15 @@ void read_table(const toml::table &table, const std::string &prefix, void *conte
             entry.kind = NEARSHARE_TOML_FLAG;
             entry.integer = flag->get();
         }
+        std::string texts;
+        if (const auto *list = node.as_array(); list && list->is_homogeneous(toml::node_type::string)) {
+            for (const auto &element : *list) {
+                texts += element.value_or(std::string()) + "\n";
+            }
+            entry.kind = NEARSHARE_TOML_TEXTS;
+            entry.text = texts.data();
+            entry.text_length = texts.size();
+        }
         take(context, &entry);
     }
 }

@@ -4,8 +4,12 @@ internal import NearshareStorage
 internal import NearshareTLS
 
 extension LocalMachine {
+    /// Whether the user has not turned LocalSend off.
+    package var usesLocalSend: Bool { configuration.protocols?.contains(.localsend) ?? true }
+
     /// TLS as ``localSendSecurity()`` makes it, for commands that can do without; nil where there is none.
     package func localSendSecurityIfAvailable(log: Logger) -> (any LinkSecurity)? {
+        guard usesLocalSend else { return nil }
         do {
             return try localSendSecurity()
         } catch {

@@ -36,6 +36,7 @@ struct DoctorCommand: AsyncParsableCommand {
                     discovery: discovery, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             {
                 try await withNode(settings) { node in
+                    diagnosis.checkLocalSend(on: node)
                     try await SignalHandling.run(onSignal: { node.beginShutdown() }) { await diagnosis.checkPeers(on: node) }
                 }
             }

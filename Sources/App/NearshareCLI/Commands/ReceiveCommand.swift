@@ -19,9 +19,11 @@ struct ReceiveCommand: ConfinedCommand {
     var qr = false
 
     @Flag(
-        name: .customLong("localsend"),
-        help: "Receive from LocalSend as well: phones and computers with that app see this machine.")
-    var localSend = false
+        name: .customLong("localsend"), inversion: .prefixedNo,
+        help: """
+            Receive from LocalSend as well: phones and computers with that app see this machine. Default: on a terminal.
+            """)
+    var localSend: Bool?
 
     @Option(
         name: .customLong("localsend-pin-file"),
@@ -46,8 +48,16 @@ struct ReceiveCommand: ConfinedCommand {
 
     @OptionGroup var global: GlobalOptions
 
+    /// TLS for LocalSend devices; nil where they are not served. By default they are where the user can be asked, and where the
+    /// configuration names them.
+    private func localSendSecurity(_ machine: LocalMachine, canAsk: Bool) throws -> (any LinkSecurity)? {
+        if let localSend { return localSend ? try machine.localSendSecurity() : nil }
+        guard canAsk || machine.configuration.protocols != nil, !stdout else { return nil }
+        return machine.localSendSecurityIfAvailable(log: global.logger)
+    }
+
     func validate() throws {
-        if localSendPINFile != nil, !localSend {
+        if localSendPINFile != nil, localSend != true {
             throw ValidationError("--localsend-pin-file is for senders with LocalSend; add --localsend")
         }
         if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
@@ -104,7 +114,7 @@ struct ReceiveCommand: ConfinedCommand {
             feed: feed)
         let settings = try makeSettings(machine)
         let pin = try localSendPINFile.map { try LocalSendPIN.read(path: $0) }
-        let security = localSend ? try machine.localSendSecurity() : nil
+        let security = try localSendSecurity(machine, canAsk: display != nil)
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
         let failure = Monitor<(any Error)?>(nil)

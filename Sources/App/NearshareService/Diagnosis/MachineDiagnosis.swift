@@ -200,6 +200,35 @@ package struct MachineDiagnosis: Sendable {
         }
     }
 
+    /// Serves LocalSend devices, so that they are found.
+    package func checkLocalSend(on node: Node) {
+        guard let machine else { return }
+        let subject = "localsend"
+        guard machine.usesLocalSend else {
+            return report(Finding(.ok, subject, "turned off by the configuration"))
+        }
+        do {
+            let server = try node.serveLocalSend(for: nil, try machine.localSendSecurity())
+            let certificate = CertificateText.short(server.fingerprint)
+            if !server.isInGroup {
+                report(
+                    Finding(
+                        .warning, subject, "multicast is not available, so that devices with LocalSend are not found",
+                        advice: "connect to a network, or allow the group 224.0.0.167"))
+            } else if server.port != Node.localSendPort {
+                report(
+                    Finding(
+                        .notice, subject,
+                        "another program has port \(Node.localSendPort), such as LocalSend itself; \(server.port) is used",
+                        advice: "devices that hear no announcements do not find this machine; end the other program for them"))
+            } else {
+                report(Finding(.ok, subject, "port \(server.port) is free, certificate \(certificate)"))
+            }
+        } catch {
+            report(Finding(.notice, subject, CommandFailure(error).message, advice: "only transfers with LocalSend need it"))
+        }
+    }
+
     /// Connects to the peers nearby.
     package func checkPeers(on node: Node) async {
         let peers = await peersNearby(node)
@@ -208,8 +237,12 @@ package struct MachineDiagnosis: Sendable {
                 group.addTask {
                     var answer = PeerAnswer(name: peer.name, id: peer.id)
                     do {
-                        answer.clockDifference = try await node.withConnection(to: peer.destination) {
-                            try await $0.clockDifference
+                        if peer.certificate != nil {
+                            _ = try await node.localSendTarget(peer.destination)
+                        } else {
+                            answer.clockDifference = try await node.withConnection(to: peer.destination) {
+                                try await $0.clockDifference
+                            }
                         }
                     } catch {
                         answer.failure = CommandFailure(error).message

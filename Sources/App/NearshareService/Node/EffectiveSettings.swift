@@ -46,6 +46,9 @@ package struct EffectiveSettings: Sendable {
         add("notifications", nil, "\(configuration.notifications)", default: "true")
         add(
             "existing", options.existing?.word, configuration.existing?.word, default: ExistingFilePolicy.skipIdentical.word)
+        add(
+            "protocols", nil, configuration.protocols.map { $0.map(\.rawValue).sorted(by: >).joined(separator: ", ") },
+            default: "nearshare, localsend")
         add("port", options.port.map(String.init), configuration.port.map { "\($0)" }, default: "\(Node.defaultPort)")
         add("interface", options.interface, configuration.interface, default: nil)
         add("timeout", nil, default: "\(configuration.answerTimeout(nil).components.seconds)")

@@ -1,4 +1,4 @@
-// Reads TOML for Swift through C: a document's strings, integers and booleans by their full names, parsed by toml++ (a C++ header library).
+// Reads TOML for Swift through C: a document's strings, lists of them, integers and booleans by their full names, parsed by toml++ (a C++ header library).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +12,8 @@ enum nearshare_toml_kind {
     NEARSHARE_TOML_INTEGER,
     /// `integer` is 0 or 1.
     NEARSHARE_TOML_FLAG,
+    /// `text` has the strings of an array, each with a line feed behind it.
+    NEARSHARE_TOML_TEXTS,
     /// A valid TOML type that no setting has.
     NEARSHARE_TOML_OTHER,
 };

@@ -58,6 +58,7 @@ extension Node {
             return
         }
         guard let group else { return }
+        server.enterGroup()
         let announcer = LocalSendAnnouncer(server, group)
         for work in [announcer.listen, announcer.answerAll] {
             let thread = try BlockingThread.start { work() }

@@ -7,6 +7,11 @@ package struct Configuration: Sendable, Hashable {
         case ask, friends, all, none
     }
 
+    /// A protocol by which peers are found and served.
+    package enum PeerProtocol: String, Sendable, Hashable, CaseIterable {
+        case nearshare, localsend
+    }
+
     package var name: DisplayName?
     package var inbox: String?
     package var accept: Accept?
@@ -21,6 +26,8 @@ package struct Configuration: Sendable, Hashable {
     package var sendsReadReceipts = true
     /// Whether `nearshare notify` shows notifications.
     package var notifications = true
+    /// The protocols by which peers are found and served; nil for the default.
+    package var protocols: Set<PeerProtocol>?
     package var port: UInt16?
     package var interface: String?
     /// The time after which an invitation times out.
@@ -154,6 +161,11 @@ package struct Configuration: Sendable, Hashable {
         case "keep-executable": keepsExecutable = try flag()
         case "read-receipts": sendsReadReceipts = try flag()
         case "notifications": notifications = try flag()
+        case "protocols":
+            guard case .texts(let words) = value, case let known = words.compactMap({ PeerProtocol(rawValue: $0) }),
+                known.count == words.count, known.contains(.nearshare)
+            else { throw Invalid(description: "expected [\"nearshare\"] or [\"nearshare\", \"localsend\"]") }
+            protocols = Set(known)
         case "port":
             guard let number = integer, let port = UInt16(exactly: number) else {
                 throw Invalid(description: "expected a number from 0 to 65535")

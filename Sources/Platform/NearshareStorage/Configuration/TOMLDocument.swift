@@ -4,6 +4,7 @@ internal import CNearshareTOML
 struct TOMLDocument {
     enum Value: Equatable {
         case text(String)
+        case texts([String])
         case integer(Int64)
         case flag(Bool)
         /// A valid value of a type that no setting has.
@@ -44,6 +45,10 @@ private let appendEntry: @convention(c) (UnsafeMutableRawPointer?, UnsafePointer
     let value: TOMLDocument.Value =
         switch entry.kind {
         case NEARSHARE_TOML_TEXT: .text(string(entry.text, entry.text_length))
+        case NEARSHARE_TOML_TEXTS:
+            .texts(
+                string(entry.text, entry.text_length).split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(
+                    String.init))
         case NEARSHARE_TOML_INTEGER: .integer(entry.integer)
         case NEARSHARE_TOML_FLAG: .flag(entry.integer != 0)
         default: .other
