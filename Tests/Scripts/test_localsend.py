@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -12,7 +13,7 @@ import threading
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from harness import Story
-from localsend_peer import GROUP, PORT, YEAR, Certificate, Fingerprint, LocalSendPeer, Registry, group
+from localsend_peer import GROUP, PORT, YEAR, Certificate, Fingerprint, LocalSendPeer, Receiver, Registry, group
 from test_questions import Terminal
 
 
@@ -231,6 +232,20 @@ class LocalSendStory(Story):
         identifier = json.loads(self.anna.run("peers", "--json").stdout)["id"]
         self.assertEqual(0, self.anna.run("peers", "block", identifier).returncode)
         self.assertEqual([403], self.modern().send({"d": b"d"}))
+
+    def test_the_sender_learns_that_the_receiver_has_cancelled(self):
+        server = Receiver(self.certificate)
+        self.addCleanup(server.close)
+        anna = self.receiver()
+        sender = self.modern()
+        device = {**sender.device(), "port": server.port}
+        sender.device = lambda: device
+        _, answer = sender.offer([LocalSendPeer.file("a", "a", b"a")])
+        anna.wait_for("accepted")
+        anna.process.send_signal(signal.SIGINT)
+        server.wait_for("v2/cancel")
+        self.assertEqual([("POST", "v2/cancel", {"sessionId": answer["sessionId"]})], server.requests)
+        anna.process.wait(30)
 
     # Refusals
 

@@ -49,8 +49,6 @@ final class LocalSendSender: Sendable {
     private static let maximumConnectionCount = 3
     /// The time without progress after which a transfer ends (R5).
     static let silenceTimeout = Duration.seconds(60)
-    /// The time in which a device learns that its session has ended.
-    private static let cancelTimeout = Duration.seconds(3)
     /// Limit on wrong checksums of one file.
     private static let maximumAttemptCount = 3
     /// Limit on the PINs that the user gives: the device rejects others.
@@ -88,7 +86,9 @@ final class LocalSendSender: Sendable {
         let (result, session) = state.withLock { ($0.ending ?? TransferResult(outcome: .interrupted), $0.session) }
         if let session {
             server.unfollow(session)
-            if result.outcome != .completed, result.outcome != .cancelled(by: .remote) { await cancel(session) }
+            if result.outcome != .completed, result.outcome != .cancelled(by: .remote) {
+                await server.sendCancel(of: session, to: target.address, expecting: target.foreign.certificate)
+            }
         }
         transfer.end(result)
     }
@@ -532,26 +532,5 @@ final class LocalSendSender: Sendable {
             (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
         }
         transfer.moved(to: done, entries: entries)
-    }
-
-    // MARK: The end
-
-    /// Tells the device that its session has ended. A failure is no loss: the device notices that no file comes.
-    private func cancel(_ session: String) async {
-        let deadline = node.settings.clock() + Self.cancelTimeout
-        let connected = await withTimeout(Self.cancelTimeout) { [node, target] in
-            try? await node.connect(to: PeerDestination(addresses: [target.address]))
-        }
-        guard case let link?? = connected else { return }
-        let end: @Sendable () -> MonotonicInstant = { deadline }
-        await node.run(on: link, until: end) { [self] in
-            guard
-                let connection = try? LocalSendClientConnection(
-                    over: link, server.security, expecting: target.foreign.certificate,
-                    limit: LocalSendDevice.maximumByteCount, now: node.settings.wallClock())
-            else { return }
-            _ = try? connection.respond(to: LocalSendRequest.cancel(session: session, to: connection.authority))
-            connection.finishWriting()
-        }
     }
 }

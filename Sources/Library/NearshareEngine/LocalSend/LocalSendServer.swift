@@ -61,6 +61,8 @@ package final class LocalSendServer: Sendable {
     private let timeouts: Timeouts
     private let state: Monitor<State>
 
+    /// The time in which a device learns that a session has ended.
+    private static let cancelTimeout = Duration.seconds(3)
     /// Limit on what a rejected client sends further, in bytes.
     private static let maximumDiscardedByteCount = 4 << 20
     /// Limit on the sources that are reported for their wrong PINs.
@@ -282,7 +284,7 @@ package final class LocalSendServer: Sendable {
             peer: peer, offer: content.offer, context: [], resumeKey: settings.random(32), expiry: expiry,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
             answering: Invitation.Answering(
-                accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, transfer, sink) },
+                accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, from: client, transfer, sink) },
                 decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))
         invitation.hasNoShortCode()
         state.withLock { $0.sessions[id] = OpenSession(invitation: invitation) }
@@ -319,7 +321,8 @@ package final class LocalSendServer: Sendable {
     }
 
     private func accept(
-        _ id: LocalSendMachine.SessionID, _ offer: LocalSendOffer, _ transfer: Transfer, _ sink: any ResourceSink
+        _ id: LocalSendMachine.SessionID, _ offer: LocalSendOffer, from client: LocalSendMachine.Client,
+        _ transfer: Transfer, _ sink: any ResourceSink
     ) {
         let upload = LocalSendUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
         transfer.onCancel { upload.end(.cancelled(by: .local)) }
@@ -333,6 +336,9 @@ package final class LocalSendServer: Sendable {
             if result.outcome != .completed { try? await BlockingThread.run { upload.discard() } }
             end(id)
             transfer.end(result)
+            guard result.outcome != .completed, result.outcome != .cancelled(by: .remote), offer.device.isSecure else { return }
+            await sendCancel(
+                of: id.text, to: LinkAddress(host: client.host, port: offer.device.port), expecting: client.fingerprint)
         }
         guard isStarted else {
             end(id)
@@ -400,6 +406,25 @@ package final class LocalSendServer: Sendable {
     }
 
     // MARK: Sending
+
+    /// Tells a device that a session has ended. A failure is no loss: the device notices that no file comes, or that none is
+    /// accepted.
+    func sendCancel(of session: String, to address: LinkAddress, expecting certificate: [UInt8]?) async {
+        let deadline = node.settings.clock() + Self.cancelTimeout
+        let connected = await withTimeout(Self.cancelTimeout) { [node] in
+            try? await node.connect(to: PeerDestination(addresses: [address]))
+        }
+        guard case let link?? = connected else { return }
+        let end: @Sendable () -> MonotonicInstant = { deadline }
+        await node.run(on: link, until: end) { [security, now = node.settings.wallClock()] in
+            guard
+                let connection = try? LocalSendClientConnection(
+                    over: link, security, expecting: certificate, limit: LocalSendDevice.maximumByteCount, now: now)
+            else { return }
+            _ = try? connection.respond(to: LocalSendRequest.cancel(session: session, to: connection.authority))
+            connection.finishWriting()
+        }
+    }
 
     /// Sets the action for a cancel of a session at the device that receives it.
     func follow(_ session: String, of target: LocalSendTarget, onCancel: @escaping @Sendable () -> Void) {
