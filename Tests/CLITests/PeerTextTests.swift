@@ -13,6 +13,16 @@ struct PeerTextTests {
         #expect(throws: (any Error).self) { try PeerArgument.validated(text) }
     }
 
+    @Test(
+        "an address with something else than a port is an error, a name with a colon is not",
+        arguments: ["10.0.0.1:", "10.0.0.1:29742x", "10.0.0.1:0", "10.0.0.1:65536", "[fe80::1%eth0]:x", "[::1]:-1"])
+    func ports(_ text: String) throws {
+        #expect(throws: (any Error).self) { try PeerArgument.validated(text) }
+        for name in ["anna:29742", "anna: x", "[anna]:x", "10.0.0.1:1", "[::1]:65535"] {
+            #expect(try PeerArgument.validated(name) == name)
+        }
+    }
+
     @Test("an empty name matches no peer, though it is a prefix of every name", arguments: emptyNames)
     func emptyMeansNobody(_ text: String) throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))

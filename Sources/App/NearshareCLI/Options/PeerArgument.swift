@@ -10,7 +10,14 @@ enum PeerArgument {
     ///   of every name.
     @Sendable static func validated(_ text: String) throws -> String {
         if text.allSatisfy(\.isWhitespace) { throw ValidationError("the peer's name is empty") }
-        guard isHostAddress(text) else { return text }
+        guard isHostAddress(text) else {
+            if let port = port(behindAddressIn: text), UInt16(port).map({ $0 == 0 }) ?? true {
+                throw ValidationError(
+                    "\(TerminalText.escaped(text)) names no peer: behind an address and a colon, a port from 1 to 65535 is expected"
+                )
+            }
+            return text
+        }
         return "\(text.contains(":") ? "[\(text)]" : text):\(Node.defaultPort)"
     }
 
@@ -41,6 +48,16 @@ enum PeerArgument {
             default: scalar == "-" || scalar == "_" || scalar == "."
             }
         }
+    }
+
+    /// The text behind a numeric address and a colon; nil for any other text.
+    private static func port(behindAddressIn text: String) -> Substring? {
+        guard let colon = text.lastIndex(of: ":") else { return nil }
+        var host = text[..<colon]
+        let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
+        if isBracketed { host = host.dropFirst().dropLast() }
+        guard isHostAddress(String(host)), isBracketed || !host.contains(":") else { return nil }
+        return text[text.index(after: colon)...]
     }
 
     private static func isHostAddress(_ text: String) -> Bool {
