@@ -199,6 +199,13 @@ class SentAgain(Story):
         self.assertEqual((self.trip / "day/b.bin").read_bytes(), (self.anna.inbox / "trip/day/b.bin").read_bytes())
         self.assertOnlyOneLinkEach()
 
+    def test_P15_standard_input_without_a_name_replaces_nothing(self):
+        anna = self.anna.receive("--overwrite")
+        for content in (b"first", b"second"):
+            self.assertCode(0, self.ben.run("send", "-", "--to", anna.address, input=content))
+            self.assertCode(0, self.ben.run("send", "-", "--as", "log.txt", "--to", anna.address, input=content))
+        self.assertEqual({"stdin": b"first", "stdin (2)": b"second", "log.txt": b"second"}, self.anna.received())
+
     def test_P15_only_plain_files_are_replaced(self):
         anna = self.anna.receive("--overwrite")
         self.send(self.trip, anna)

@@ -304,7 +304,7 @@ struct SendCommand: AsyncParsableCommand {
     private func makeSource(for machine: LocalMachine, receivers: Int) throws -> SendSource {
         if let text { return try .text(text, receivers: receivers) }
         if files == ["-"] {
-            guard let name = ClaimedFileName(sentName ?? "stdin") else {
+            guard let name = ClaimedFileName(sentName ?? StreamSource.defaultName) else {
                 throw CommandFailure(.usage, "the name after --as is longer than 255 bytes")
             }
             return .standardInput(named: name, receivers: receivers)

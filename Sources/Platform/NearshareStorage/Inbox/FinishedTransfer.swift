@@ -9,6 +9,9 @@ struct FinishedTransfer: Codable, Sendable {
         var claimedType: String
         /// Content in bytes, equal to the offered size; nil where that was unknown.
         var size: UInt64?
+
+        /// Whether it is standard input to which the sender has given no name.
+        var isUnnamedStream: Bool { size == nil && claimedName == Array(StreamSource.defaultName.utf8) }
     }
 
     /// The described items of the offer, in their order.

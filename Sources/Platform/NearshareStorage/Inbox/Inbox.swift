@@ -191,8 +191,9 @@ public final class Inbox: Sendable {
             }
             let facts = examine(name, in: itemDirectory, number: number, claim: claim)
             let placement = directory?.place(
-                // The sender of a text names no file that the user knows (P15).
-                name, from: itemDirectory, facts.kind == .text ? .keepBoth : policy, sharesFiles: record?.sharesFiles ?? false)
+                // The sender of a text, or of standard input without a name, names no file that the user knows (P15).
+                name, from: itemDirectory, facts.kind == .text || claim?.isUnnamedStream == true ? .keepBoth : policy,
+                sharesFiles: record?.sharesFiles ?? false)
             let stagedPath = staged.path(ofItem: number, named: name)
             var item = DeliveredItem(
                 item: number, kind: facts.kind, claimedName: claimedName,

@@ -8,6 +8,9 @@ package import NearshareInterfaces
 /// Each receiver has a ``Reader``. Bytes are kept while a reader has not started, so that a receiver that accepts late gets the
 /// whole stream.
 package final class StreamSource: Sendable {
+    /// The name of standard input at the receiver, unless the user gives another one.
+    package static let defaultName = "stdin"
+
     private static let blockByteCount = 64 << 10
 
     package let offer: Offer
