@@ -149,10 +149,18 @@ private final class MovableTime: Sendable {
         #expect(lines(.sent(sent(.completed))) == ["a.jpg → anna: done, 3.0 KB"])
         #expect(
             lines(.sent(sent(.completed, detail: "stored in the spool", resumed: 1_000)))
-                == ["a.jpg → anna: done, 3.0 KB, 1.0 KB of it sent earlier; stored in the spool"])
+                == ["a.jpg → anna: done, 2.0 KB of 3.0 KB sent, 1.0 KB sent earlier; stored in the spool"])
         var part = sent(.completed)
         part.part = OfferPart.Counts(accepted: 3, offered: 12, size: 3_000)
         #expect(lines(.sent(part)) == ["a.jpg → anna: done, 3.0 KB, 3 of 12 files accepted"])
+        var merged = sent(.completed, resumed: 500)
+        merged.compared = ComparedFiles(fileCount: 3, presentCount: 1, newerCount: 1)
+        merged.compared?.unsentByteCount = 2_000
+        #expect(
+            lines(.sent(merged)) == [
+                "a.jpg → anna: done, 500 B of 3.0 KB sent, 500 B sent earlier, 2.0 KB already there",
+                "3 files, 1 new, 1 was already there, 1 was left as it is (newer or as new there)",
+            ])
         var present = sent(.completed)
         present.compared = ComparedFiles(fileCount: 2, presentCount: 2, newerCount: 0)
         #expect(

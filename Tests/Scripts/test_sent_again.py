@@ -193,7 +193,7 @@ class SentAgain(Story):
         self.file("trip/day/b.bin", 4_000_000)
         delivered, finished, said = self.send(self.trip, anna)
         self.assertEqual({"count": 3, "new": 1, "already_there": 1, "not_older": 1}, finished["files"])
-        self.assertIn("3 files, 1 new, 1 was already there, 1 is not older there", said)
+        self.assertIn("3 files, 1 new, 1 was already there, 1 was left as it is (newer or as new there)", said)
         self.assertEqual(1, delivered["replaced"])
         self.assertEqual("mine", mine.read_text())
         self.assertEqual((self.trip / "day/b.bin").read_bytes(), (self.anna.inbox / "trip/day/b.bin").read_bytes())

@@ -53,9 +53,9 @@ struct HistoryCommand: AsyncParsableCommand {
     private static func row(_ entry: TransferHistory.Entry) -> [String] {
         let isReceived = entry.direction == .incoming
         let outcome = entry.outcome == "completed" ? (isReceived ? "received" : "sent") : entry.outcome
-        return [
-            entry.when.localText, isReceived ? "from" : "to", entry.name.shown, entry.size.asByteCount, outcome, entry.content,
-        ]
+        // Nothing has arrived, so that its size would be taken for that of the content.
+        let size = entry.size == 0 && entry.outcome != "completed" ? "-" : entry.size.asByteCount
+        return [entry.when.localText, isReceived ? "from" : "to", entry.name.shown, size, outcome, entry.content]
     }
 
     private static func members(_ entry: TransferHistory.Entry) -> [String: JSONValue] {

@@ -6,7 +6,10 @@ extension ComparedFiles {
         guard sentCount < fileCount else { return nil }
         var parts = ["\(fileCount) \(fileCount == 1 ? "file" : "files")", "\(sentCount) new"]
         if presentCount > 0 { parts.append("\(presentCount) \(presentCount == 1 ? "was" : "were") already there") }
-        if newerCount > 0 { parts.append("\(newerCount) \(newerCount == 1 ? "is" : "are") not older there") }
+        if newerCount > 0 {
+            parts.append(
+                "\(newerCount) \(newerCount == 1 ? "was left as it is" : "were left as they are") (newer or as new there)")
+        }
         return parts.joined(separator: ", ")
     }
 

@@ -116,14 +116,24 @@ struct TextReporter: Reporter {
     }
 
     private static func text(_ result: SendResult) -> String {
-        let resumed =
-            result.resumedByteCount > 0 ? ", \(result.resumedByteCount.asByteCount) of it sent earlier" : ""
         let part = result.part.map { ", \($0.accepted) of \($0.offered) files accepted" } ?? ""
         let detail = result.detail.map { "; \($0)" } ?? ""
         if let compared = result.compared, compared.sentCount == 0 {
             return "\(result.label): nothing new to send\(part)\(detail)"
         }
-        return "\(result.label): done, \(result.byteCount.asByteCount)\(resumed)\(part)\(detail)"
+        return "\(result.label): done, \(sizes(of: result))\(part)\(detail)"
+    }
+
+    /// The sizes of what was sent, and of what the receiver had already.
+    private static func sizes(of result: SendResult) -> String {
+        let (earlier, present) = (result.resumedByteCount, result.compared?.unsentByteCount ?? 0)
+        let sent = result.byteCount.subtractingClamped(earlier).subtractingClamped(present)
+        guard sent < result.byteCount else { return result.byteCount.asByteCount }
+        let parts =
+            ["\(sent.asByteCount) of \(result.byteCount.asByteCount) sent"]
+            + (earlier > 0 ? ["\(earlier.asByteCount) sent earlier"] : [])
+            + (present > 0 ? ["\(present.asByteCount) already there"] : [])
+        return parts.joined(separator: ", ")
     }
 
     // MARK: Receiving
@@ -152,7 +162,7 @@ struct TextReporter: Reporter {
             facts += ", \(item.replacedCount) \(item.replacedCount == 1 ? "file" : "files") replaced"
         }
         if item.newerCount > 0 {
-            facts += ", \(item.newerCount) not older \(item.newerCount == 1 ? "file stays" : "files stay")"
+            facts += ", \(item.newerCount) \(item.newerCount == 1 ? "file" : "files") left, newer or as new as the sender's"
         }
         writeResult("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
         if case .voiceNote(let note) = content {

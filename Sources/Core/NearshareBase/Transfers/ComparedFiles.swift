@@ -6,6 +6,8 @@ package struct ComparedFiles: Sendable, Hashable {
     package var presentCount: UInt64
     /// The files of which the receiver keeps a newer one.
     package var newerCount: UInt64
+    /// The content of the files that were not sent, in bytes; known to the sender at the end.
+    package var unsentByteCount: UInt64 = 0
 
     /// Counts files. The counts are not checked.
     package init(fileCount: UInt64, presentCount: UInt64, newerCount: UInt64) {

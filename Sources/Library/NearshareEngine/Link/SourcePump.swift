@@ -170,7 +170,14 @@ final class SourcePump: Sendable {
                 defer { rateLimit?.charge(blocks.sent - sent) }
                 let isSent = try blocks.send(
                     upTo: allowance, isFinished: { content.isFinished }, isLast: true,
-                    fill: { (buffer) throws(StorageError) in try content.fill(buffer, from: &provider) }, to: send)
+                    fill: { (buffer) throws(StorageError) in
+                        let count = try content.fill(buffer, from: &provider)
+                        // The receipt may arrive as soon as the last block is sent.
+                        if content.isFinished {
+                            state.update { $0.compared?.unsentByteCount = content.presentByteCount }
+                        }
+                        return count
+                    }, to: send)
                 guard isSent else { return }
                 transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
             }

@@ -24,6 +24,8 @@ package struct OutgoingContent: Sendable {
 
     /// Bytes of content so far, including those that the receiver had kept.
     package private(set) var contentByteCount: UInt64
+    /// The part of ``contentByteCount`` in files that the receiver has without an earlier attempt.
+    package private(set) var presentByteCount: UInt64 = 0
     /// Entries completed so far, including those that the receiver had kept.
     package private(set) var finishedEntryCount: UInt64
 
@@ -120,6 +122,7 @@ package struct OutgoingContent: Sendable {
         pending = writer.bytes[...]
         if isPresent {
             contentByteCount = contentByteCount.addingClamped(header.size ?? 0)
+            presentByteCount = presentByteCount.addingClamped(header.size ?? 0)
             state = .knownSize(remaining: 0)
             return
         }
