@@ -177,7 +177,7 @@ struct SendOperationTests {
         let ada = try stage.user("ada")
         let failure = try await run(try operation(ada), ada, to: "10.0.0.77:4444")
         #expect(failure?.status == .peerNotFound)
-        #expect(reporter.names.isEmpty)
+        #expect(reporter.names == ["failed"])
     }
 
     @Test("K1: another key than the announced one at the address ends the send")

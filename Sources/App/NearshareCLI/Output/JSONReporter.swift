@@ -12,8 +12,8 @@ struct JSONReporter: Reporter {
         case .result(let line), .notice(let line), .node(.notice(let line)): Console.notice(line)
         case .warning(let line): Console.warn(line)
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
-            .partAccepted,
-            .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered, .receiveEnded, .resumed, .node:
+            .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,
+            .receiveEnded, .resumed, .node:
             if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
         }
     }
@@ -32,6 +32,15 @@ struct JSONReporter: Reporter {
         case .inviting(let invitation): ("inviting", fields(invitation))
         case .authenticationDigits(let id, _, let digits, _):
             ("short_code", ["peer": .string(id.hex), "code": .string(digits.digits)])
+        case .invitedCode(let id, let digits): ("short_code", ["peer": .string(id.hex), "code": .string(digits.digits)])
+        case .failed(let receiver, let failure):
+            (
+                "failed",
+                [
+                    "peer": .string(receiver), "exit_code": .number(UInt64(failure.status.rawValue)),
+                    "detail": .string(failure.message),
+                ]
+            )
         case .waitingForAnswer(let id): ("waiting", ["transfer": .string(id.hex)])
         case .acceptedByReceiver(let id): ("accepted", ["transfer": .string(id.hex)])
         case .partAccepted(let id, let part, _): ("part", ["transfer": .string(id.hex), "files": PartText.json(part)])

@@ -45,7 +45,10 @@ struct TextReporter: Reporter {
         case .notice(let line): notice(line)
         case .warning(let line): warn(line)
         case .partAccepted(_, let part, let receiver): notice(PartText.sentence(part, by: receiver))
-        case .found, .waitingForAnswer, .acceptedByReceiver, .progress, .nodeProgress, .invited, .accepted, .resumed: break
+        // The failure of a send ends the command, which says it.
+        case .found, .waitingForAnswer, .acceptedByReceiver, .progress, .nodeProgress, .invited, .invitedCode, .accepted,
+            .resumed, .failed:
+            break
         }
     }
 

@@ -241,6 +241,7 @@ package final class ReceiveController: Sendable {
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
         if digits == nil, let outcome = invitation.presentEnd { return .ended(outcome) }
+        if let digits { reporter.report(.invitedCode(peer.id, digits)) }
         let shown = machine.shown(peer)
         let text = OfferText.describe(
             invitation, from: shown.name, digits: digits, receivedSize: receivedByteCount(of: invitation),

@@ -26,9 +26,14 @@ package enum OperationEvent: Sendable {
     ///   - timeLeft: until the tries end.
     case reconnecting(PeerID, name: String, timeLeft: Duration)
     case sent(SendResult)
+    /// A receiver did not get it, whether or not a transfer has begun: the last event about this receiver.
+    /// - Parameter receiver: as the user has named it, not escaped.
+    case failed(receiver: String, CommandFailure)
 
     // Receiving.
     case invited(Invitation, freeSpace: UInt64?)
+    /// The code that the peer should see as well, before the user is asked.
+    case invitedCode(PeerID, ShortAuthenticationDigits)
     case accepted(TransferID, from: PeerID)
     /// - Parameters:
     ///   - sender: nil for an item that an earlier run received.

@@ -104,10 +104,21 @@ package final class SendOperation: Sendable {
                 }
             }
         } catch let error as NodeSendClient.NodeEnded {
-            return CommandFailure(.peerGone, "\(error.description) before it was sent; send it again")
+            return failed(target, CommandFailure(.peerGone, "\(error.description) before it was sent; send it again"))
         } catch {
-            return CommandFailure(error)
+            return failed(target, CommandFailure(error))
         }
+    }
+
+    private func failed(_ target: Target, _ failure: CommandFailure) -> CommandFailure {
+        let receiver =
+            switch target {
+            case .text(let text): text
+            case .peer(let peer): peer.name.claimed
+            case .everyone: "everyone"
+            }
+        reporter.report(.failed(receiver: receiver, failure))
+        return failure
     }
 
     /// The state of a send through the node of this machine, which may end at any time.
