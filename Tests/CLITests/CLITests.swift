@@ -25,6 +25,23 @@ import Testing
     }
 }
 
+@Suite struct ProgressScheduleTests {
+    @Test func `a line is due for each tenth, at most once a second, and after ten seconds`() {
+        func at(_ milliseconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: milliseconds * 1_000_000) }
+        var progress = TransferProgress(id: TransferID(rawValue: 1), direction: .incoming, total: 1_000, totalEntries: 1)
+        var schedule = ProgressSchedule(now: at(0))
+        func isDue(_ done: UInt64, at milliseconds: Int64) -> Bool {
+            progress.done = done
+            return schedule.isDue([progress], now: at(milliseconds))
+        }
+        #expect(!isDue(500, at: 999) && isDue(500, at: 1_000))
+        #expect(!isDue(599, at: 5_000) && isDue(600, at: 5_000))
+        #expect(!isDue(600, at: 14_999) && isDue(600, at: 15_000))
+        progress.total = nil
+        #expect(!isDue(9_000, at: 24_999) && isDue(9_000, at: 25_000))
+    }
+}
+
 @Suite struct ProgressLineTests {
     private func progress(_ phase: TransferProgress.Phase, done: UInt64 = 0, total: UInt64? = 1000) -> TransferProgress {
         var progress = TransferProgress(id: TransferID(rawValue: 1), direction: .outgoing, total: total, totalEntries: 1)

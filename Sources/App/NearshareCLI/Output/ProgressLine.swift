@@ -42,15 +42,33 @@ enum ProgressLine {
     }
 }
 
+/// The times at which progress is a line of its own, because it cannot be drawn again in its place: whenever a transfer has moved by
+/// another tenth, or 10 s have passed; at most once a second.
+struct ProgressSchedule {
+    private var lastTime: MonotonicInstant
+    private var tenths: [TransferID: UInt64] = [:]
+
+    init(now: MonotonicInstant) { lastTime = now }
+
+    mutating func isDue(_ transfers: [TransferProgress], now: MonotonicInstant) -> Bool {
+        let current = transfers.reduce(into: [TransferID: UInt64]()) { current, progress in
+            current[progress.id] = progress.total.map { progress.done.multipliedClamped(by: 10) / max($0, 1) } ?? 0
+        }
+        let hasMoved = current.contains { id, tenth in tenth > tenths[id] ?? 0 }
+        guard now - lastTime >= (hasMoved ? .seconds(1) : .seconds(10)) else { return false }
+        (lastTime, tenths) = (now, current)
+        return true
+    }
+}
+
 /// Shows all running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
 func drawProgress(of transfers: RunningTransfers) async {
     guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
-    var lastLines = SystemClock.monotonic()
+    var schedule = ProgressSchedule(now: SystemClock.monotonic())
     while !Task.isCancelled {
         if !StatusDisplay.shared.isPlain {
             StatusDisplay.shared.show(progressLines(of: transfers))
-        } else if SystemClock.monotonic() - lastLines >= .seconds(10) {
-            lastLines = SystemClock.monotonic()
+        } else if schedule.isDue(transfers.current.map(\.transfer.snapshot), now: SystemClock.monotonic()) {
             for line in progressLines(of: transfers) { Console.notice(line) }
         }
         try? await Task.sleep(for: .milliseconds(100))

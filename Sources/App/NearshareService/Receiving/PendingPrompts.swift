@@ -21,6 +21,8 @@ struct PendingPrompts<Reply> {
         let allowsAlways: Bool
         /// The time at which the question ends unanswered; nil where it is not known.
         let deadline: MonotonicInstant?
+        /// The time for an answer; nil where it is not known.
+        let timeout: Duration?
     }
 
     enum Word: Sendable, Hashable {
@@ -44,13 +46,13 @@ struct PendingPrompts<Reply> {
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
     mutating func add(
         _ question: String, about name: String, pages: [String] = [], allowsPart: Bool = false, allowsAlways: Bool = false,
-        deadline: MonotonicInstant? = nil, _ reply: Reply
+        deadline: MonotonicInstant? = nil, timeout: Duration? = nil, _ reply: Reply
     ) -> Int {
         lastNumber += 1
         open.append(
             Prompt(
                 number: lastNumber, name: name, question: question, pages: pages, allowsPart: allowsPart, reply: reply,
-                isNumbered: false, allowsAlways: allowsAlways, deadline: deadline))
+                isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, timeout: timeout))
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }
@@ -68,7 +70,7 @@ struct PendingPrompts<Reply> {
     /// The line at the bottom of the terminal; nil when no question is open.
     /// - Parameters:
     ///   - target: the question for which an answer is being typed. It alone is shown, as when typing began.
-    ///   - now: for the time that is left; nil to leave it out.
+    ///   - now: for the time that is left; nil for a prompt that is not drawn again, and names the time for an answer.
     func prompt(answering target: Int? = nil, now: MonotonicInstant? = nil) -> String? {
         guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
         guard open.count > 1, first.number != target else {
@@ -86,7 +88,8 @@ struct PendingPrompts<Reply> {
     }
 
     private static func timeLeft(_ prompt: Prompt, _ now: MonotonicInstant?) -> [String] {
-        guard let deadline = prompt.deadline, let now else { return [] }
+        guard let deadline = prompt.deadline else { return [] }
+        guard let now else { return prompt.timeout.map { ["answer within \($0.asLargestUnit)"] } ?? [] }
         return ["\(max(.zero, deadline - now).asLargestUnit) left"]
     }
 

@@ -46,6 +46,8 @@ package final class PromptQueue: Sendable {
         var lastEnd: MonotonicInstant?
         /// Whether reading of answers has ended.
         var isClosed = false
+        /// Whether a line has said how a transfer is cancelled, where no prompt does.
+        var isCancelExplained = false
     }
 
     /// The terminal; nil for a process without one.
@@ -121,7 +123,8 @@ package final class PromptQueue: Sendable {
                     if state.prompts.open.isEmpty { display?.discardTypedInput() }
                     let number = state.prompts.add(
                         question, about: name, pages: pages, allowsPart: parts != nil, allowsAlways: allowsAlways,
-                        deadline: deadline, Reply(continuation: continuation, parts: parts, isShownToFeed: outline != nil))
+                        deadline: deadline, timeout: deadline.map { max(.zero, $0 - clock() + .milliseconds(500)) },
+                        Reply(continuation: continuation, parts: parts, isShownToFeed: outline != nil))
                     display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     // With the lock held: the question is announced before an answer can end it.
@@ -156,6 +159,10 @@ package final class PromptQueue: Sendable {
     func updateRunning() {
         state.withLock { state in
             if state.prompts.open.isEmpty, !hasTransfers { state.typed = "" }
+            if hasTransfers, !state.isClosed, !state.isCancelExplained, let display, !display.redraws {
+                state.isCancelExplained = true
+                display.show("c and Enter cancels a transfer\n")
+            }
             updatePrompt(state)
         }
     }
@@ -165,10 +172,12 @@ package final class PromptQueue: Sendable {
     /// Called with the lock held, so that the prompt matches the latest state.
     private func updatePrompt(_ state: borrowing State) {
         let isCancelShown = !state.isClosed && hasTransfers
+        // Where it cannot be drawn again in its place, other lines would repeat it.
+        let cancelPrompt = display?.redraws == true ? "[c]ancel a transfer: " : ""
         display?.setPrompt(
             state.prompts.prompt(
                 answering: state.typed.isEmpty ? nil : state.target, now: display?.redraws == true ? clock() : nil)
-                ?? (isCancelShown ? "[c]ancel a transfer: " : nil),
+                ?? (isCancelShown ? cancelPrompt : nil),
             typed: TerminalText.escaped(state.typed, columns: 100))
     }
 

@@ -54,7 +54,8 @@ package struct StatusArea: Sendable {
             return String(question.dropFirst(shown.count))
         }
         let erased = erase(columns: columns)
-        self.question = question
+        // An empty one waits for what is typed.
+        self.question = question?.isEmpty == true ? nil : question
         return erased + draw(columns: columns)
     }
 
