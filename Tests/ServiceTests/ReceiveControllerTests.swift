@@ -193,6 +193,26 @@ struct ReceiveControllerTests {
         }
     }
 
+    /// A front end that ends as soon as it is asked.
+    private func closing(_ feed: ReceiveFeed) -> Task<Void, Never> {
+        let events = feed.subscribe().events
+        return Task { for await event in events { if case .question = event { return } } }
+    }
+
+    @Test("T6: a question whose only front end ends is decided by the policy, long before it expires")
+    func frontEndEnds() async throws {
+        let (ada, bea, friend) = (try stage.user("ada"), try stage.user("bea"), try stage.user("friend"))
+        try bea.introduce(friend.fingerprint, as: "friend", isFriend: true)
+        for (user, outcome) in [(ada, TransferOutcome.declined(.notAllowed)), (friend, .completed)] {
+            let feed = ReceiveFeed()
+            let frontEnd = closing(feed)
+            _ = try await receiving(bea, accept: .ask, feed: feed) { listener, _, _ async throws in
+                #expect(try await offer(user, bea, listener) == outcome)
+            }
+            await frontEnd.value
+        }
+    }
+
     @Test func `a front end declines, and friends that are exempt are not asked about`() async throws {
         let (ada, bea, friend) = (try stage.user("ada"), try stage.user("bea"), try stage.user("friend"))
         try bea.introduce(friend.fingerprint, as: "friend", isFriend: true)

@@ -254,6 +254,8 @@ package struct NotificationMachine: Sendable {
 
     /// The server has shown a notification.
     package mutating func shown(_ id: UInt32, as token: Int) -> [Reaction] {
+        // A server that gives one id to two notifications has replaced the first: a button belongs to the second.
+        entries.removeAll { $0.id == id && $0.token != token }
         guard let index = entries.firstIndex(where: { $0.token == token }) else { return [] }
         guard !entries[index].hasEnded else {
             entries.remove(at: index)

@@ -15,6 +15,8 @@ package final class PromptQueue: Sendable {
         case part(OfferPart)
         /// The question is no longer open: the invitation was withdrawn or has expired.
         case ended(TransferOutcome)
+        /// Nothing shows the question any more.
+        case unwatched
     }
 
     private struct Reply {
@@ -58,6 +60,8 @@ package final class PromptQueue: Sendable {
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Mutex(State())
 
+    /// Time in which a front end that has ended can be started again, before the question is given up.
+    private static let frontEndGrace = Duration.seconds(2)
     /// Limit on a typed answer, in characters.
     private static let maximumTypedCount = 200
     /// Time after the end of a question in which an answer needs a number: the user may have meant the question that has just
@@ -142,6 +146,12 @@ package final class PromptQueue: Sendable {
                     if let outcome = await end() { self.resolve(number, .ended(outcome)) }
                 }
                 if let deadline { group.addTask { await self.countDown(to: deadline) } }
+                if display == nil, let feed {
+                    group.addTask {
+                        await feed.waitUntilUnwatched(for: Self.frontEndGrace)
+                        if !Task.isCancelled { self.resolve(number, .unwatched) }
+                    }
+                }
             }
         }
     }

@@ -280,6 +280,8 @@ package final class ReceiveController: Sendable {
             if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
             return .decline(.declined, wasAsked: true)
         case .ended(let outcome): return .ended(outcome)
+        // Decided anew, as an offer that arrives when nobody can be asked.
+        case .unwatched: return await decide(invitation)
         }
     }
 

@@ -75,9 +75,12 @@ package final class ReceiveFeed: Sendable {
     }
 
     private let state = Mutex(State())
-    private let subscribers = Broadcast<ReceiveEvent>()
+    private let subscribers: Broadcast<ReceiveEvent>
+    private let departures = Broadcast<Void>(bound: 1)
 
-    package init() {}
+    package init() {
+        subscribers = Broadcast { [departures] in departures.publish(()) }
+    }
 
     /// Whether questions are shown by at least one front end.
     package var hasSubscribers: Bool { subscribers.hasSubscribers }
@@ -85,6 +88,21 @@ package final class ReceiveFeed: Sendable {
     /// The events from now on, after the questions that are open.
     package func subscribe() -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
         state.withLock { ($0.open, subscribers.subscribe()) }
+    }
+
+    /// Waits until no front end has shown questions for a while, or the task is cancelled.
+    /// - Parameter grace: for one that is started again.
+    func waitUntilUnwatched(for grace: Duration) async {
+        let departures = departures.subscribe()
+        if !hasSubscribers, await !hasNewSubscriber(within: grace) { return }
+        for await _ in departures where !hasSubscribers {
+            if await !hasNewSubscriber(within: grace) { return }
+        }
+    }
+
+    private func hasNewSubscriber(within time: Duration) async -> Bool {
+        try? await Task.sleep(for: time)
+        return hasSubscribers
     }
 
     /// Answers a question.

@@ -122,7 +122,7 @@ package final class PageSendOperation: Sendable {
             question: "send it?", about: name, until: { await request.ended })
         switch answer {
         case .yes, .always, .part: return true
-        case .no, .block, .ended: return false
+        case .no, .block, .ended, .unwatched: return false
         }
     }
 

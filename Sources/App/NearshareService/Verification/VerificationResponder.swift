@@ -63,6 +63,7 @@ struct VerificationResponder: Sendable {
         case .ended(.declined):
             reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: givenName))"))
         case .ended: reporter.report(.notice("\(name) has withdrawn the request; nothing was compared"))
+        case .unwatched: request.declineUnattended()
         }
     }
 

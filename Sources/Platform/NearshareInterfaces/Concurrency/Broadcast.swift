@@ -10,10 +10,14 @@ package final class Broadcast<Element: Sendable>: Sendable {
 
     private let state = Mutex(State())
     private let capacity: Int
+    private let onUnsubscribe: @Sendable () -> Void
 
-    /// - Parameter bound: limit on the elements that are buffered for one subscriber.
-    package init(bound: Int = 1_024) {
+    /// - Parameters:
+    ///   - bound: limit on the elements that are buffered for one subscriber.
+    ///   - onUnsubscribe: called after a subscriber has released its stream.
+    package init(bound: Int = 1_024, onUnsubscribe: @escaping @Sendable () -> Void = {}) {
         capacity = bound
+        self.onUnsubscribe = onUnsubscribe
     }
 
     /// The elements published from now on. Ends with ``finish()``.
@@ -27,7 +31,8 @@ package final class Broadcast<Element: Sendable>: Sendable {
         }
         if let number {
             continuation.onTermination = { [weak self] _ in
-                _ = self?.state.withLock { $0.subscribers.removeValue(forKey: number) }
+                let wasSubscribed = self?.state.withLock { $0.subscribers.removeValue(forKey: number) } != nil
+                if wasSubscribed { self?.onUnsubscribe() }
             }
         } else {
             continuation.finish()
