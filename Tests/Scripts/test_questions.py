@@ -8,7 +8,7 @@ import signal
 import time
 import unittest
 
-from harness import TIMEOUT, Peer, Story
+from harness import TIMEOUT, Peer, Story, free_port
 from pseudo_terminal import PseudoTerminal
 
 
@@ -170,6 +170,23 @@ class QuestionStory(Asked):
                 anna.wait_for(r"in all 4.0 MB, [1-3]\.\d MB of it received earlier, .* free on this machine(?s:.*)accept\?")
                 anna.press("y\n")
                 self.assertEqual("completed", self.outcome(ben))
+
+    def test_a_receiver_that_was_started_again_does_not_ask_again(self):
+        port = free_port()
+        command = self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox), "--port", port)
+        anna = self.terminal(self.anna, *command)
+        anna.wait_for(rf"on port {port}")
+        content = self.file("large.bin", 4_000_000)
+        ben = self.ben.start("send", "--json", content, "--to", f"127.0.0.1:{port}", "--limit", "1MB")
+        anna.wait_for(r"accept\? \[y\]es")
+        anna.press("y\n")
+        ben.wait_for("progress", lambda event: event["done"] > 1_000_000)
+        os.kill(anna.process, signal.SIGTERM)
+        anna.end()
+        anna = self.terminal(self.anna, *command)
+        ben.wait_for("finished", lambda event: event["outcome"] == "completed")
+        self.assertNotIn(b"accept?", anna.everything)
+        self.assertEqual(content.read_bytes(), self.anna.received()["large.bin"])
 
     def test_the_history_has_what_was_declined_and_what_a_closed_terminal_has_ended(self):
         anna = self.receiving()

@@ -15,6 +15,8 @@ struct AcceptedOffers: Sendable {
         var listed: [EntryHeader]
         /// nil for the whole offer.
         var part: OfferPart?
+        /// Whether the user was asked: otherwise the policy has accepted it.
+        var wasAsked: Bool
         /// nil while the transfer runs.
         var expiry: MonotonicInstant?
     }
@@ -43,9 +45,13 @@ struct AcceptedOffers: Sendable {
         return entry.part.map { .part($0) } ?? .all
     }
 
-    /// Records that the user has accepted an offer.
-    mutating func accept(_ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader], _ identity: Identity) {
-        entries[identity] = Entry(offer: offer, listed: listed, part: part)
+    /// Records that an offer is accepted.
+    /// - Parameter wasAsked: whether the user was asked about this try.
+    mutating func accept(
+        _ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader], _ identity: Identity, wasAsked: Bool = true
+    ) {
+        let earlier = entries[identity].map { $0.wasAsked && $0.offer == offer && $0.listed == listed && $0.part == part }
+        entries[identity] = Entry(offer: offer, listed: listed, part: part, wasAsked: wasAsked || earlier ?? false)
         guard entries.count > Self.capacity else { return }
         // Running transfers are limited elsewhere (R3).
         let ended = entries.compactMap { identity, entry in entry.expiry.map { (identity, $0) } }
@@ -53,11 +59,15 @@ struct AcceptedOffers: Sendable {
     }
 
     /// Records the end of a transfer. Only an interruption leaves the answer valid.
-    mutating func end(_ identity: Identity, _ outcome: TransferOutcome, now: MonotonicInstant) {
+    /// - Returns: whether the user's answer was about the whole offer.
+    @discardableResult
+    mutating func end(_ identity: Identity, _ outcome: TransferOutcome, now: MonotonicInstant) -> Bool {
+        let isWhole = entries[identity].map { $0.wasAsked && $0.part == nil } ?? false
         if outcome == .interrupted {
             entries[identity]?.expiry = now + Self.lifetime
         } else {
             entries[identity] = nil
         }
+        return isWhole
     }
 }

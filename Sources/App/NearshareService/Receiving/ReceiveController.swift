@@ -56,6 +56,8 @@ package final class ReceiveController: Sendable {
     /// Whether the process ends without having been asked to cancel what runs.
     private let isTerminated = Mutex(false)
     private let accepted = Mutex(AcceptedOffers())
+    /// Those that the user has accepted, for the next process.
+    private let interrupted: InterruptedOfferFile
     private let recordedKeys = Mutex(RateWindow())
     /// The status of the first completed transfer, or else of the last one; nil before the end of one.
     private let status = Mutex<ExitStatus?>(nil)
@@ -87,6 +89,7 @@ package final class ReceiveController: Sendable {
         browserPolicy = AcceptancePolicy(
             accept: .all, limits: destination.inbox?.limits, canAsk: false, quota: quota)
         trust = TrustRecorder(machine: machine, reporter: reporter)
+        interrupted = InterruptedOfferFile(in: machine.state)
     }
 
     /// Serves until the node shuts down.
@@ -237,6 +240,9 @@ package final class ReceiveController: Sendable {
         switch known {
         case .part(let part): return .accept(rules: rules, part: part, wasAsked: false)
         case .all where refusal == nil: return .accept(rules: rules, wasAsked: false)
+        case nil where refusal == nil && wasInterrupted(invitation):
+            accepted.withLock { $0.accept(invitation.offer, listed: invitation.contents, Self.identity(invitation)) }
+            return .accept(rules: rules, wasAsked: false)
         case .all, nil: break
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
@@ -283,6 +289,32 @@ package final class ReceiveController: Sendable {
         // Decided anew, as an offer that arrives when nobody can be asked.
         case .unwatched: return await decide(invitation)
         }
+    }
+
+    // MARK: Offers of an earlier process
+
+    /// Whether the user has accepted the offer in a process that has ended meanwhile.
+    private func wasInterrupted(_ invitation: Invitation) -> Bool {
+        guard Self.keepsPartial(invitation), let offers = try? interrupted.read() else { return false }
+        return offers.contains(Self.digest(invitation), of: invitation.peer.fingerprint, at: SystemClock.wall())
+    }
+
+    /// Stores, or removes, the user's answer to an offer.
+    private func recordInterruption(of invitation: Invitation, _ isInterrupted: Bool) {
+        guard Self.keepsPartial(invitation), isInterrupted || wasInterrupted(invitation) else { return }
+        do {
+            try interrupted.update {
+                $0.update(
+                    Self.digest(invitation), of: invitation.peer.fingerprint, isInterrupted: isInterrupted,
+                    at: SystemClock.wall())
+            }
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
+
+    private static func digest(_ invitation: Invitation) -> String {
+        InterruptedOffers.digest(of: invitation.offer, listed: invitation.contents, resumeKey: invitation.resumeKey)
     }
 
     /// Declines all offers of a peer without a key of nearshare, and of others at its address, until the process ends.
@@ -377,12 +409,15 @@ package final class ReceiveController: Sendable {
         }
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: Self.keepsPartial(invitation))
         receiving.withLock { $0[identity] = transfer }
-        accepted.withLock { $0.accept(invitation.offer, part: part, listed: invitation.contents, identity) }
+        accepted.withLock {
+            $0.accept(invitation.offer, part: part, listed: invitation.contents, identity, wasAsked: wasAsked)
+        }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
         var result = await follow(transfer, of: invitation, part)
         // A later try of the same content has its own entry.
         if receiving.withLock({ $0[identity] === transfer }) {
-            accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
+            let isAnswered = accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
+            if isAnswered { recordInterruption(of: invitation, result.outcome == .interrupted) }
         }
         if result.outcome == .interrupted, isTerminated.withLock({ $0 }) {
             result.detail =

@@ -1,0 +1,44 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareStorage
+import NearshareTesting
+import Testing
+
+@Suite("offers that were accepted before the process ended") struct InterruptedOffersTests {
+    private let offer = MemoryContent(file: "a.txt", [UInt8](repeating: 1, count: 10)).offer
+
+    private func sender(_ number: UInt8) throws -> Fingerprint {
+        try #require(Fingerprint(bytes: [UInt8](repeating: number, count: 32)))
+    }
+
+    private func digest(resumeKey: UInt8 = 1) -> String {
+        InterruptedOffers.digest(of: offer, listed: [], resumeKey: [UInt8](repeating: resumeKey, count: 32))
+    }
+
+    @Test("A12: the answer holds for ten minutes, for the same sender, offer and key only") func lifetime() throws {
+        var offers = InterruptedOffers()
+        let (ada, eve) = (try sender(1), try sender(2))
+        let start = WallTime(milliseconds: 1_000_000)
+        offers.update(digest(), of: ada, isInterrupted: true, at: start)
+        let end = InterruptedOffers.lifetime.components.seconds * 1_000
+        #expect(offers.contains(digest(), of: ada, at: WallTime(milliseconds: start.milliseconds + end - 1)))
+        #expect(!offers.contains(digest(), of: ada, at: WallTime(milliseconds: start.milliseconds + end)))
+        // The clock was set back: the time of the interruption is not known any more.
+        #expect(!offers.contains(digest(), of: ada, at: WallTime(milliseconds: start.milliseconds - 1)))
+        #expect(!offers.contains(digest(), of: eve, at: start))
+        #expect(!offers.contains(digest(resumeKey: 2), of: ada, at: start))
+        let other = MemoryContent(file: "a.txt", [UInt8](repeating: 1, count: 11)).offer
+        let otherDigest = InterruptedOffers.digest(of: other, listed: [], resumeKey: [UInt8](repeating: 1, count: 32))
+        #expect(!offers.contains(otherDigest, of: ada, at: start))
+        offers.update(digest(), of: ada, isInterrupted: false, at: start)
+        #expect(offers == InterruptedOffers())
+    }
+
+    @Test("R6: the offers are few, and the oldest gives way") func capacity() throws {
+        var offers = InterruptedOffers()
+        let now = WallTime(milliseconds: 0)
+        for number in 0...64 { offers.update(digest(), of: try sender(UInt8(number)), isInterrupted: true, at: now) }
+        let kept = try [0, 1, 64].map { offers.contains(digest(), of: try sender($0), at: now) }
+        #expect(kept == [false, true, true])
+    }
+}
