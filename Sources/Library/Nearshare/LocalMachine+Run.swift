@@ -27,12 +27,40 @@ extension LocalMachine {
         log: (@Sendable (String) -> Void)? = nil,
         body: @Sendable (Node) async throws -> Result
     ) async throws -> Result {
+        let settings = try nodeSettings(
+            name, interface, findsOthers: findsOthers, usesBluetooth: usesBluetooth, encryption, limits, log)
+        return try await withNode(settings, body: body)
+    }
+
+    /// Starts a node that runs until ``Node/stop()``, for objects that live longer than a function, such as a view model. Where
+    /// a scope will do, ``run(as:interface:findsOthers:usesBluetooth:encryption:limits:log:body:)`` cannot forget to stop it.
+    ///
+    ///     let node = try LocalMachine().startNode()
+    ///     …
+    ///     await node.stop()
+    ///
+    /// The parameters are those of `run`.
+    /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start.
+    public func startNode(
+        as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
+        encryption: EncryptionPreference = .required, limits: NodeLimits = NodeLimits(),
+        log: (@Sendable (String) -> Void)? = nil
+    ) throws -> Node {
+        Node.start(
+            try nodeSettings(
+                name, interface, findsOthers: findsOthers, usesBluetooth: usesBluetooth, encryption, limits, log))
+    }
+
+    private func nodeSettings(
+        _ name: DisplayName?, _ interface: String?, findsOthers: Bool, usesBluetooth: Bool,
+        _ encryption: EncryptionPreference, _ limits: NodeLimits, _ log: (@Sendable (String) -> Void)?
+    ) throws -> NodeSettings {
         var settings = try nodeSettings(
             name: name, interface: interface, discovery: findsOthers ? discovery() : nil,
             radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil,
             log: Logger(label: "nearshare") { _ in ClosureLogHandler(write: log) })
         settings.encryption = encryption
         settings.limits = limits
-        return try await withNode(settings, body: body)
+        return settings
     }
 }

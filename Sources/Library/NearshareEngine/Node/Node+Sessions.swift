@@ -8,12 +8,14 @@ extension Node {
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
     /// - Throws: ``NodeError/invalidParameter(_:)`` for settings out of their bounds, ``NodeError/unavailable(_:)`` when the
-    ///   node cannot listen.
+    ///   node cannot listen or has stopped.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
         if listeningPort == nil { try listenForMembers() }
         // Safe: `random` returns as many bytes as asked for.
-        return makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
+        let session = makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
+        if state.withLock(\.isShuttingDown) { throw Self.stoppedError }
+        return session
     }
 
     /// The TCP port of the first listener; nil when the node does not listen.
@@ -26,7 +28,7 @@ extension Node {
         } catch {
             throw NodeError(error)
         }
-        state.withLock { $0.listeners.insert(listener, nil) }
+        guard keep(listener, nil) else { throw Self.stoppedError }
         do throws(NodeError) {
             try startAccepting(from: listener, nil, nil)
         } catch {

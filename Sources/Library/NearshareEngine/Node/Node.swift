@@ -25,7 +25,8 @@ package func withNode<Result: Sendable>(
     }
 }
 
-/// This machine among its peers: sends, receives, finds. Made by ``withNode(_:_:)``, which owns everything that it starts.
+/// This machine among its peers: sends, receives, finds. It owns everything that it starts, and runs until the scope of
+/// ``withNode(_:_:)`` ends, or until ``stop()``.
 public final class Node: Sendable {
     struct State {
         var links = LinkRegistry()
@@ -46,6 +47,8 @@ public final class Node: Sendable {
     let settings: NodeSettings
     /// Fulfilled when the node begins to stop.
     let stopping = Promise<Bool>()
+    /// Fulfilled when all tasks and threads of the node have ended.
+    private let ended = Promise<Bool>()
     /// Shared by the extensions of this folder.
     let state = Mutex(State())
     private let tasks = OwnedTasks()
@@ -66,8 +69,29 @@ public final class Node: Sendable {
 
     // MARK: Scope
 
+    /// Starts a node that runs until ``stop()``.
+    package static func start(_ settings: NodeSettings) -> Node {
+        let node = Node(settings)
+        // Owned by the node: `stop()` waits for its end.
+        Task { await node.run() }
+        return node
+    }
+
     func run() async {
         await tasks.run()
+        ended.fulfil(true)
+    }
+
+    /// Ends the node's sessions, transfers, links and advertisements, and waits for its tasks and threads. Afterwards its
+    /// operations throw errors. ``Session/leave(waiting:)`` before it waits until sent messages have arrived.
+    ///
+    /// Further calls wait as well. So do calls of cancelled tasks; a call inside of a closure that the node awaits, such as that
+    /// of a ``TrustPolicy``, does not wait.
+    public func stop() async {
+        beginShutdown()
+        guard !tasks.isCurrent else { return }
+        // Not a child of this task, whose cancellation would end the wait.
+        await Task { [ended] in _ = await ended.value }.value
     }
 
     /// Starts a task that the node awaits before it ends.
@@ -168,7 +192,7 @@ public final class Node: Sendable {
                 throw .unavailable(error.description)
             }
         }
-        guard keep(socket, advertisement) else { throw .unavailable("the node is shutting down") }
+        guard keep(socket, advertisement) else { throw Self.stoppedError }
         listener.endpoint.open(socket, advertisement)
         do throws(NodeError) {
             try startAccepting(from: socket, startMesh(of: listener), listener.continuations)
@@ -233,6 +257,8 @@ public final class Node: Sendable {
         }
         return isKept
     }
+
+    static var stoppedError: NodeError { .unavailable("the node has stopped; start another one") }
 
     var knownRadio: Radio? { state.withLock { $0.radio } }
 

@@ -2,6 +2,9 @@
 final class OwnedTasks: Sendable {
     typealias Job = @Sendable () async -> Void
 
+    /// The owner of the current task.
+    @TaskLocal private static var owner: ObjectIdentifier?
+
     private let jobs: AsyncStream<Job>
     private let continuation: AsyncStream<Job>.Continuation
 
@@ -19,10 +22,15 @@ final class OwnedTasks: Sendable {
     /// Accepts no more tasks. ``run()`` returns when those that were started have ended.
     func finish() { continuation.finish() }
 
+    /// Whether the current task is one of them, so that it must not wait for their end.
+    var isCurrent: Bool { Self.owner == ObjectIdentifier(self) }
+
     /// Runs the tasks, until ``finish()`` is called and all of them have ended.
     func run() async {
-        await withDiscardingTaskGroup { group in
-            for await job in jobs { group.addTask { await job() } }
+        await Self.$owner.withValue(ObjectIdentifier(self)) {
+            await withDiscardingTaskGroup { group in
+                for await job in jobs { group.addTask { await job() } }
+            }
         }
     }
 }

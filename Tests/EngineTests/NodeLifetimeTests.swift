@@ -1,0 +1,92 @@
+import NearshareBase
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Synchronization
+import Testing
+
+@testable import NearshareEngine
+
+/// Nodes that run until they are stopped, rather than for the duration of a scope.
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct NodeLifetimeTests {
+    @Test("a started node runs until it is stopped, which any number of calls wait for", arguments: LinkKind.allCases)
+    func stops(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
+        let listener = try second.listen()
+        let session = try first.startSession(SessionStoryTests.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        _ = try await session.invite(network.destination(1, listener.port))
+        let joined = try #require(await accepted)
+        try await session.send(SessionMessage(text: "hello"))
+        async let texts = joined.messages.reduce(into: [String?]()) { $0.append($1.message.text) }
+        async let invitations = listener.invitations.reduce(into: 0) { count, _ in count += 1 }
+        try await session.send(SessionMessage(text: "bye")).delivered
+        await withDiscardingTaskGroup { group in
+            for node in [first, second, first, second] { group.addTask { await node.stop() } }
+        }
+        #expect(await texts == ["hello", "bye"])
+        #expect(await invitations == 0)
+        await first.stop()
+    }
+
+    @Test("calls after the end are errors, and leave nothing behind", arguments: LinkKind.allCases)
+    func callsAfterTheEnd(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let node = Node.start(network.settings(0))
+        let session = try node.startSession()
+        await node.stop()
+        #expect(throws: NodeError.self) { try node.listen() }
+        #expect(throws: NodeError.self) { try node.startSession() }
+        await #expect(throws: SessionError.left) { try await session.invite(network.destination(1, 1)) }
+        await #expect(throws: SessionError.left) { try await session.send(SessionMessage(text: "late")) }
+        await #expect(throws: SessionError.left) { try await session.openStream(named: "late", to: network.id(1)) }
+        await #expect(throws: (any Error).self) { try await node.find("anna", timeout: .seconds(1)) }
+        await #expect(throws: (any Error).self) {
+            try await node.withConnection(to: network.destination(1, 1)) { _ in }
+        }
+        #expect(await session.leave().isEmpty)
+        #expect(await session.messages.first { _ in true } == nil)
+    }
+
+    @Test("a scope ends as well when its node is stopped inside of it")
+    func stopsInScope() async throws {
+        let network = TestNetwork(.memory)
+        let session = try await withNode(network.settings(0)) { node in
+            let session = try node.startSession()
+            await node.stop()
+            return session
+        }
+        #expect(session.members.isEmpty)
+    }
+
+    @Test("a cancelled task waits for the end too; a closure that the node awaits does not wait for itself")
+    func waits() async throws {
+        let network = TestNetwork(.memory)
+        let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
+        let steps = Mutex<[String]>([])
+        var settings = SessionSettings()
+        settings.trust = TrustPolicy { [stopping = first.stopping] _ in
+            // Would wait for this closure for ever, if it waited.
+            await first.stop()
+            _ = await stopping.value
+            steps.withLock { $0.append("closure") }
+            return false
+        }
+        let session = try first.startSession(settings)
+        let listener = try second.listen()
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        async let invited = session.invite(network.destination(1, listener.port))
+        _ = await first.stopping.value
+        let stop = Task {
+            await first.stop()
+            steps.withLock { $0.append("stop") }
+        }
+        stop.cancel()
+        await stop.value
+        #expect(steps.withLock { $0 } == ["closure", "stop"])
+        _ = try? await invited
+        await second.stop()
+        _ = try? await accepted
+    }
+}
