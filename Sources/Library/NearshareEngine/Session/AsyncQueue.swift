@@ -1,14 +1,41 @@
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// A FIFO queue between tasks, without a bound of its own: the caller holds producers back by other means.
+/// A FIFO queue between tasks. Its bound is up to the caller, who holds producers back or gives ``enqueue(_:limit:)`` a limit.
 ///
 /// It is in the module of its user, so that it is specialized: across modules, each message would look up its types at run time.
 final class AsyncQueue<Element: Sendable>: Sendable {
+    /// The bound of a queue whose producers are not held back.
+    enum Limit: Sendable {
+        case droppingOldest(beyond: Int)
+        case droppingNewest(beyond: Int)
+    }
+
     private struct State {
         var elements: [Element] = []
         var head = 0
+        /// Elements that were enqueued so far, dequeued ones included.
+        var enqueuedCount: UInt64 = 0
         var isFinished = false
+
+        var count: Int { elements.count - head }
+        var first: Element? { count > 0 ? elements[head] : nil }
+
+        mutating func append(_ new: [Element]) {
+            elements += new
+            enqueuedCount += UInt64(new.count)
+        }
+
+        mutating func removeFirst() -> Element? {
+            guard let element = first else { return nil }
+            head += 1
+            // Compacts rarely: moving the rest on every call would cost more.
+            if head == elements.count || head > 1024, head * 2 >= elements.count {
+                elements.removeFirst(head)
+                head = 0
+            }
+            return element
+        }
     }
 
     private let state = Mutex(State())
@@ -26,8 +53,21 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     /// ``notifyReceivers()`` must follow after the lock is released.
     func append(contentsOf elements: [Element]) {
         state.withLock { state in
-            if !state.isFinished { state.elements += elements }
+            if !state.isFinished { state.append(elements) }
         }
+    }
+
+    /// Appends an element to a bounded queue and resumes the receiver. No effect after ``finish()``.
+    func enqueue(_ element: Element, limit: Limit) {
+        state.withLock { state in
+            guard !state.isFinished else { return }
+            switch limit {
+            case .droppingOldest(let count): if state.count >= count { _ = state.removeFirst() }
+            case .droppingNewest(let count): if state.count >= count { return }
+            }
+            state.append([element])
+        }
+        notifyReceivers()
     }
 
     /// Resumes the receivers after ``append(contentsOf:)``.
@@ -39,27 +79,35 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     var elements: [Element] { state.withLock { Array($0.elements[$0.head...]) } }
 
     /// The number of elements that are not dequeued yet.
-    var count: Int { state.withLock { $0.elements.count - $0.head } }
+    var count: Int { state.withLock(\.count) }
+
+    /// The oldest element that is not dequeued yet.
+    var first: Element? { state.withLock(\.first) }
+
+    /// Elements that were enqueued so far.
+    var enqueuedCount: UInt64 { state.withLock(\.enqueuedCount) }
+
+    /// Elements that were dequeued so far.
+    var dequeuedCount: UInt64 { state.withLock { $0.enqueuedCount - UInt64($0.count) } }
+
+    /// Whether no more elements are enqueued.
+    var isFinished: Bool { state.withLock(\.isFinished) }
+
+    /// Returns the oldest element if it is the one to dequeue; nil otherwise, and when there is none.
+    func dequeueWithoutWaiting(where isWanted: (Element) -> Bool = { _ in true }) -> Element? {
+        state.withLock { state in state.first.map(isWanted) == true ? state.removeFirst() : nil }
+    }
 
     /// Waits for the next element.
     /// - Returns: nil when the queue is finished and empty, or the task is cancelled.
     func dequeue() async -> Element? {
         while true {
             let next: Element?? = state.withLock { state in
-                if state.head < state.elements.count {
-                    let element = state.elements[state.head]
-                    state.head += 1
-                    // Compacts rarely: moving the rest on every call would cost more.
-                    if state.head == state.elements.count || state.head > 1024, state.head * 2 >= state.elements.count {
-                        state.elements.removeFirst(state.head)
-                        state.head = 0
-                    }
-                    return .some(element)
-                }
+                if let element = state.removeFirst() { return .some(element) }
                 return state.isFinished || Task.isCancelled ? .some(nil) : nil
             }
             if let next { return next }
-            await arrival.wait { [self] in state.withLock { $0.isFinished || $0.head < $0.elements.count } }
+            await arrival.wait { [self] in state.withLock { $0.isFinished || $0.count > 0 } }
         }
     }
 

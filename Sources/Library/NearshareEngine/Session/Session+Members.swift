@@ -190,7 +190,7 @@ extension Session {
     ) {
         guard link != nil, let peer = known.peer(node.settings) else { return driver.decline(offer.id, because: .notAllowed) }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver)
-        state.withLock { $0.transfers.insert(invitation.transfer, with: peer.id) }
+        follow(invitation.transfer, with: peer.id)
         open.insert(invitation, as: offer.id, known.shortCode)
         emit(invitation)
     }

@@ -191,11 +191,16 @@ extension Session {
             return (arrival, state.receiptWaiterCount > 0)
         }
         guard let arrival else { return }
-        if !arrival.messages.isEmpty { inbox.notifyReceivers() }
+        if !arrival.messages.isEmpty { messagesHaveArrived() }
         if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
         if arrival.hasFrames { link.wake() }
         if arrival.makesRoom || hasReceiptWaiters { progress.notifyAll() }
         if let failure = arrival.failure { throw failure }
+    }
+
+    private func messagesHaveArrived() {
+        inbox.notifyReceivers()
+        eventQueues.messagesHaveArrived()
     }
 
     /// Records that the program has received a message. Channels are updated for several messages at once: taking the session's
@@ -248,6 +253,7 @@ extension Session {
         inbox.append(
             unreliable: ReceivedMessage(
                 sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
+        eventQueues.messagesHaveArrived()
     }
 
     func takeDatagram(_ packet: [UInt8], tag: UInt64) {
@@ -292,9 +298,7 @@ extension Session {
             $0.driver.send(
                 source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transfers)
         }
-        state.withLock { state in
-            for (member, transfer) in transfers { state.transfers.insert(transfer, with: member) }
-        }
+        for (member, transfer) in transfers { follow(transfer, with: member) }
         return transfers
     }
 

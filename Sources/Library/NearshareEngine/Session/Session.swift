@@ -67,6 +67,22 @@ public final class Session: Sendable {
         case left(PeerID, lost: Int)
     }
 
+    /// An event of the session, of any kind.
+    public enum Event: Sendable {
+        /// A message from another member. A reliable one is acknowledged now that it is read.
+        case message(ReceivedMessage)
+        /// A change of the members, or of how a member is reached.
+        case change(Change)
+        /// A byte stream opened by another member.
+        case stream(ReceivedStream)
+        /// An offer of a member. An invitation released unanswered is declined.
+        case resource(Invitation)
+        /// The end of a transfer, in either direction; its result no longer has to be waited for.
+        case transferEnded(Transfer, with: PeerID)
+        /// A key that the user has to decide about.
+        case question(IdentityQuestion)
+    }
+
     /// Content that was handed over, and that a member had not received when this node left.
     public struct Undelivered: Sendable, Hashable {
         /// The member that did not receive it.
@@ -98,13 +114,13 @@ public final class Session: Sendable {
     public let id: SessionID
     /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are
     /// dropped; ``members`` is always current.
-    public var changes: AsyncStream<Change> { events.changes.stream }
+    public var changes: AsyncStream<Change> { eventQueues.changes.stream }
     /// Byte streams opened by other members, for one reader.
-    public var streams: AsyncStream<ReceivedStream> { events.streams.stream }
+    public var streams: AsyncStream<ReceivedStream> { eventQueues.streams.stream }
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
-    public var resources: AsyncStream<Invitation> { events.resources.stream }
+    public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
     /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
-    public var identityQuestions: AsyncStream<IdentityQuestion> { events.questions.stream }
+    public var identityQuestions: AsyncStream<IdentityQuestion> { eventQueues.questions.stream }
 
     let node: Node
     let settings: SessionSettings
@@ -115,7 +131,7 @@ public final class Session: Sendable {
     let progress = AsyncCondition()
     let timer = SessionTimer()
     let datagrams: SessionDatagrams?
-    let events = SessionEvents()
+    let eventQueues: SessionEvents
 
     init(_ id: SessionID, _ settings: SessionSettings, _ node: Node) {
         self.id = id
@@ -125,6 +141,21 @@ public final class Session: Sendable {
         let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
         state = Mutex(State(members: SessionMembers(SessionRoster(id: id, own: own, limits: settings.roster))))
         datagrams = SessionDatagrams(node.settings)
+        eventQueues = SessionEvents(inbox)
+    }
+
+    /// All events of the session in the order of arrival, for one reader, until the session is over: messages, and what
+    /// ``changes``, ``streams``, ``resources`` and ``identityQuestions`` report. A program reads either this sequence or those:
+    /// each event has one reader.
+    ///
+    /// Unread events are bounded. Senders of reliable messages wait. The oldest of 4096 changes and of 256 ends of transfers are
+    /// dropped. Beyond 256 of a kind, streams are reset, offers are declined, and questions are answered with no.
+    public var events: AsyncStream<Event> {
+        AsyncStream(unfolding: { [self] in
+            let event = await eventQueues.next()
+            if case .message(let received) = event { notePassedOn(received) }
+            return event
+        })
     }
 
     /// Messages from other members, for one reader: reliable ones in the order of each sender, unreliable ones on arrival.
@@ -201,7 +232,7 @@ public final class Session: Sendable {
         timer.stop()
         datagrams?.close()
         inbox.finish()
-        events.finish()
+        eventQueues.finish()
         progress.notifyAll()
         node.forget(self)
     }
@@ -226,7 +257,7 @@ public final class Session: Sendable {
             let changes = state.members.drainChanges()
             return (result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks)
         }
-        for change in changes { events.changes.continuation.yield(change) }
+        for change in changes { emit(change) }
         for (link, frame) in updates { link.driver.send(frame) }
         for link in gone { link.driver.close(.done) }
         if !changes.isEmpty { progress.notifyAll() }
@@ -242,21 +273,31 @@ public final class Session: Sendable {
         case .untrusted: return false
         case .ask:
             let answer = Promise<Bool>()
-            events.questions.continuation.yield(IdentityQuestion(check, answer))
-            return await answer.value ?? false
+            eventQueues.emit(IdentityQuestion(check, answer), to: eventQueues.questions)
+            return await firstResult(
+                of: { await answer.value ?? false },
+                { [stopping = node.stopping] in
+                    // The program may keep the question for longer than the node runs.
+                    _ = await stopping.value
+                    return false
+                })
         }
     }
 
-    func emit(_ change: Change) {
-        events.changes.continuation.yield(change)
-    }
+    func emit(_ change: Change) { eventQueues.emit(change, to: eventQueues.changes) }
 
-    func emit(_ invitation: Invitation) {
-        events.resources.continuation.yield(invitation)
-    }
+    func emit(_ invitation: Invitation) { eventQueues.emit(invitation, to: eventQueues.resources) }
 
-    func emit(_ stream: ReceivedStream) {
-        events.streams.continuation.yield(stream)
+    func emit(_ stream: ReceivedStream) { eventQueues.emit(stream, to: eventQueues.streams) }
+
+    /// Records a transfer, and reports its end.
+    func follow(_ transfer: Transfer, with member: PeerID) {
+        state.withLock { $0.transfers.insert(transfer, with: member) }
+        // Weak: an unread offer, which never ends, is among the events.
+        transfer.onEnd { [weak eventQueues] transfer in
+            guard let eventQueues else { return }
+            eventQueues.emit((member: member, transfer: transfer), to: eventQueues.endedTransfers)
+        }
     }
 
     // MARK: Time

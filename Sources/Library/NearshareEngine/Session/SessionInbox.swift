@@ -48,6 +48,18 @@ final class SessionInbox: Sendable {
 
     func dequeue() async -> Session.ReceivedMessage? { await queue.dequeue() }
 
+    func dequeueWithoutWaiting() -> Session.ReceivedMessage? { queue.dequeueWithoutWaiting() }
+
+    var hasMessages: Bool { queue.count > 0 }
+
+    /// Messages that have arrived so far.
+    var arrivedCount: UInt64 { queue.enqueuedCount }
+
+    /// Whether the program has received the first messages.
+    func hasPassedOn(_ count: UInt64) -> Bool { queue.dequeuedCount >= count }
+
+    var isFinished: Bool { queue.isFinished }
+
     func finish() { queue.finish() }
 
     // MARK: Received messages

@@ -17,6 +17,7 @@ public final class Transfer: Sendable {
         var onCancel: (@Sendable () -> Void)?
         /// Cuts the link that carries it.
         var onCut: (@Sendable () -> Void)?
+        var onEnd: (@Sendable (Transfer) -> Void)?
     }
 
     /// Identifies the transfer in this node.
@@ -107,6 +108,15 @@ public final class Transfer: Sendable {
         state.withLock { if $0.result == nil { $0.onCut = action } }
     }
 
+    /// Sets the action at its end, which runs at once if it has ended. An offer that is never answered has no end.
+    func onEnd(_ action: @escaping @Sendable (Transfer) -> Void) {
+        let isOver = state.withLock { state in
+            if state.result == nil { state.onEnd = action }
+            return state.result != nil
+        }
+        if isOver { action(self) }
+    }
+
     /// Sets the action of ``cancel()``, which runs at once if the transfer was cancelled before.
     package func onCancel(_ action: @escaping @Sendable () -> Void) {
         let isAsked = state.withLock { state in
@@ -191,12 +201,14 @@ public final class Transfer: Sendable {
     package func end(_ result: TransferResult) {
         let now = clock()
         var listeners: [AsyncStream<TransferProgress>.Continuation] = []
+        var onEnd: (@Sendable (Transfer) -> Void)?
         let waiting: [CheckedContinuation<TransferResult, Never>] = state.withLock { state in
             guard state.result == nil else { return [] }
             state.result = result
             state.progress.phase = .ended(result.outcome)
             Self.emit(&state, now: now)
             state.progress.timeLeft = nil
+            onEnd = state.onEnd.take()
             (state.onCancel, state.onCut) = (nil, nil)
             listeners = Array(state.listeners.values)
             defer { (state.waiting, state.listeners) = ([], [:]) }
@@ -205,6 +217,7 @@ public final class Transfer: Sendable {
         // Called without the lock, because finishing a stream calls back into this type.
         for listener in listeners { listener.finish() }
         for waiter in waiting { waiter.resume(returning: result) }
+        onEnd?(self)
     }
 
     private static func refresh(_ state: inout State, now: MonotonicInstant) {

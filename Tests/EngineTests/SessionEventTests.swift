@@ -1,0 +1,142 @@
+import NearshareBase
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareCrypto
+@testable import NearshareEngine
+
+/// The sequence of all events of a session.
+@Suite(.timeLimit(.minutes(1)), .leavesNothing) struct SessionEventTests {
+    private let id = TestNetwork.identity(3).peerID
+
+    private func received(_ text: String, _ mode: Session.DeliveryMode = .reliable) -> Session.ReceivedMessage {
+        Session.ReceivedMessage(sender: id, message: SessionMessage(text: text), mode: mode)
+    }
+
+    /// Reads all events of queues that are finished.
+    private func drain(_ events: SessionEvents) async -> [String] {
+        var texts: [String] = []
+        while let event = await events.next() { texts.append(Self.text(of: event)) }
+        return texts
+    }
+
+    private static func text(of event: Session.Event) -> String {
+        switch event {
+        case .message(let received): received.message.text ?? "?"
+        case .change(.left(_, let lost)): "left \(lost)"
+        case .change(.restarted(_, let lost)): "restarted \(lost)"
+        case .change(.joined): "joined"
+        case .change(.state(_, let state)): "\(state)"
+        case .stream: "stream"
+        case .resource: "resource"
+        case .transferEnded(let transfer, _): "\(transfer.snapshot.phase)"
+        case .question: "question"
+        }
+    }
+
+    @Test("events and messages are in the order of their arrival") func order() async {
+        let inbox = SessionInbox()
+        let events = SessionEvents(inbox)
+        inbox.append(contentsOf: [received("one"), received("two")])
+        events.emit(Session.Change.restarted(id, lost: 1), to: events.changes)
+        inbox.append(unreliable: received("three", .unreliable))
+        events.emit(Session.Change.left(id, lost: 2), to: events.changes)
+        inbox.append(contentsOf: [received("four")])
+        inbox.finish()
+        events.finish()
+        #expect(await drain(events) == ["one", "two", "restarted 1", "three", "left 2", "four"])
+    }
+
+    @Test("another reader of the messages holds no event back") func readers() async {
+        let inbox = SessionInbox()
+        let events = SessionEvents(inbox)
+        inbox.append(contentsOf: [received("one")])
+        events.emit(Session.Change.left(id, lost: 0), to: events.changes)
+        #expect(await inbox.dequeue()?.message.text == "one")
+        #expect(await events.next().map(Self.text) == "left 0")
+    }
+
+    @Test("S7: unread events are bounded: the oldest changes are dropped, and the newest questions, answered with no")
+    func bounds() async {
+        let inbox = SessionInbox()
+        let events = SessionEvents(inbox)
+        for number in 0..<5000 { events.emit(Session.Change.left(id, lost: number), to: events.changes) }
+        let proven = AuthenticatedPeer(key: TestNetwork.identity(3).agreementKey.publicKey)
+        let peer = Peer(
+            proven: proven, name: DisplayName(truncating: "x")!, trustStatus: .new, address: nil, version: nil)
+        let code = ShortAuthenticationDigits(number: 0)
+        let answers = (0..<300).map { _ in Promise<Bool>() }
+        for answer in answers {
+            let check = IdentityCheck(peer: peer, shortCode: code, voucher: nil)
+            events.emit(IdentityQuestion(check, answer), to: events.questions)
+        }
+        #expect(answers.filter { $0.current == false }.count == 300 - 256)
+        inbox.finish()
+        events.finish()
+        #expect(answers.allSatisfy { $0.current == false }, "unread questions are answered at the end")
+        let texts = await drain(events)
+        #expect(texts.count == 4096 && texts.first == "left 904" && texts.last == "left 4999")
+    }
+
+    @Test(
+        "a program reads messages, streams, offers, ends of transfers and departures in one loop", arguments: LinkKind.allCases)
+    func oneLoop(_ linkKind: LinkKind) async throws {
+        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+            let (sender, receiver) = (sessions[0], network.id(1))
+            async let steps: [String] = {
+                var steps: [String] = []
+                for await event in sessions[1].events {
+                    switch event {
+                    case .change(.joined), .change(.state), .change(.restarted), .question: continue
+                    case .message(let received): steps.append(received.message.text ?? "?")
+                    case .stream(let incoming):
+                        steps.append(incoming.stream.name.text)
+                        incoming.stream.finish()
+                    case .resource(let invitation):
+                        steps.append("offer")
+                        _ = invitation.accept(into: InMemorySink())
+                    case .transferEnded(let transfer, let member):
+                        #expect(member == network.id(0))
+                        #expect(await transfer.result.outcome == .completed)
+                        steps.append("stored")
+                    case .change(.left(let id, let lost)):
+                        #expect(id == network.id(0) && lost == 0)
+                        steps.append("left")
+                        return steps
+                    }
+                }
+                return steps
+            }()
+            try await sender.send(SessionMessage(text: "hello"), to: [receiver]).delivered
+            let stream = try await sender.openStream(named: "numbers", to: receiver)
+            #expect(try await stream.read() == nil)
+            stream.finish()
+            let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1000))
+            let transfer = try await sender.sendResource(
+                InMemorySource(content), to: [receiver], resumeKey: Stage.resumeKey)[receiver]
+            #expect(await transfer?.result.outcome == .completed)
+            // The sender of a transfer is told as well.
+            for await case .transferEnded(_, receiver) in sender.events { break }
+            await sender.leave()
+            #expect(await steps == ["hello", "numbers", "offer", "stored", "left"])
+        }
+    }
+
+    @Test("an unanswered question that the program keeps does not hold up the end of its node") func keptQuestion() async throws
+    {
+        let network = TestNetwork(.memory)
+        let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
+        let listener = try second.listen()
+        let session = try first.startSession()
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        async let invited = session.invite(network.destination(1, listener.port))
+        let question = try #require(await session.identityQuestions.first { _ in true })
+        await first.stop()
+        await second.stop()
+        _ = try? await invited
+        _ = try? await accepted
+        question.answer(isSame: true)
+    }
+}
