@@ -24,6 +24,9 @@ import Testing
         return member
     }()
 
+    private static let founder = SessionFounder(
+        fingerprint: member(1).fingerprint, nonce: [UInt8](repeating: 3, count: SessionFounder.nonceByteCount))!
+
     static let frames: [SessionFrame] =
         [
             .invite(id, timeout: .seconds(1), proof: [], context: []),
@@ -32,8 +35,9 @@ import Testing
             ),
             .accept(id), .withdraw(id), .leave(id), .roster(id, []), .roster(id, [fullest]),
             .roster(id, (0..<64).map { member($0) }),
-            .datagrams(id, port: 0, tag: 0), .datagrams(id, port: .max, tag: .max),
-        ] + ([.declined, .expired, .full, .unknown, .untrusted] as [SessionRefusal]).map { .refuse(id, $0) }
+            .datagrams(id, port: 0, tag: 0), .datagrams(id, port: .max, tag: .max), .founder(id, founder, removed: []),
+            .founder(id, founder, removed: (0..<64).map { member($0).fingerprint }),
+        ] + ([.declined, .expired, .full, .unknown, .untrusted, .removed] as [SessionRefusal]).map { .refuse(id, $0) }
 
     @Test(arguments: frames) func comesBackAsItWas(_ frame: SessionFrame) throws {
         #expect(try SessionFrame(decoding: frame.encoded[...]) == frame)
@@ -51,7 +55,7 @@ import Testing
     }
 
     @Test func framesOfOtherKindsAreLeftAlone() throws {
-        let known = FrameType.sessionInvite...FrameType.sessionDatagrams
+        let known = FrameType.sessionInvite...FrameType.sessionFounder
         for type in UInt8.min...UInt8.max where !known.contains(type) {
             #expect(try SessionFrame(decoding: [type, 1, 2]) == nil, "type \(type)")
         }
@@ -96,6 +100,9 @@ import Testing
         refuses { $0.neighbours.append($0.neighbours[0]) }
         let many = SessionFrame.roster(Self.id, (0..<65).map { Self.member($0) })
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: many.encoded[...]) }
+        let removals = SessionFrame.founder(
+            Self.id, Self.founder, removed: (0..<65).map { Self.member($0).fingerprint })
+        #expect(throws: MalformedInput.self) { try SessionFrame(decoding: removals.encoded[...]) }
         let twice = SessionFrame.roster(Self.id, [Self.member(1), Self.member(1)])
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: twice.encoded[...]) }
     }

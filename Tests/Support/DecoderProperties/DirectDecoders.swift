@@ -57,6 +57,11 @@ extension DecoderProperty {
                 id, timeout: .seconds(30), proof: [UInt8](repeating: 1, count: SessionFrame.proofByteCount), context: [1, 2]),
             .invite(id, timeout: .seconds(600), proof: [], context: []), .accept(id), .refuse(id, .full), .withdraw(id),
             .roster(id, members), .roster(id, []), .leave(id), .datagrams(id, port: 4000, tag: .max),
+            .founder(
+                id,
+                SessionFounder(
+                    fingerprint: members[0].fingerprint, nonce: [UInt8](repeating: 4, count: SessionFounder.nonceByteCount))!,
+                removed: members.map(\.fingerprint)),
         ]
     }()
 

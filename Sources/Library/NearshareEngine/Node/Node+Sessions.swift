@@ -12,8 +12,10 @@ extension Node {
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
         if listeningPort == nil { try listenForMembers() }
+        let founder = SessionFounder(
+            fingerprint: self.settings.identity.fingerprint, nonce: self.settings.random(SessionFounder.nonceByteCount))
         // Safe: `random` returns as many bytes as asked for.
-        let session = makeSession(SessionID(bytes: self.settings.random(SessionID.byteCount))!, settings)
+        let session = makeSession(founder!.session, settings, founder: founder)
         if state.withLock(\.isShuttingDown) { throw Self.stoppedError }
         return session
     }
@@ -38,8 +40,8 @@ extension Node {
     }
 
     /// Returns the session with this id, or creates it; there is at most one.
-    func makeSession(_ id: SessionID, _ settings: SessionSettings) -> Session {
-        let made = Session(id, settings, self)
+    func makeSession(_ id: SessionID, _ settings: SessionSettings, founder: SessionFounder? = nil) -> Session {
+        let made = Session(id, settings, self, founder: founder)
         let (session, isShuttingDown) = state.withLock { state in
             let session = state.sessions[id] ?? made
             state.sessions[id] = session

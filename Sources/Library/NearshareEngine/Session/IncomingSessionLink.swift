@@ -129,7 +129,8 @@ extension Node {
                 return
             }
             guard let waiting, settings.acceptsSessions, session(id) == nil else {
-                return incoming.driver.send(.refuse(id, .unknown))
+                let isRemoved = session(id)?.isRemoved(peer.fingerprint) == true
+                return incoming.driver.send(.refuse(id, isRemoved ? .removed : .unknown))
             }
             guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
                 return incoming.driver.send(.refuse(id, .declined))

@@ -26,7 +26,7 @@ extension Session {
                 "the timeout of an invitation must be 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
         }
         let refusal: SessionError? = state.withLock { state in
-            if state.isOver { return .left }
+            if let end = state.end { return end }
             let count = state.members.roster.others.count
             return state.outgoing.reserveInvitation(memberCount: count, limit: settings.memberLimit) ? nil : .full
         }
@@ -112,12 +112,12 @@ extension Session {
 
     /// Follows a link that was opened here, for an invitation or to a member, until it ends.
     private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ outgoingLink: OutgoingSessionLink) async {
-        let isOver = state.withLock { state in
+        let end = state.withLock { state in
             if !state.isOver { state.outgoing.insert(driver, outgoingLink) }
-            return state.isOver
+            return state.end
         }
-        if isOver {
-            outgoingLink.outcome.fulfil(.failure(.left))
+        if let end {
+            outgoingLink.outcome.fulfil(.failure(end))
             driver.close(.goingAway)
         }
         defer { state.withLock { $0.outgoing.remove(driver) } }
@@ -134,7 +134,9 @@ extension Session {
                 known.learn(from: event)
                 switch event {
                 case .established(let peer, let handshake):
-                    if let rejectionReason = outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) {
+                    let rejectionReason =
+                        outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) ?? removal(of: peer)
+                    if let rejectionReason {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
                     } else {
@@ -160,6 +162,7 @@ extension Session {
                 case .session(.refuse(id, let reason)):
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
+                    if reason == .removed, let fingerprint = known.proven?.fingerprint { endIfFounder(fingerprint) }
                 case .session(let frame):
                     if let sessionLink = outgoingLink.link(orKeep: frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):
@@ -256,7 +259,12 @@ extension Session {
         }
         // A member that was reached through others before has the same state as before.
         progress.notifyAll()
-        let roster = state.withLock { link.relay == nil ? $0.members.roster.frame : $0.members.roster.ownFrame }
+        let (founder, roster) = state.withLock { state in
+            let roster = state.members.roster
+            return (roster.founderFrame, link.relay == nil ? roster.frame : roster.ownFrame)
+        }
+        // First: the entries of removed members are ignored.
+        if let founder { link.driver.send(founder) }
         link.driver.send(roster)
         if link.relay == nil, let datagrams {
             link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
@@ -285,6 +293,11 @@ extension Session {
         case .roster(id, let members): change { $0.members.roster.receive(members, from: link.peer, now: now) }
         case .leave(id):
             change { $0.members.roster.recordDeparture(of: link.peer, now: now) }
+        case .founder(id, let founder, let removed):
+            let isRemoved = change {
+                $0.members.roster.receive(founder, removed: removed, from: link.peer, now: now)
+            }
+            if isRemoved { end(.removed) }
         case .datagrams(id, let port, let tag): datagrams?.learn(link, port: port, tag: tag)
         default: break
         }

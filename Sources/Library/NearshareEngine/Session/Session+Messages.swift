@@ -77,7 +77,7 @@ extension Session {
     /// - Returns: nil while a message is on its way.
     private func delivery(of receipts: [SentMessage.Receipt]) -> Result<Void, SessionError>? {
         state.withLock { state in
-            if state.isOver, !receipts.isEmpty { return .failure(.left) }
+            if let end = state.end, !receipts.isEmpty { return .failure(end) }
             var isComplete = true
             for receipt in receipts {
                 guard let isDelivered = state.members.isDelivered(receipt) else {
@@ -92,7 +92,7 @@ extension Session {
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
         if let members, members.isEmpty { throw .invalidParameter("the list of receivers is empty") }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
-            if state.isOver { return .failure(.left) }
+            if let end = state.end { return .failure(end) }
             guard let members else {
                 let all = state.members.roster.memberIDs
                 return all.isEmpty ? .failure(Self.noMembers) : .success(all)
@@ -111,7 +111,7 @@ extension Session {
     private func append(_ message: SessionMessage, for member: PeerID) throws(SessionError) -> SentMessage.Receipt? {
         typealias Appended = (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)
         let attempt: Result<Appended?, SessionError> = state.withLock { state in
-            if state.isOver { return .failure(.left) }
+            if let end = state.end { return .failure(end) }
             if !state.members.hasChannel(to: member) {
                 guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
                 // Announced by other members and not connected yet: the message is kept until then.
@@ -316,7 +316,7 @@ extension Session {
     /// - Returns: nil when the member is reached, and a link is still to be opened.
     private func knownLink(to member: PeerID) -> Result<SessionLink?, SessionError> {
         state.withLock { state in
-            if state.isOver { return .failure(.left) }
+            if let end = state.end { return .failure(end) }
             guard state.members.roster.state(of: member).isConnected else { return .failure(.notConnected(member)) }
             // The peer refuses streams and offers until it has joined as well (A1).
             guard state.members.roster.isLinked(member) else { return .success(nil) }

@@ -20,7 +20,7 @@ extension Session {
 
     private func isConnected(to member: PeerID) -> Result<Bool, SessionError> {
         state.withLock { state in
-            if state.isOver { return .failure(.left) }
+            if let end = state.end { return .failure(end) }
             guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
             return .success(state.members.roster.state(of: member).isConnected)
         }

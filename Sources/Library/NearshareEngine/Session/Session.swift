@@ -104,7 +104,10 @@ public final class Session: Sendable {
         var acknowledgements: MonotonicInstant?
         /// Tasks that wait for receipts.
         var receiptWaiterCount = 0
-        var isOver = false
+        /// The reason why the session is over.
+        var end: SessionError?
+
+        var isOver: Bool { end != nil }
     }
 
     /// Limit on an unreliable message: one packet on every network.
@@ -129,17 +132,19 @@ public final class Session: Sendable {
     let inbox = SessionInbox()
     /// Wakes tasks that wait for room in a window, or for a delivery.
     let progress = AsyncCondition()
+    private let endEvent = Promise<SessionError>()
     let timer = SessionTimer()
     let datagrams: SessionDatagrams?
     let eventQueues: SessionEvents
 
-    init(_ id: SessionID, _ settings: SessionSettings, _ node: Node) {
+    init(_ id: SessionID, _ settings: SessionSettings, _ node: Node, founder: SessionFounder? = nil) {
         self.id = id
         self.settings = settings
         self.node = node
         let identity = node.settings.identity
         let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
-        state = Mutex(State(members: SessionMembers(SessionRoster(id: id, own: own, limits: settings.roster))))
+        let roster = SessionRoster(id: id, own: own, founder: founder, limits: settings.roster)
+        state = Mutex(State(members: SessionMembers(roster)))
         datagrams = SessionDatagrams(node.settings)
         eventQueues = SessionEvents(inbox)
     }
@@ -168,7 +173,16 @@ public final class Session: Sendable {
         }
     }
 
+    /// The member that has started the session, and may remove others; nil while it is not known.
+    public var founder: PeerID? { state.withLock { $0.members.roster.founder?.fingerprint.peerID } }
+
     // MARK: Life
+
+    /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node, otherwise
+    /// ``SessionError/left``. nil when the task is cancelled first.
+    public var ended: SessionError? {
+        get async { await endEvent.value }
+    }
 
     /// Runs until the session is over.
     func run() async {
@@ -218,13 +232,14 @@ public final class Session: Sendable {
     }
 
     /// Ends the session at once.
-    func end() {
-        let (links, openings) = state.withLock { state in
-            state.isOver = true
-            return (state.members.removeLinks(), state.outgoing.removeAll())
+    func end(_ reason: SessionError = .left) {
+        let (links, openings, reason) = state.withLock { state in
+            let reason = state.end ?? reason
+            state.end = reason
+            return (state.members.removeLinks(), state.outgoing.removeAll(), reason)
         }
         for (driver, outgoingLink) in openings where outgoingLink.link == nil {
-            outgoingLink.outcome.fulfil(.failure(.left))
+            outgoingLink.outcome.fulfil(.failure(reason))
             driver.send(.withdraw(id))
             driver.close(.goingAway)
         }
@@ -234,6 +249,7 @@ public final class Session: Sendable {
         inbox.finish()
         eventQueues.finish()
         progress.notifyAll()
+        endEvent.fulfil(reason)
         node.forget(self)
     }
 

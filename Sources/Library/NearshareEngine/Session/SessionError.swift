@@ -23,6 +23,8 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case untrusted(String)
     /// The two ends have no protocol version or encryption preference in common.
     case incompatible(String)
+    /// The founder of the session has removed this node.
+    case removed
     /// This node has left the session.
     case left
 
@@ -36,6 +38,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .cancelled: "the operation was cancelled"
         case .declined: "the invitation was declined"
         case .full: "the session is full; raise the member limit, or wait until a member leaves"
+        case .removed: "the founder of the session has removed this node; start or join another one"
         case .left: "this node has left the session; start or join another one"
         }
     }
@@ -58,6 +61,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .full: self = .full
         case .unknown: self = .unavailable("the other side does not know this session")
         case .untrusted: self = .untrusted("the other side does not trust this machine's key; compare the short codes")
+        case .removed: self = .removed
         }
     }
 }

@@ -26,10 +26,10 @@ struct SessionMembers {
     func isTrusted(_ peer: AuthenticatedPeer) -> Bool { trustedKeys[peer.id] == peer.fingerprint }
 
     /// Admits a peer, or accepts a member again.
-    /// - Returns: false when the session is full.
+    /// - Returns: false when the session is full, or the founder has removed the peer.
     mutating func admit(_ peer: AuthenticatedPeer, name: DisplayName, now: MonotonicInstant) -> Bool {
         let known = roster.member(peer.id)
-        guard known != nil || !roster.isFull else { return false }
+        guard known != nil || !roster.isFull, !roster.isRemoved(peer.fingerprint) else { return false }
         if known?.fingerprint != peer.fingerprint {
             roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
         }

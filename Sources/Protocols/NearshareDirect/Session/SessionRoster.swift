@@ -36,6 +36,10 @@ package struct SessionRoster: Sendable {
 
     /// The session.
     package let id: SessionID
+    /// The member that has started the session; nil until another member has named it.
+    package private(set) var founder: SessionFounder?
+    /// The keys of members that the founder has removed.
+    private var removed: [Fingerprint] = []
     /// The limits that the program has set.
     package let limits: Limits
     private var table: MemberTable
@@ -56,8 +60,9 @@ package struct SessionRoster: Sendable {
     private var updateTime: MonotonicInstant?
 
     /// Starts with this member alone.
-    package init(id: SessionID, own: SessionMember, limits: Limits = Limits()) {
+    package init(id: SessionID, own: SessionMember, founder: SessionFounder? = nil, limits: Limits = Limits()) {
         self.id = id
+        self.founder = founder
         self.limits = limits
         table = MemberTable(own: own, maximumMembers: limits.members)
     }
@@ -133,7 +138,7 @@ package struct SessionRoster: Sendable {
 
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
     package mutating func receive(_ members: [SessionMember], from announcer: PeerID, now: MonotonicInstant) {
-        for member in members {
+        for member in members where member.presence == .gone || !isRemoved(member.fingerprint) {
             let before = table.member(member.id)
             defer { if table.isKnown(member) { table.recordKnowledge(of: member.id, by: announcer) } }
             switch table.judge(member) {
@@ -194,6 +199,48 @@ package struct SessionRoster: Sendable {
             if wasFull { table.markAllChanged() }
         }
         changes.append(change)
+    }
+
+    // MARK: Removal
+
+    /// Whether this member has started the session.
+    package var isFounder: Bool { founder.map { $0.fingerprint == table.ownEntry?.fingerprint } ?? false }
+
+    /// Whether the founder has removed the member with this key, which is never admitted again.
+    package func isRemoved(_ fingerprint: Fingerprint) -> Bool { removed.contains(fingerprint) }
+
+    /// Whether the founder can remove another member.
+    package var canRemove: Bool { removed.count < SessionFrame.maximumRosterCount }
+
+    /// The frame that names the founder; nil while it is not known. The founder's has the members that it has removed.
+    package var founderFrame: SessionFrame? {
+        founder.map { .founder(id, $0, removed: isFounder ? removed : []) }
+    }
+
+    /// Removes a member for good. Has no effect unless this member is the founder.
+    package mutating func remove(_ id: PeerID, now: MonotonicInstant) {
+        guard isFounder, canRemove, let member = table.member(id), id != table.own else { return }
+        removed.append(member.fingerprint)
+        recordDeparture(of: id, now: now)
+    }
+
+    /// Handles a member's frame that names the founder.
+    /// - Returns: whether the founder has removed this member.
+    package mutating func receive(
+        _ founder: SessionFounder, removed: [Fingerprint], from sender: PeerID, now: MonotonicInstant
+    ) -> Bool {
+        guard founder.session == id else { return false }
+        self.founder = founder
+        // On a link with another member, the list counts for nothing.
+        guard table.member(sender)?.fingerprint == founder.fingerprint else { return false }
+        for fingerprint in removed where canRemove && !isRemoved(fingerprint) && fingerprint != founder.fingerprint {
+            if fingerprint == table.ownEntry?.fingerprint { return true }
+            self.removed.append(fingerprint)
+            if table.member(fingerprint.peerID)?.fingerprint == fingerprint {
+                recordDeparture(of: fingerprint.peerID, now: now)
+            }
+        }
+        return false
     }
 
     // MARK: Topology

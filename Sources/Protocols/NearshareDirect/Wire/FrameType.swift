@@ -45,4 +45,5 @@ package enum FrameType {
     package static let sessionRoster: UInt8 = 0x44
     package static let sessionLeave: UInt8 = 0x45
     package static let sessionDatagrams: UInt8 = 0x46
+    package static let sessionFounder: UInt8 = 0x47
 }

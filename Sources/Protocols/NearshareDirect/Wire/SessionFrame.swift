@@ -29,6 +29,8 @@ package enum SessionFrame: Sendable, Hashable {
     case leave(SessionID)
     /// The sender's UDP port, at the host of this link, and the tag that precedes each of its datagrams.
     case datagrams(SessionID, port: UInt16, tag: UInt64)
+    /// The founder of the session, and the members that it has removed. Only the founder's own frame removes members.
+    case founder(SessionID, SessionFounder, removed: [Fingerprint])
 
     /// The frame's bytes: type, session, then fields.
     package var encoded: [UInt8] {
@@ -50,6 +52,10 @@ package enum SessionFrame: Sendable, Hashable {
             writer.write([FrameType.sessionDatagrams] + id.bytes)
             writer.write(port)
             writer.write(tag)
+        case .founder(let id, let founder, let removed):
+            writer.write([FrameType.sessionFounder] + id.bytes + founder.fingerprint.bytes + founder.nonce)
+            writer.write(UInt8(removed.count))
+            for fingerprint in removed { writer.write(fingerprint.bytes) }
         }
         return writer.bytes
     }
@@ -57,7 +63,7 @@ package enum SessionFrame: Sendable, Hashable {
     /// Decodes exactly one frame.
     /// - Returns: nil for a type that is not a session frame.
     package init?(decoding frame: ArraySlice<UInt8>) throws(MalformedInput) {
-        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionDatagrams).contains(type) else { return nil }
+        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionFounder).contains(type) else { return nil }
         var reader = ByteReader(frame.dropFirst(), of: "session frame")
         let id = try SessionID(from: &reader)
         switch type {
@@ -82,8 +88,27 @@ package enum SessionFrame: Sendable, Hashable {
             }
             self = .roster(id, members)
         case FrameType.sessionLeave: self = .leave(id)
-        default: self = .datagrams(id, port: try reader.readInteger(), tag: try reader.readInteger())
+        case FrameType.sessionDatagrams:
+            self = .datagrams(id, port: try reader.readInteger(), tag: try reader.readInteger())
+        default:
+            let fingerprint = try Self.readFingerprint(from: &reader)
+            guard
+                let founder = SessionFounder(
+                    fingerprint: fingerprint, nonce: try reader.readBytes(SessionFounder.nonceByteCount))
+            else { throw MalformedInput("session frame: an invalid founder") }
+            let count = Int(try reader.readInteger(UInt8.self))
+            guard count <= Self.maximumRosterCount else { throw MalformedInput("session frame: too many removed members") }
+            var removed: [Fingerprint] = []
+            for _ in 0..<count { removed.append(try Self.readFingerprint(from: &reader)) }
+            self = .founder(id, founder, removed: removed)
         }
         try reader.finish()
+    }
+
+    private static func readFingerprint(from reader: inout ByteReader) throws(MalformedInput) -> Fingerprint {
+        guard let fingerprint = Fingerprint(bytes: try reader.readBytes(Fingerprint.byteCount)) else {
+            throw MalformedInput("session frame: an invalid fingerprint")
+        }
+        return fingerprint
     }
 }

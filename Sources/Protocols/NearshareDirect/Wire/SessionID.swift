@@ -1,6 +1,6 @@
 internal import NearshareBase
 
-/// The identifier of a session, drawn at random by the member that starts it.
+/// The identifier of a session, which its founder has derived from its key and a random number.
 public struct SessionID: Sendable, Hashable {
     /// The size of an identifier.
     package static let byteCount = 16
@@ -11,6 +11,11 @@ public struct SessionID: Sendable, Hashable {
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         self.bytes = Array(bytes)
+    }
+
+    /// - Parameter digest: at least ``byteCount`` bytes, the first of which are the identifier.
+    init(digest: [UInt8]) {
+        bytes = Array(digest.prefix(Self.byteCount))
     }
 
     init(from reader: inout ByteReader) throws(MalformedInput) {

@@ -10,4 +10,6 @@ package enum SessionRefusal: UInt8, Sendable, Hashable {
     case unknown = 3
     /// The invited peer does not trust the inviting peer's key.
     case untrusted = 4
+    /// The founder has removed the peer from the session.
+    case removed = 5
 }

@@ -1,0 +1,51 @@
+public import NearshareBase
+internal import NearshareCrypto
+internal import NearshareDirect
+
+extension Session {
+    /// Removes a member for good: its session ends with ``SessionError/removed``, and no member admits it again. Messages to it
+    /// that it has not read are lost (``Change/left(_:lost:)``).
+    ///
+    /// Members that are out of reach are told when they are back. The removal holds as long as the session, and among members
+    /// that were connected with the founder since.
+    /// - Throws: ``SessionError``: this node is not the ``founder``; the peer is not in the session; 64 members were removed.
+    public func remove(_ member: PeerID) throws(SessionError) {
+        let now = node.settings.clock()
+        let prepared: Result<SessionFrame?, SessionError> = state.withLock { state in
+            var roster = state.members.roster
+            if let end = state.end { return .failure(end) }
+            guard roster.isFounder else { return .failure(.invalidParameter("only the founder of a session removes members")) }
+            guard roster.member(member) != nil, member != node.id else { return .failure(.notConnected(member)) }
+            guard roster.canRemove else {
+                return .failure(.unavailable("too many members were removed; start another session"))
+            }
+            roster.remove(member, now: now)
+            return .success(roster.founderFrame)
+        }
+        guard let frame = try prepared.get() else { return }
+        // Before the links of the removed member are closed: it is told as well.
+        for link in links { link.driver.send(frame) }
+        change { $0.members.roster.remove(member, now: now) }
+        // Members without a link get one, and the frame with it.
+        let isDue = state.withLock { state in
+            state.members.roster.memberIDs.reduce(false) { state.members.roster.demandLink(to: $1) || $0 }
+        }
+        if isDue { timer.wake() }
+    }
+
+    /// Ends the session on this node when its founder has refused a link because of a removal.
+    func endIfFounder(_ fingerprint: Fingerprint) {
+        if state.withLock({ $0.members.roster.founder?.fingerprint == fingerprint }) { end(.removed) }
+    }
+
+    /// The error of an invitation of a peer that the founder has removed.
+    func removal(of peer: AuthenticatedPeer) -> SessionError? {
+        isRemoved(peer.fingerprint)
+            ? .unavailable("the founder has removed \(peer.id.hex) from the session; start another one") : nil
+    }
+
+    /// Whether the founder has removed the member with this key.
+    func isRemoved(_ fingerprint: Fingerprint) -> Bool {
+        state.withLock { $0.members.roster.isRemoved(fingerprint) }
+    }
+}
