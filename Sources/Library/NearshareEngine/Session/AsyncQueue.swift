@@ -111,6 +111,18 @@ final class AsyncQueue<Element: Sendable>: Sendable {
         }
     }
 
+    /// Removes the elements that a closure selects, in their order. They count as dequeued.
+    func removeAll(where isRemoved: (Element) -> Bool) -> [Element] {
+        state.withLock { state in
+            let waiting = state.elements[state.head...]
+            let removed = waiting.filter(isRemoved)
+            guard !removed.isEmpty else { return [] }
+            state.elements = waiting.filter { !isRemoved($0) }
+            state.head = 0
+            return removed
+        }
+    }
+
     /// Ends the queue: receivers get the elements that are left, then nil.
     func finish() {
         state.withLock { $0.isFinished = true }

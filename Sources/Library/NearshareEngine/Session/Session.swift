@@ -31,6 +31,8 @@ public final class Session: Sendable {
         public let message: SessionMessage
         /// The delivery guarantee that the sender chose.
         public let mode: DeliveryMode
+        /// Its place among the sender's reliable messages.
+        var position: MessageChannel.Position?
     }
 
     /// A byte stream opened by another member.

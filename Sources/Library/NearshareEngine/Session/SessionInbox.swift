@@ -22,6 +22,8 @@ final class SessionInbox: Sendable {
     }
 
     private let queue = AsyncQueue<Session.ReceivedMessage>()
+    /// The channels of values that the program has opened, with the messages for them.
+    private let channels = Mutex<[String: AsyncQueue<Session.ReceivedMessage>]>([:])
     private let delivered = Mutex(Delivered())
 
     private static let maximumDeliveredCount = 32
@@ -32,18 +34,50 @@ final class SessionInbox: Sendable {
     // MARK: Waiting messages
 
     /// Appends reliable messages without resuming the program: ``notifyReceivers()`` must follow without a lock.
-    func append(contentsOf messages: [Session.ReceivedMessage]) { queue.append(contentsOf: messages) }
+    func append(contentsOf messages: [Session.ReceivedMessage]) {
+        guard messages.contains(where: { $0.message.kind == .channel }) else { return queue.append(contentsOf: messages) }
+        channels.withLock { channels in
+            for message in messages { queue(for: message, among: channels).append(contentsOf: [message]) }
+        }
+    }
 
-    func notifyReceivers() { queue.notifyReceivers() }
+    func notifyReceivers() {
+        queue.notifyReceivers()
+        for channel in openChannels where channel.count > 0 { channel.notifyReceivers() }
+    }
 
     /// Appends an unreliable message, unless too many messages wait.
     func append(unreliable message: Session.ReceivedMessage) {
-        if queue.count < Self.maximumWaitingDatagrams { queue.enqueue(message) }
+        let waiting = channels.withLock { queue(for: message, among: $0) }
+        if waiting.count < Self.maximumWaitingDatagrams { waiting.enqueue(message) }
     }
 
     /// The reliable messages of a member that wait for the program.
     func waitingMessages(of member: PeerID) -> [SessionMessage] {
-        queue.elements.filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
+        ([queue] + openChannels).flatMap(\.elements).filter { $0.sender == member && $0.mode == .reliable }.map(\.message)
+    }
+
+    // MARK: Channels of values
+
+    private var openChannels: [AsyncQueue<Session.ReceivedMessage>] { channels.withLock { Array($0.values) } }
+
+    /// The queue of the message's channel, if the program has opened it, or else the common one.
+    private func queue(
+        for message: Session.ReceivedMessage, among channels: [String: AsyncQueue<Session.ReceivedMessage>]
+    ) -> AsyncQueue<Session.ReceivedMessage> {
+        message.message.channelContent.flatMap { channels[$0.name] } ?? queue
+    }
+
+    /// Opens a channel, and moves the messages for it that wait already. Opened again, it is the same one.
+    func openChannel(_ name: String) -> AsyncQueue<Session.ReceivedMessage> {
+        channels.withLock { channels in
+            if let channel = channels[name] { return channel }
+            let channel = AsyncQueue<Session.ReceivedMessage>()
+            channel.append(contentsOf: queue.removeAll { $0.message.channelContent?.name == name })
+            if queue.isFinished { channel.finish() }
+            channels[name] = channel
+            return channel
+        }
     }
 
     func dequeue() async -> Session.ReceivedMessage? { await queue.dequeue() }
@@ -60,7 +94,10 @@ final class SessionInbox: Sendable {
 
     var isFinished: Bool { queue.isFinished }
 
-    func finish() { queue.finish() }
+    func finish() {
+        queue.finish()
+        for channel in openChannels { channel.finish() }
+    }
 
     // MARK: Received messages
 

@@ -175,7 +175,9 @@ struct SessionMembers {
 
     /// Tells the channels which messages the program has received.
     mutating func recordDeliveries(_ messages: [Session.ReceivedMessage]) {
-        for received in messages { memberships[received.sender]?.channel.recordDelivery(of: received.message) }
+        for received in messages {
+            memberships[received.sender]?.channel.recordDelivery(of: received.message, at: received.position)
+        }
     }
 
     /// Links with frames of their channels to send.

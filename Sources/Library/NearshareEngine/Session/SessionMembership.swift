@@ -62,7 +62,9 @@ struct SessionMembership {
             for frame in frames {
                 switch try channel.receive(frame, on: link.channelLink) {
                 case .message(let message):
-                    arrival.messages.append(Session.ReceivedMessage(sender: link.peer, message: message, mode: .reliable))
+                    arrival.messages.append(
+                        Session.ReceivedMessage(
+                            sender: link.peer, message: message, mode: .reliable, position: channel.lastPosition))
                 case .restarted(let lost): arrival.lostCount = lost
                 case nil: break
                 }

@@ -27,6 +27,13 @@ package struct MessageChannel: Sendable {
         let number: UInt64
     }
 
+    /// The place of a received message among all messages of its sender.
+    package struct Position: Sendable, Hashable {
+        fileprivate let epoch: UInt64
+        fileprivate let generation: Int
+        fileprivate let number: UInt64
+    }
+
     /// The result of a received frame.
     package enum Event: Sendable, Hashable {
         /// The next message for the program.
@@ -97,8 +104,21 @@ package struct MessageChannel: Sendable {
         return generation == self.generation - 1 && number < lastFirstNumber ? true : nil
     }
 
+    /// The position of the message that was received last.
+    package var lastPosition: Position {
+        Position(epoch: ownEpoch, generation: generation, number: receiveWindow.expected.subtractingClamped(1))
+    }
+
     /// Records that the program has taken a message, which opens the window for another one.
-    package mutating func recordDelivery(of message: SessionMessage) { receiveWindow.recordDelivery(of: message) }
+    /// - Parameter position: nil for the first of those that wait.
+    package mutating func recordDelivery(of message: SessionMessage, at position: Position? = nil) {
+        guard let position else { return receiveWindow.recordDelivery(of: message) }
+        if position.epoch == ownEpoch, position.generation == generation {
+            receiveWindow.recordDelivery(of: message, number: position.number)
+        } else {
+            receiveWindow.recordStaleDelivery(of: message)
+        }
+    }
 
     /// Whether delivered messages are not acknowledged yet. Acknowledgements wait briefly for a message that can carry them;
     /// after that the caller calls ``acknowledgeNow()``.

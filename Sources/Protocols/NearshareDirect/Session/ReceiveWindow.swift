@@ -5,8 +5,10 @@ internal import NearshareBase
 struct ReceiveWindow: Sendable {
     /// The number of the next message to receive.
     private(set) var expected: UInt64 = 0
-    /// The number of messages delivered to the program.
+    /// The number of the first message that was not delivered to the program.
     private(set) var delivered: UInt64 = 0
+    /// Later messages that were delivered before it: the program reads each channel of values on its own.
+    private var early: Set<UInt64> = []
     /// The window's cost of messages received and not delivered.
     private var pendingByteCount: Int
     /// Messages of earlier epochs that are not delivered yet. They precede all others, and are not acknowledged.
@@ -36,18 +38,32 @@ struct ReceiveWindow: Sendable {
     /// Adds a received message to the window.
     mutating func store(_ message: SessionMessage) { pendingByteCount += message.windowByteCount }
 
-    /// Counts a message of an unknown kind as delivered.
-    mutating func skip() { delivered = min(delivered.addingClamped(1), expected) }
+    /// Counts the message that was received last as delivered: it is of an unknown kind.
+    mutating func skip() { recordDelivery(of: expected.subtractingClamped(1)) }
 
-    /// Records that the program has taken a message.
+    /// Records that the program has taken the first message that waits.
     mutating func recordDelivery(of message: SessionMessage) {
-        if staleCount > 0 {
-            staleCount = staleCount.subtractingClamped(1)
-        } else if delivered < expected {
-            delivered = delivered.addingClamped(1)
-            owedByteCount += message.windowByteCount
-        }
+        if staleCount > 0 { recordStaleDelivery(of: message) } else { recordDelivery(of: message, number: delivered) }
+    }
+
+    /// Records that the program has taken a message of this epoch.
+    mutating func recordDelivery(of message: SessionMessage, number: UInt64) {
         pendingByteCount = max(0, pendingByteCount - message.windowByteCount)
+        if recordDelivery(of: number) { owedByteCount += message.windowByteCount }
+    }
+
+    /// Records that the program has taken a message of an earlier epoch.
+    mutating func recordStaleDelivery(of message: SessionMessage) {
+        pendingByteCount = max(0, pendingByteCount - message.windowByteCount)
+        staleCount = staleCount.subtractingClamped(1)
+    }
+
+    /// - Returns: false for a message that was not received, or delivered before.
+    @discardableResult
+    private mutating func recordDelivery(of number: UInt64) -> Bool {
+        guard number >= delivered, number < expected, early.insert(number).inserted else { return false }
+        while early.remove(delivered) != nil { delivered = delivered.addingClamped(1) }
+        return true
     }
 
     /// Whether enough is unacknowledged for an acknowledgement of its own, long before the peer's window is exhausted.
@@ -60,8 +76,8 @@ struct ReceiveWindow: Sendable {
 
     /// Starts again at number 0; messages that are not delivered become stale.
     mutating func restart() {
-        staleCount = undeliveredCount
-        (expected, delivered, owedByteCount) = (0, 0, 0)
+        staleCount = undeliveredCount.subtractingClamped(UInt64(early.count))
+        (expected, delivered, early, owedByteCount) = (0, 0, [], 0)
     }
 
     /// Messages that the program has not taken, of this epoch and of earlier ones.

@@ -6,6 +6,8 @@ public struct SessionMessage: Sendable, Hashable {
         case bytes = 0
         /// A structured value.
         case structured = 1
+        /// A value of a named channel, which the receiving program has not opened.
+        case channel = 2
     }
 
     /// Limit on a message. Larger content is sent over a stream or a transfer.

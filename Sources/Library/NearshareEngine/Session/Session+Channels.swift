@@ -1,0 +1,70 @@
+internal import Logging
+public import NearshareBase
+internal import NearshareDirect
+
+extension Session {
+    /// A channel of values of one type between the members of a session: the values that arrive, in the order of each sender,
+    /// each with the member that has sent it. Made by ``Session/channel(_:named:)``.
+    ///
+    /// It has one reader. A reliable value counts as delivered when it is read; a member that leaves a channel unread makes its
+    /// senders wait, as with ``Session/messages``.
+    public struct Channel<Value: Codable & Sendable>: Sendable {
+        /// The name that members with the same channel have in common.
+        public let name: String
+        let session: Session
+        let queue: AsyncQueue<ReceivedMessage>
+
+        /// Sends a value.
+        /// - Parameter members: the receivers; nil for all members.
+        /// - Returns: the sent message, to wait for its delivery.
+        /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded; ``SessionError`` as
+        ///   ``Session/send(_:to:mode:)``.
+        @discardableResult
+        public func send(
+            _ value: Value, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
+        ) async throws -> SentMessage {
+            guard let message = try SessionMessage(channel: name, encoding: value) else { throw Session.invalidChannelName }
+            return try await session.send(message, to: members, mode: mode)
+        }
+    }
+
+    /// Opens a channel of values: all that members send into their channels of this name. Values that have arrived before are in
+    /// it, unless they were read from ``messages``: a value of a channel that the program has not opened is a message there.
+    ///
+    ///     let moves = try session.channel(Move.self, named: "moves")
+    ///     try await moves.send(Move(from: 12, to: 28))
+    ///     for await (move, sender) in moves { … }
+    /// - Parameter name: 1 to 63 bytes of UTF-8. Opened again, a channel has the same values and the same one reader.
+    /// - Throws: ``SessionError/invalidParameter(_:)`` for an empty or too long name.
+    public func channel<Value: Codable & Sendable>(
+        _ type: Value.Type = Value.self, named name: String
+    ) throws(SessionError) -> Channel<Value> {
+        guard SessionMessage.isChannelName(name) else { throw Self.invalidChannelName }
+        return Channel(name: name, session: self, queue: inbox.openChannel(name))
+    }
+
+    fileprivate static var invalidChannelName: SessionError {
+        .invalidParameter("the name of a channel has 1 to \(SessionMessage.maximumChannelNameByteCount) bytes")
+    }
+}
+
+extension Session.Channel: AsyncSequence {
+    /// An iterator that receives the values in order.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let channel: Session.Channel<Value>
+
+        /// Waits for the next value. Values that are not of the type are dropped.
+        /// - Returns: nil when the session is over, or the task is cancelled.
+        public func next() async -> (value: Value, sender: PeerID)? {
+            while let received = await channel.queue.dequeue() {
+                channel.session.notePassedOn(received)
+                if let value = try? received.message.decodeChannelValue(Value.self) { return (value, received.sender) }
+                channel.session.node.settings.log.info("session: a value of another type in a channel was dropped")
+            }
+            return nil
+        }
+    }
+
+    /// Starts receiving.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: self) }
+}
