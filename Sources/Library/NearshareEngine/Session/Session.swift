@@ -241,7 +241,8 @@ public final class Session: Sendable {
             return (state.members.removeLinks(), state.outgoing.removeAll(), reason)
         }
         for (driver, outgoingLink) in openings where outgoingLink.link == nil {
-            outgoingLink.outcome.fulfil(.failure(reason))
+            // One that is joining tells its outcome itself.
+            if !outgoingLink.isAgreed { outgoingLink.outcome.fulfil(.failure(reason)) }
             driver.send(.withdraw(id))
             driver.close(.goingAway)
         }
