@@ -28,6 +28,7 @@ import Testing
         case .change(.left(_, let lost)): "left \(lost)"
         case .change(.restarted(_, let lost)): "restarted \(lost)"
         case .change(.joined): "joined"
+        case .change(.slow): "slow"
         case .change(.state(_, let state)): "\(state)"
         case .stream: "stream"
         case .resource: "resource"
@@ -89,7 +90,7 @@ import Testing
                 var steps: [String] = []
                 for await event in sessions[1].events {
                     switch event {
-                    case .change(.joined), .change(.state), .change(.restarted), .question: continue
+                    case .change(.joined), .change(.state), .change(.restarted), .change(.slow), .question: continue
                     case .message(let received): steps.append(received.message.text ?? "?")
                     case .stream(let incoming):
                         steps.append(incoming.stream.name.text)

@@ -53,6 +53,7 @@ import Nearshare
         for await change in session.changes {
             switch change {
             case .joined(let member): print("* \(member.name.shown) joined")
+            case .slow(let id): print("* \(id) does not read its messages")
             case .restarted(let id, let lost): print("* \(id) restarted; \(lost) messages to it are lost")
             case .left(let id, let lost): print("* \(id) left; \(lost) messages to it are lost")
             case .state(let id, let state): print("* \(id): \(state)")

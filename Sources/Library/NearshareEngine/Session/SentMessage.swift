@@ -12,15 +12,21 @@ public struct SentMessage: Sendable {
 
     let session: Session
     let receipts: [Receipt]
+    /// Receivers whose windows had no room in time.
+    var dropped: [PeerID] = []
 
     /// The members to which the message was sent.
     public var receivers: [PeerID] { receipts.map(\.member) }
 
     /// Waits until the programs of all receivers have read the message. Returns at once for an unreliable message, which has no
     /// receivers.
-    /// - Throws: ``SessionError/notDelivered(_:)`` when a receiver has left or restarted before; ``SessionError/left`` when this
+    /// - Throws: ``SessionError/dropped(_:)`` when the message could not be sent to a receiver in its time;
+    ///   ``SessionError/notDelivered(_:)`` when a receiver has left or restarted before; ``SessionError/left`` when this
     ///   node leaves before; cancelled.
     public var delivered: Void {
-        get async throws(SessionError) { try await session.waitForDelivery(of: receipts) }
+        get async throws(SessionError) {
+            if let member = dropped.first { throw .dropped(member) }
+            try await session.waitForDelivery(of: receipts)
+        }
     }
 }

@@ -18,7 +18,7 @@ extension Session {
         /// - Parameter members: the receivers; nil for all members.
         /// - Returns: the sent message, to wait for its delivery.
         /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded; ``SessionError`` as
-        ///   ``Session/send(_:to:mode:)``.
+        ///   ``Session/send(_:to:mode:timeout:)``.
         @discardableResult
         public func send(
             _ value: Value, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable

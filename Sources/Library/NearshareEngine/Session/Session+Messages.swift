@@ -11,13 +11,16 @@ extension Session {
     /// receiver whose window is full delays this send, but not the message's way to the others. When a receiver leaves while
     /// others are waited for, the send fails if the receiver was listed in `members`, and goes on if the message is for all
     /// members. An unreliable send returns at once.
-    /// - Parameter members: the receivers; nil for all members.
+    /// - Parameters:
+    ///   - members: the receivers; nil for all members.
+    ///   - timeout: time in which a reliable message must be on its way to a receiver; it is dropped otherwise, and only
+    ///     ``SentMessage/delivered`` reports that. nil to send it whenever that is possible.
     /// - Returns: the sent message, to wait for its delivery: `try await sent.delivered`.
     /// - Throws: ``SessionError``: the list is empty, or the session has no other members; a receiver is not in the session;
     ///   the message is too long; cancelled.
     @discardableResult
     public func send(
-        _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
+        _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, timeout: Duration? = nil
     ) async throws(SessionError) -> SentMessage {
         let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
         guard message.bytes.count <= limit else {
@@ -28,6 +31,8 @@ extension Session {
         switch mode {
         case .reliable:
             if Task.isCancelled { throw .cancelled }
+            let expiry = timeout.map { node.settings.clock() + min(max($0, .zero), Self.maximumTimeout) }
+            var dropped: [PeerID] = []
             var receipts: [SentMessage.Receipt] = []
             receipts.reserveCapacity(targets.count)
             var waiting = targets
@@ -35,8 +40,10 @@ extension Session {
                 var full: [PeerID] = []
                 for target in waiting {
                     do throws(SessionError) {
-                        if let receipt = try append(message, for: target) {
+                        if let receipt = try append(message, for: target, expiry: expiry) {
                             receipts.append(receipt)
+                        } else if isTooSlow(target) {
+                            dropped.append(target)
                         } else {
                             full.append(target)
                         }
@@ -46,22 +53,64 @@ extension Session {
                 }
                 waiting = full
                 guard !waiting.isEmpty else { break }
-                await waitForRoom(for: waiting)
+                if let expiry {
+                    let left = expiry - node.settings.clock()
+                    if left <= .zero {
+                        dropped += waiting
+                        break
+                    }
+                    await withTimeout(left) { [waiting] in await self.waitForRoom(for: waiting) }
+                } else {
+                    await waitForRoom(for: waiting)
+                }
                 if Task.isCancelled { throw .cancelled }
             }
-            if receipts.isEmpty { throw Self.noMembers }
-            return SentMessage(session: self, receipts: receipts)
+            if receipts.isEmpty, dropped.isEmpty { throw Self.noMembers }
+            return SentMessage(session: self, receipts: receipts, dropped: dropped)
         case .unreliable:
             for target in targets { sendUnreliably(message, to: target) }
             return SentMessage(session: self, receipts: [])
         }
     }
 
+    /// Bounds the timeout of a message, so that no sum of times overflows.
+    private static var maximumTimeout: Duration { .seconds(1_000_000_000) }
+
     private func waitForRoom(for members: [PeerID]) async {
         await progress.wait { [self] in
-            state.withLock { state in state.isOver || members.contains { state.members.hasRoom(for: $0) } }
+            state.withLock { state in
+                state.isOver || members.contains { state.members.hasRoom(for: $0) || isTooSlow($0, state) }
+            }
         }
     }
+
+    // MARK: Slow members
+
+    /// Whether messages to a member are dropped rather than wait.
+    private func isTooSlow(_ member: PeerID) -> Bool { state.withLock { isTooSlow(member, $0) } }
+
+    private func isTooSlow(_ member: PeerID, _ state: borrowing State) -> Bool {
+        settings.slowMembers != .wait && state.slow.isSlow(member)
+    }
+
+    /// Reports the members that have become slow, and removes them if the policy says so.
+    func reportSlowMembers(now: MonotonicInstant) {
+        let slow = state.withLock { $0.slow.drain(now: now) }
+        guard !slow.isEmpty else { return }
+        for member in slow {
+            emit(.slow(member))
+            // Only the founder can.
+            if settings.slowMembers == .remove { try? remove(member) }
+        }
+        progress.notifyAll()
+    }
+
+    /// Drops the messages that were not sent in their time.
+    func dropExpiredMessages(now: MonotonicInstant) {
+        if state.withLock({ $0.members.dropExpired(now: now) }) { progress.notifyAll() }
+    }
+
+    // MARK: Delivery
 
     /// Waits until messages were read by their receivers' programs.
     func waitForDelivery(of receipts: [SentMessage.Receipt]) async throws(SessionError) {
@@ -80,6 +129,7 @@ extension Session {
             if let end = state.end, !receipts.isEmpty { return .failure(end) }
             var isComplete = true
             for receipt in receipts {
+                if state.members.isDropped(receipt) { return .failure(.dropped(receipt.member)) }
                 guard let isDelivered = state.members.isDelivered(receipt) else {
                     return .failure(.notDelivered(receipt.member))
                 }
@@ -108,8 +158,12 @@ extension Session {
     }
 
     /// - Returns: nil while the member's window is full.
-    private func append(_ message: SessionMessage, for member: PeerID) throws(SessionError) -> SentMessage.Receipt? {
+    private func append(
+        _ message: SessionMessage, for member: PeerID, expiry: MonotonicInstant?
+    ) throws(SessionError) -> SentMessage.Receipt? {
+        let now = node.settings.clock()
         typealias Appended = (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)
+        var isNewlyFull = false
         let attempt: Result<Appended?, SessionError> = state.withLock { state in
             if let end = state.end { return .failure(end) }
             if !state.members.hasChannel(to: member) {
@@ -117,8 +171,14 @@ extension Session {
                 // Announced by other members and not connected yet: the message is kept until then.
                 addChannel(to: member, &state)
             }
-            return .success(state.members.append(message, for: member))
+            guard let appended = state.members.append(message, for: member, expiry: expiry) else {
+                isNewlyFull = state.slow.recordFullWindow(of: member, now: now)
+                return .success(nil)
+            }
+            return .success(appended)
         }
+        // The timer's deadlines have changed.
+        if expiry != nil || isNewlyFull { timer.wake() }
         guard let (links, isAlone, receipt) = try attempt.get() else { return nil }
         if links.isEmpty { demandLink(to: member) }
         // A single message is sent from here at once; several are batched by the writer thread.
@@ -188,6 +248,7 @@ extension Session {
             let arrival = state.members.receive(frames, on: link)
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
+            if arrival?.makesRoom == true { state.slow.recordRoom(of: link.peer) }
             return (arrival, state.receiptWaiterCount > 0)
         }
         guard let arrival else { return }

@@ -64,6 +64,9 @@ public final class Session: Sendable {
         /// The member's program has restarted without its state: the count is of reliable messages that it had not
         /// acknowledged, and that are lost.
         case restarted(PeerID, lost: Int)
+        /// The member's program has not read its messages for two seconds, and more are sent to it. It is reported once, until
+        /// the member reads again; see ``SessionSettings/slowMembers``.
+        case slow(PeerID)
         /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. The count is of
         /// reliable messages that it had not acknowledged, and that are lost.
         case left(PeerID, lost: Int)
@@ -102,6 +105,7 @@ public final class Session: Sendable {
         var transfers = SessionTransfers()
         var outgoing = OutgoingSessionLinks()
         var relays = CarriedRelays()
+        var slow = SlowMembers()
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
         /// Tasks that wait for receipts.
@@ -274,6 +278,7 @@ public final class Session: Sendable {
         let (result, changes, updates, gone) = state.withLock { state in
             let result = body(&state)
             let changes = state.members.drainChanges()
+            for case .left(let id, _) in changes.changes { state.slow.recordRoom(of: id) }
             return (result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks)
         }
         for change in changes { emit(change) }
@@ -334,9 +339,14 @@ public final class Session: Sendable {
             for attempt in attempts { node.start { await self.carryOut(attempt) } }
             closeIdleRelays()
             sendDueAcknowledgements(now: now)
+            dropExpiredMessages(now: now)
+            reportSlowMembers(now: now)
             let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
             let wake = state.withLock {
-                [$0.members.roster.deadline(after: now), $0.acknowledgements, idleCheck].compactMap { $0 }.min()
+                [
+                    $0.members.roster.deadline(after: now), $0.acknowledgements, $0.members.nextExpiry, $0.slow.deadline,
+                    idleCheck,
+                ].compactMap { $0 }.min()
             }
             if timer.wait(until: wake) == .stopped { return }
         }

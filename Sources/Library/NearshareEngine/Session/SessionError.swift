@@ -7,6 +7,8 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case notConnected(PeerID)
     /// The member has left or restarted before its program had read the message.
     case notDelivered(PeerID)
+    /// The message was dropped: it could not be sent to the member in its time, or the member is slow.
+    case dropped(PeerID)
     /// An argument is out of its bounds.
     case invalidParameter(String)
     /// The peer did not answer within the timeout.
@@ -35,6 +37,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
             .incompatible(let text):
             text
         case .notDelivered(let id): "the message was not delivered to \(id.hex), which has left or restarted"
+        case .dropped(let id): "the message was dropped: \(id.hex) did not accept it in time"
         case .cancelled: "the operation was cancelled"
         case .declined: "the invitation was declined"
         case .full: "the session is full; raise the member limit, or wait until a member leaves"

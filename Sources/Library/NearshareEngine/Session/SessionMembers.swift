@@ -150,17 +150,39 @@ struct SessionMembers {
 
     var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
 
-    mutating func append(_ message: SessionMessage, for member: PeerID) -> (
+    mutating func append(_ message: SessionMessage, for member: PeerID, expiry: MonotonicInstant? = nil) -> (
         links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt
     )? {
-        memberships[member]?.append(message, for: member)
+        memberships[member]?.append(message, for: member, expiry: expiry)
+    }
+
+    /// The next time at which a message may have to be dropped.
+    var nextExpiry: MonotonicInstant? { memberships.values.compactMap(\.channel.nextExpiry).min() }
+
+    /// Drops the messages that no link has carried in their time.
+    /// - Returns: whether there were any.
+    mutating func dropExpired(now: MonotonicInstant) -> Bool {
+        var isAny = false
+        for index in memberships.values.indices where memberships.values[index].channel.nextExpiry.map({ $0 <= now }) == true {
+            if memberships.values[index].channel.dropExpired(now: now) { isAny = true }
+        }
+        return isAny
+    }
+
+    /// Whether a message was dropped.
+    func isDropped(_ receipt: SentMessage.Receipt) -> Bool {
+        channel(of: receipt)?.isDropped(receipt.number, of: receipt.generation) == true
+    }
+
+    private func channel(of receipt: SentMessage.Receipt) -> MessageChannel? {
+        let open = memberships[receipt.member]?.channel
+        return open?.epoch == receipt.epoch ? open : closedChannels.last { $0.epoch == receipt.epoch }
     }
 
     /// Whether a message was delivered; nil when it is lost.
     func isDelivered(_ receipt: SentMessage.Receipt) -> Bool? {
         let open = memberships[receipt.member]?.channel
-        let channel = open?.epoch == receipt.epoch ? open : closedChannels.last { $0.epoch == receipt.epoch }
-        let isAcknowledged = channel?.isAcknowledged(receipt.number, of: receipt.generation)
+        let isAcknowledged = channel(of: receipt)?.isAcknowledged(receipt.number, of: receipt.generation)
         // Nothing is acknowledged on a channel that was closed.
         return open?.epoch != receipt.epoch && isAcknowledged == false ? nil : isAcknowledged
     }

@@ -10,10 +10,10 @@ struct SessionMembership {
     /// - Returns: links over which the message may go, whether it is the only one in transit, and its receipt; nil while the
     ///   window is full.
     mutating func append(
-        _ message: SessionMessage, for member: PeerID
+        _ message: SessionMessage, for member: PeerID, expiry: MonotonicInstant? = nil
     ) -> (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)? {
         guard channel.hasRoom else { return nil }
-        let number = channel.append(message)
+        let number = channel.append(message, expiry: expiry)
         let receipt = SentMessage.Receipt(
             member: member, epoch: channel.epoch, generation: channel.generation, number: number)
         return (links, channel.isQuiet, receipt)

@@ -10,7 +10,9 @@ public struct SessionSettings: Sendable {
     public var topology = SessionTopology.automatic
     /// The rule for the keys of new members.
     public var trust = TrustPolicy.askAtFirstMeeting
-    /// Limits on unacknowledged messages of each member, beyond which ``Session/send(_:to:mode:)`` waits.
+    /// The treatment of members that do not read their messages.
+    public var slowMembers = SlowMemberPolicy.wait
+    /// Limits on unacknowledged messages of each member, beyond which ``Session/send(_:to:mode:timeout:)`` waits.
     package var channel = MessageChannel.Limits()
 
     /// Settings with 8 members, a timeout of 30 seconds and ``TrustPolicy/askAtFirstMeeting``.

@@ -10,6 +10,9 @@ enum ChannelFrame: Sendable, Hashable {
     /// All messages below this number were delivered to the program.
     case acknowledgement(UInt64)
 
+    /// The kind of a message that its sender has dropped. It has no content, and no message has this kind.
+    static let droppedKind: UInt8 = 0xff
+
     private enum FrameType {
         static let resume: UInt8 = 0
         static let message: UInt8 = 1

@@ -44,8 +44,14 @@ package struct MessageChannel: Sendable {
 
     private enum DueFrame {
         case resume
-        case message(SessionMessage, number: UInt64)
+        /// nil for a message that was dropped.
+        case message(SessionMessage?, number: UInt64)
         case acknowledgement
+    }
+
+    private struct DroppedMessage: Hashable {
+        let generation: Int
+        let number: UInt64
     }
 
     /// The window of every receiver.
@@ -63,6 +69,11 @@ package struct MessageChannel: Sendable {
     private var links = ChannelLinks()
     private var sendQueue = SendQueue()
     private var receiveWindow: ReceiveWindow
+    /// The number after the last message that a link has carried.
+    private var sentEnd: UInt64 = 0
+    /// Messages that were dropped before a link carried them; the latest.
+    private var dropped: [DroppedMessage] = []
+    private static let maximumDroppedCount = 4096
     /// Whether an owed acknowledgement is due without waiting for a message that can carry it.
     private var isAcknowledgementDue = false
 
@@ -86,15 +97,36 @@ package struct MessageChannel: Sendable {
     /// The number of messages that the peer has not acknowledged.
     package var unacknowledgedCount: Int { sendQueue.count }
 
+    /// The bytes of the messages that the peer has not acknowledged, as the window counts them.
+    package var unacknowledgedByteCount: Int { sendQueue.windowByteCount }
+
     /// Whether the peer has acknowledged all messages but one, so that its sender waits for nothing else.
     package var isQuiet: Bool { sendQueue.count <= 1 }
 
     /// Appends a message to send.
+    /// - Parameter expiry: The time at which ``dropExpired(now:)`` drops it, unless a link has carried it before.
     /// - Returns: The message's number, for ``isAcknowledged(_:of:)``.
     @discardableResult
-    package mutating func append(_ message: SessionMessage) -> UInt64 {
+    package mutating func append(_ message: SessionMessage, expiry: MonotonicInstant? = nil) -> UInt64 {
         precondition(message.bytes.count <= SessionMessage.maximumByteCount)
-        return sendQueue.append(message)
+        return sendQueue.append(message, expiry: expiry)
+    }
+
+    /// The next time at which ``dropExpired(now:)`` may have something to drop.
+    package var nextExpiry: MonotonicInstant? { sendQueue.firstExpiry(from: sentEnd) }
+
+    /// Drops the messages that no link has carried in their time.
+    /// - Returns: Whether there were any.
+    package mutating func dropExpired(now: MonotonicInstant) -> Bool {
+        let numbers = sendQueue.dropExpired(from: sentEnd, now: now)
+        dropped += numbers.map { DroppedMessage(generation: generation, number: $0) }
+        dropped.removeFirst(max(0, dropped.count - Self.maximumDroppedCount))
+        return !numbers.isEmpty
+    }
+
+    /// Whether the message was dropped.
+    package func isDropped(_ number: UInt64, of generation: Int) -> Bool {
+        dropped.contains(DroppedMessage(generation: generation, number: number))
     }
 
     /// Whether the peer has delivered the message to its program; nil when the message is lost.
@@ -150,7 +182,7 @@ package struct MessageChannel: Sendable {
         guard let next = link.next, links.preferred?.id == id else { return nil }
         // Messages that were acknowledged over another link are skipped.
         let number = max(next, sendQueue.firstNumber)
-        if let message = sendQueue[number] { return .message(message, number: number) }
+        if let entry = sendQueue[number] { return .message(entry.message, number: number) }
         guard receiveWindow.delivered > link.acknowledged else { return nil }
         let isDue = isAcknowledgementDue || receiveWindow.owesMuch(acknowledged: link.acknowledged, Self.window)
         return isDue ? .acknowledgement : nil
@@ -165,9 +197,11 @@ package struct MessageChannel: Sendable {
             return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
         case .message(let message, let number):
             links.update(id) { $0.next = number.addingClamped(1) }
+            sentEnd = max(sentEnd, number.addingClamped(1))
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
-                number: number, acknowledged: receiveWindow.delivered, kind: message.kind.rawValue, bytes: message.bytes[...]
+                number: number, acknowledged: receiveWindow.delivered,
+                kind: message?.kind.rawValue ?? ChannelFrame.droppedKind, bytes: message?.bytes[...] ?? []
             ).encoded
         case .acknowledgement:
             recordAcknowledgement(on: id)
@@ -227,6 +261,7 @@ package struct MessageChannel: Sendable {
             // Bounded: each restart takes a link.
             generation += 1
             sendQueue.restart()
+            sentEnd = 0
             receiveWindow.restart()
             links.update(id) { $0.acknowledged = 0 }
             // Links without a resume frame may belong to the new epoch.

@@ -1,0 +1,79 @@
+import NearshareBase
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
+
+/// Messages with a timeout, and members that do not read.
+@Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionDeadlineTests {
+    private static func settings(_ policy: SlowMemberPolicy) -> SessionSettings {
+        var settings = SessionStoryTests.trusting
+        settings.slowMembers = policy
+        settings.channel.unacknowledgedCount = 4
+        return settings
+    }
+
+    @Test("a message that cannot be sent in its time is dropped, which its receipt says", arguments: LinkKind.allCases)
+    func drops(_ linkKind: LinkKind) async throws {
+        var settings = SessionStoryTests.trusting
+        // No member is given up on a machine on which everything takes long.
+        settings.timeout = .seconds(600)
+        try await SessionStoryTests().withSession(of: 2, linkKind, settings: settings) { network, sessions in
+            let receiver = network.id(1)
+            // An isolated pair has no link, and finds none.
+            network.partition(0, 1)
+            try await sessions[0].wait { $0.state(of: receiver)?.isConnected != true }
+            let kept = try await sessions[0].send(SessionMessage(text: "kept"))
+            let late = try await sessions[0].send(SessionMessage(text: "late"), timeout: .milliseconds(50))
+            let never = try await sessions[0].send(SessionMessage(text: "never"), timeout: .seconds(Int64.min))
+            await #expect(throws: SessionError.dropped(receiver)) { try await late.delivered }
+            await #expect(throws: SessionError.dropped(receiver)) { try await never.delivered }
+            network.heal(0, 1)
+            let punctual = try await sessions[0].send(SessionMessage(text: "punctual"), timeout: .seconds(Int64.max))
+            let messages = sessions[1].messages.makeAsyncIterator()
+            let texts = await [messages.next()?.message.text, messages.next()?.message.text]
+            #expect(texts == ["kept", "punctual"], "\(sessions.map(\.members))")
+            try await kept.delivered
+            try await punctual.delivered
+            await #expect(throws: SessionError.dropped(receiver)) { try await late.delivered }
+        }
+    }
+
+    @Test(
+        "S8: a member that does not read is reported as slow, and with a timeout delays no send", arguments: LinkKind.allCases)
+    func timeouts(_ linkKind: LinkKind) async throws {
+        try await SessionStoryTests().withSession(of: 3, linkKind, settings: Self.settings(.wait)) { network, sessions in
+            async let read: Int = sessions[1].messages.prefix(12).reduce(into: 0) { count, _ in count += 1 }
+            var last: SentMessage?
+            for _ in 0..<12 {
+                last = try await sessions[0].send(SessionMessage(bytes: [1]), timeout: .milliseconds(300))
+            }
+            #expect(await read == 12)
+            await #expect(throws: SessionError.dropped(network.id(2))) { try await last?.delivered }
+            let slow = await sessions[0].changes.first { if case .slow = $0 { true } else { false } }
+            #expect(slow == .slow(network.id(2)))
+            // It reads again.
+            let messages = sessions[2].messages.makeAsyncIterator()
+            for _ in 0..<4 { #expect(await messages.next()?.message.bytes == [1]) }
+            let next = try await sessions[0].send(SessionMessage(bytes: [2]), to: [network.id(2)])
+            #expect(await messages.next()?.message.bytes == [2])
+            try await next.delivered
+        }
+    }
+
+    @Test("S8: by policy, messages to a slow member are dropped, or its founder removes it", arguments: LinkKind.allCases)
+    func policies(_ linkKind: LinkKind) async throws {
+        for policy in [SlowMemberPolicy.drop, .remove] {
+            try await SessionStoryTests().withSession(of: 3, linkKind, settings: Self.settings(policy)) { network, sessions in
+                async let read: Int = sessions[1].messages.prefix(20).reduce(into: 0) { count, _ in count += 1 }
+                // Without a timeout: the fifth waits until the member is found to be slow.
+                for _ in 0..<20 { try await sessions[0].send(SessionMessage(bytes: [1])) }
+                #expect(await read == 20)
+                #expect(sessions[0].members.count == (policy == .drop ? 2 : 1))
+                if policy == .remove { #expect(await sessions[2].ended == .removed) }
+            }
+        }
+    }
+}
