@@ -19,6 +19,19 @@ import Testing
         #expect(keepalive.deadline == at(0) + DirectLimits.idleTimeout)
     }
 
+    @Test("the first answer to the latest ping gives the round-trip time, whatever else a peer claims") func roundTripTime() {
+        var keepalive = Keepalive(now: at(0))
+        let token = { (time: MonotonicInstant) in UInt64(bitPattern: time.nanoseconds) }
+        keepalive.receivePong(token(at(0)), now: at(1))
+        #expect(keepalive.roundTripTime == nil, "no ping was sent")
+        _ = keepalive.advance(to: at(4))
+        for wrong in [0, 1, .max, token(at(0)), token(at(5))] { keepalive.receivePong(wrong, now: at(4.5)) }
+        #expect(keepalive.roundTripTime == nil)
+        keepalive.receivePong(token(at(4)), now: at(4.25))
+        keepalive.receivePong(token(at(4)), now: at(4.75))
+        #expect(keepalive.roundTripTime == .milliseconds(250))
+    }
+
     @Test func `any byte of the peer postpones both`() {
         var keepalive = Keepalive(now: at(0))
         keepalive.recordActivity(now: at(3.9))

@@ -183,6 +183,9 @@ final class LinkDriver: Sendable {
     /// Whether no transfer is active or offered.
     var isIdle: Bool { control.driver.read { $0.isIdle } }
 
+    /// The round-trip time of the link; nil before it was silent for the first time.
+    var roundTripTime: Duration? { control.driver.read { $0.roundTripTime } }
+
     /// The time since which the link is not used; nil while it is, or is about to end.
     func disuse(now: MonotonicInstant) -> MonotonicInstant? { control.driver.read { $0.disuse(now: now) } }
 

@@ -53,6 +53,14 @@ public final class Session: Sendable {
         public let name: DisplayName
         /// Whether and how the member is reached now.
         public let state: MemberState
+        /// The members to which this one has direct links, as it announces them.
+        public let neighbours: [PeerID]
+        /// Reliable messages to the member that its program has not read.
+        public let unacknowledgedMessages: Int
+        /// The bytes of these messages, each counted with 64 more.
+        public let unacknowledgedBytes: Int
+        /// The round-trip time of the link to the member, measured when the link was silent for four seconds; nil before that.
+        public fileprivate(set) var roundTripTime: Duration?
     }
 
     /// A change of the members, or of how a member is reached.
@@ -174,8 +182,14 @@ public final class Session: Sendable {
 
     /// The other members, in the order of their identifiers.
     public var members: [Member] {
-        state.withLock { state in
-            state.members.roster.others.map { Member($0, in: state.members.roster) }
+        let members = state.withLock { state in
+            state.members.roster.others.map { (Member($0, in: state.members), state.members.links(to: $0.id)) }
+        }
+        // Without the lock, which is taken on threads that hold those of links.
+        return members.map { member, links in
+            var member = member
+            member.roundTripTime = (links.last { $0.relay == nil } ?? links.last)?.driver.roundTripTime
+            return member
         }
     }
 
@@ -367,8 +381,11 @@ public final class Session: Sendable {
 }
 
 extension Session.Member {
-    init(_ member: SessionMember, in roster: SessionRoster) {
-        self.init(id: member.id, fingerprint: member.fingerprint, name: member.name, state: roster.state(of: member.id))
+    init(_ member: SessionMember, in members: SessionMembers) {
+        self.init(
+            id: member.id, fingerprint: member.fingerprint, name: member.name, state: members.roster.state(of: member.id),
+            neighbours: member.neighbours, unacknowledgedMessages: members.unacknowledgedCount(of: member.id),
+            unacknowledgedBytes: members.unacknowledgedByteCount(of: member.id))
     }
 }
 

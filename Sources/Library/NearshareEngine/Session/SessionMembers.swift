@@ -42,7 +42,7 @@ struct SessionMembers {
         var removed: [SessionLink] = []
         let changes = roster.drainChanges().map { change -> Session.Change in
             switch change {
-            case .joined(let member): return .joined(Session.Member(member, in: roster))
+            case .joined(let member): return .joined(Session.Member(member, in: self))
             case .state(let id, let state): return .state(id, state)
             case .left(let id):
                 let membership = memberships.removeValue(forKey: id)
@@ -147,6 +147,10 @@ struct SessionMembers {
     func hasRoom(for member: PeerID) -> Bool { memberships[member]?.channel.hasRoom ?? true }
 
     func unacknowledgedCount(of member: PeerID) -> Int { memberships[member]?.channel.unacknowledgedCount ?? 0 }
+
+    func unacknowledgedByteCount(of member: PeerID) -> Int {
+        memberships[member]?.channel.unacknowledgedByteCount ?? 0
+    }
 
     var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
 

@@ -63,6 +63,9 @@ package struct DirectConnection: Sendable {
         return end > now ? nil : end
     }
 
+    /// The round-trip time of the link, measured whenever it was silent; nil before that.
+    package var roundTripTime: Duration? { keepalive.roundTripTime }
+
     /// Whether there are unanswered offers of the peer, and no other transfers.
     private var isQuestion: Bool { outgoing.isEmpty && incoming.lastUnansweredOffer != nil }
 
@@ -133,7 +136,9 @@ package struct DirectConnection: Sendable {
             return reactions
         case .compared(let isSame): return try verification.receiveAnswer(matches: isSame)
         case .ping(let token): return [.send(.pong(token))]
-        case .pong: return []
+        case .pong(let token):
+            keepalive.receivePong(token, now: now)
+            return []
         case .close(let reason): return end(.closed(by: .remote, reason), sending: nil)
         case .features(let features):
             peerFeatures = features

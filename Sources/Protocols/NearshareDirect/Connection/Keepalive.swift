@@ -5,6 +5,9 @@ struct Keepalive: Sendable {
     /// The time of the last byte from the peer.
     private var lastReceived: MonotonicInstant
     private var lastPing: MonotonicInstant
+    private var awaitsPong = false
+    /// The time between the latest answered ping and its answer; nil before the first.
+    private(set) var roundTripTime: Duration?
 
     init(now: MonotonicInstant) {
         lastReceived = now
@@ -21,6 +24,13 @@ struct Keepalive: Sendable {
         lastReceived = now
     }
 
+    /// Records the answer to a ping. Only the first one to the latest ping counts: the peer chooses its content.
+    mutating func receivePong(_ token: UInt64, now: MonotonicInstant) {
+        guard awaitsPong, token == UInt64(bitPattern: lastPing.nanoseconds) else { return }
+        awaitsPong = false
+        roundTripTime = now - lastPing
+    }
+
     /// Whether the peer has been silent for too long.
     func isLost(now: MonotonicInstant) -> Bool { now >= lossDue }
 
@@ -28,6 +38,7 @@ struct Keepalive: Sendable {
     mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
         guard now >= pingDue else { return [] }
         lastPing = now
+        awaitsPong = true
         return [.send(.ping(UInt64(bitPattern: now.nanoseconds)))]
     }
 }
