@@ -56,25 +56,29 @@ import Testing
 
     @Test func fragmentsFitIntoTheWriteTheyWereCutFor() throws {
         var packet = MeshSamples.packets[3]
-        for maximumFrameByteCount in [185, 250, 512, 1024] {
-            for hops in 0...4 {
+        for maximumFrameByteCount in [MeshLinkProfile.smallestWrite, 182, 185, 250, 512, 1024] {
+            for hops in [0, 1, 2, 3, 4, 7, 10, 63, 255] {
                 for recipient in [nil, MeshSamples.recipient] {
                     packet.recipient = recipient
                     packet.route = [PeerID](repeating: MeshSamples.sender, count: hops)
-                    let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: maximumFrameByteCount, route: packet.route)
-                    // Below, no header would fit, and phones cut no smaller.
-                    guard chunk > 64 else { continue }
+                    let largest = MeshFragmentation.chunkByteCount(forLargestWrite: maximumFrameByteCount, route: packet.route)
+                    guard let chunk = largest else {
+                        #expect(hops > (maximumFrameByteCount < 182 ? 0 : Int(MeshPacket.maximumTTL)))
+                        continue
+                    }
                     let plan = try MeshFragmentation(
                         packet, frame: [UInt8](repeating: 7, count: 5000), id: MeshSamples.fragmentID, chunkByteCount: chunk)
                     #expect(try plan[0].encoded(compression: .level(1)).count <= maximumFrameByteCount)
                     var random = SeededRandom(seed: 1)
                     let incompressible = try MeshFragmentation(
                         packet, frame: random.bytes(5000), id: MeshSamples.fragmentID, chunkByteCount: chunk)
-                    #expect(try incompressible[0].encoded().count <= maximumFrameByteCount - 15 + (recipient == nil ? -8 : 0))
+                    let reserve = maximumFrameByteCount == MeshLinkProfile.smallestWrite ? 0 : 15
+                    #expect(
+                        try incompressible[0].encoded().count <= maximumFrameByteCount - reserve + (recipient == nil ? -8 : 0))
                 }
             }
         }
         #expect(MeshFragmentation.chunkByteCount(forLargestWrite: 512) == 454)
-        #expect(MeshFragmentation.chunkByteCount(forLargestWrite: 20) == 64)
+        #expect(MeshFragmentation.chunkByteCount(forLargestWrite: MeshLinkProfile.smallestWrite) == 63)
     }
 }

@@ -47,6 +47,31 @@ import Testing
         #expect(ben.number() != 0)
     }
 
+    @Test("M17: a route that fills a fragment is not cut for ever, and hinders no other packet", arguments: [8, 63, 200])
+    func longRoutes(hops: Int) throws {
+        var victim = AttackedRouter(links: 3, .radio)
+        var anna = UntrustedPeer(seed: 1)
+        let ben = UntrustedPeer(seed: 2)
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
+        victim.run(for: .seconds(1))
+        for number in 0..<20 {
+            let others = (0..<hops - 2).map { _ in anna.randomID() }
+            let packet = MeshPacket(
+                version: .v2, type: .noiseEncrypted, timestamp: victim.now + UInt64(number), sender: anna.id, recipient: ben.id,
+                route: [victim.router.id, ben.id] + others, payload: anna.bytes(2_000)[...])
+            victim.receive(try packet.encoded())
+        }
+        victim.run(for: .seconds(10))
+        #expect(victim.router.fragments.isEmpty)
+        victim.forgetWritten()
+        // Does not become smaller when it is compressed.
+        let text = Hex.encode(anna.bytes(1_500))
+        victim.act { router, now in _ = try? router.sendPublicMessage(text, now: now) }
+        victim.run(for: .seconds(2))
+        #expect(victim.written(.fragment, on: 1).count >= 4)
+    }
+
     @Test("M2: forged packets are neither accepted nor relayed, and do not suppress genuine ones") func forgeries() throws {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))

@@ -84,6 +84,7 @@ struct FragmentScheduler: Sendable {
         /// It was sent before, so it needs a fresh timestamp.
         let isRetransmission: Bool
         let links: [MeshLinkID]
+        let destination: FragmentJob.Destination
         let origin: FragmentJob.Origin
         /// Fragments sent so far, and in all.
         let sent: Int
@@ -181,8 +182,8 @@ struct FragmentScheduler: Sendable {
             }
             if !job.isDone { jobs.append(job) }
             return Emission(
-                packet: packet, isRetransmission: isRetransmission, links: links, origin: job.origin, sent: job.next,
-                total: job.fragmentation.count, isLast: job.isDone)
+                packet: packet, isRetransmission: isRetransmission, links: links, destination: job.destination,
+                origin: job.origin, sent: job.next, total: job.fragmentation.count, isLast: job.isDone)
         }
         return nil
     }

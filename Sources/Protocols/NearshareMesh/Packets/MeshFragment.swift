@@ -24,7 +24,7 @@ package struct MeshFragment: Sendable, Hashable {
         package var hex: String { Hex.encode(bytes) }
     }
 
-    /// Limit of iOS on fragments of one packet, and so for every sender.
+    /// Limit on the fragments of one packet: iOS reassembles at most so many.
     package static let maximumCount = 10_000
     static let headerByteCount = 13
 

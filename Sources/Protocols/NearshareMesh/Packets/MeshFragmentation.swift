@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// A packet cut into fragments, each of which is encoded on demand (section 6.2).
+/// A packet cut into fragments, each of which is encoded on demand (bitchat specification, section 6.2).
 package struct MeshFragmentation: Sendable {
     package let id: MeshFragment.ID
     /// Number of fragments.
@@ -17,7 +17,7 @@ package struct MeshFragmentation: Sendable {
     package init(
         _ original: MeshPacket, frame: [UInt8], id: MeshFragment.ID, chunkByteCount: Int
     ) throws(MalformedInput) {
-        // Safe: chunk sizes have a lower bound, and indices come from 0..<count.
+        // Safe: chunk sizes have a lower bound, and a frame holds its header at least.
         precondition(chunkByteCount > 0 && !frame.isEmpty)
         let count = (frame.count + chunkByteCount - 1) / chunkByteCount
         guard count <= MeshFragment.maximumCount else {
@@ -35,9 +35,9 @@ package struct MeshFragmentation: Sendable {
         self.original = original
     }
 
-    /// The fragment at `index`. It copies sender, recipient, ttl, timestamp, route and RSR, and is not signed.
+    /// The fragment at `index`. It copies sender, recipient, ttl, timestamp, route and the mark of a sync response, and is not signed.
     package subscript(index: Int) -> MeshPacket {
-        // Safe: chunk sizes have a lower bound, and indices come from 0..<count.
+        // Safe: the scheduler counts from 0 to the number of fragments.
         precondition((0..<count).contains(index))
         let start = index * chunkByteCount
         let slice = frame[start..<min(frame.count, start + chunkByteCount)]
@@ -49,10 +49,27 @@ package struct MeshFragmentation: Sendable {
         return packet
     }
 
-    /// The largest slice with which a fragment's frame fits into one write: 454 bytes for a write of 512. 15 bytes stay free,
-    /// because Android assumes a header that much longer.
-    package static func chunkByteCount(forLargestWrite maximumFrameByteCount: Int, route: [PeerID] = []) -> Int {
-        let routeField = route.isEmpty ? 0 : 2 + 1 + PeerID.byteCount * route.count
-        return max(64, maximumFrameByteCount - MeshFragment.headerByteCount - 14 - 2 * PeerID.byteCount - 15 - routeField)
+    /// The largest slice with which a fragment's frame fits into one write: 454 bytes for a write of 512. 15 bytes stay free where
+    /// there is room, because Android assumes a header that much longer.
+    /// - Parameter maximumFrameByteCount: at least ``MeshLinkProfile/smallestWrite``.
+    package static func chunkByteCount(forLargestWrite maximumFrameByteCount: Int) -> Int {
+        let room = maximumFrameByteCount - headerByteCount
+        return max(room - androidReserve, min(leastChunk, room))
     }
+
+    /// The largest slice of a packet with a source route, which each fragment repeats.
+    /// - Returns: nil where the route leaves no room: it has more hops than a packet can make.
+    package static func chunkByteCount(forLargestWrite maximumFrameByteCount: Int, route: [PeerID]) -> Int? {
+        let chunk = chunkByteCount(forLargestWrite: maximumFrameByteCount)
+        guard !route.isEmpty else { return chunk }
+        // The longer length field of version 2, the number of hops, and the hops.
+        let rest = chunk - (2 + 1 + PeerID.byteCount * route.count)
+        return rest >= leastRoutedChunk ? rest : nil
+    }
+
+    /// The fields of a fragment, and those of a packet of version 1 with sender and recipient.
+    private static let headerByteCount = MeshFragment.headerByteCount + 14 + 2 * PeerID.byteCount
+    private static let androidReserve = 15
+    private static let leastChunk = 64
+    private static let leastRoutedChunk = 32
 }

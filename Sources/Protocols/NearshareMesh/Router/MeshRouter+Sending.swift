@@ -140,10 +140,10 @@ extension MeshRouter {
             return
         }
         guard fragments.hasRoom(for: frame.count, origin: origin),
+            let chunk = MeshFragmentation.chunkByteCount(
+                forLargestWrite: profile.maximumFrameByteCount, route: packet.route),
             let fragmentation = try? MeshFragmentation(
-                packet, frame: frame, id: node.randomFragmentID(),
-                chunkByteCount: MeshFragmentation.chunkByteCount(
-                    forLargestWrite: profile.maximumFrameByteCount, route: packet.route))
+                packet, frame: frame, id: node.randomFragmentID(), chunkByteCount: chunk)
         else { return }
         fragments.insert(FragmentJob(fragmentation, byteCount: frame.count, origin: origin, to: .link(link)))
     }
@@ -157,8 +157,9 @@ extension MeshRouter {
                 guard let profile = links.profile(of: link) else { continue }
                 if frame.count <= profile.maximumFrameByteCount {
                     links.enqueue(frame, on: link, priority: .bulk, origin: fragment.origin.outbox)
-                } else {
-                    // Cut for another link, which has failed in the meantime.
+                } else if fragment.destination != .link(link) {
+                    // Cut for another link, which has failed in the meantime. A fragment that was cut for this one is never cut again:
+                    // it would not become smaller (M17).
                     write(frame, of: fragment.packet, on: link, origin: .own)
                 }
             }
