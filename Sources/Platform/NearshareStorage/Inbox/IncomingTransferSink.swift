@@ -285,7 +285,7 @@ final class IncomingTransferSink: ResourceSink {
 
     func finish() throws(StorageError) -> [DeliveredItem] {
         try tree.completeFolders(downTo: 0)
-        guard staged.contains(exactly: offer, keepsNewer: inbox.limits.existing == .update) else {
+        guard staged.matches(offer, keepsNewer: inbox.limits.existing == .update) else {
             throw StorageError(.rejected, "the content is not what was offered")
         }
         if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }

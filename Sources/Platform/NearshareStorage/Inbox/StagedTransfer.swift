@@ -9,7 +9,7 @@ final class StagedTransfer: Sendable {
     let name: String
     let directory: FileDescriptor
     let items: FileDescriptor
-    /// The names that the file system of the items can hold.
+    /// Naming rules of the items' file system.
     let nameRules: FileNameRules
     /// Whether the process's umask removes the owner's permissions, so that modes have to be set explicitly (P12).
     let needsModes: Bool
@@ -27,9 +27,14 @@ final class StagedTransfer: Sendable {
             } else if !area.directory.exists(name) {
                 return nil
             }
-            let directory = try area.directory.openDirectory(name)
-            let raw = nearshare_openat(directory.rawValue, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            // Removed by its last writer between two of these calls.
+            let directory: FileDescriptor
+            do throws(StorageError) {
+                directory = try area.directory.openDirectory(name)
+            } catch  where error.code == .notFound {
+                continue
+            }
+            let raw = nearshare_openat(directory.rawValue, Self.lockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            // Its last writer has removed the folder meanwhile.
             if raw < 0, errno == ENOENT { continue }
             guard raw >= 0 else { throw StorageError(errno, "could not lock \(shown(area.path))/\(name)") }
             let lock = FileDescriptor(owning: raw)
@@ -54,9 +59,10 @@ final class StagedTransfer: Sendable {
     // closing it here would not release the lock.
     deinit { flock(lock.rawValue, LOCK_UN) }
 
+    private static let lockName = "lock"
     private static let maximumAttempts = 100
 
-    /// For error messages and waiting items.
+    /// The path that messages and the list of waiting items show.
     var path: String { "\(area.path)/\(name)" }
 
     func path(ofItem number: UInt32, named name: String) -> String { "\(path)/items/\(number)/\(name)" }
@@ -71,8 +77,8 @@ final class StagedTransfer: Sendable {
     }
 
     /// Whether the items are those of the offer: as many, and the described ones with their names, kinds and sizes (Q3).
-    /// - Parameter keepsNewer: whether a file of the inbox that is newer may be in the place of an offered one.
-    func contains(exactly offer: Offer, keepsNewer: Bool) -> Bool {
+    /// - Parameter keepsNewer: whether a newer file of the inbox may replace an offered one, so that sizes may differ.
+    func matches(_ offer: Offer, keepsNewer: Bool) -> Bool {
         var count: UInt32 = 0
         var areEqual = true
         forEachItem { number, name, itemDirectory in
@@ -91,8 +97,11 @@ final class StagedTransfer: Sendable {
         return areEqual && count == offer.itemCount
     }
 
+    /// Removes the folder. The lock goes last: until then no other writer gets the folder, and one that comes then finds it empty.
     func remove() {
-        area.directory.removeTree(name)
+        for name in (try? directory.names()) ?? [] where name != Self.lockName { directory.removeTree(name) }
+        directory.unlink(Self.lockName)
+        unlinkat(area.directory.rawValue, name, AT_REMOVEDIR)
     }
 
     /// Whether the transfer is complete and waits for its final names.
