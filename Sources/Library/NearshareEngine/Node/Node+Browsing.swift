@@ -64,34 +64,45 @@ extension Node {
         return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
     }
 
-    /// Merges the events of several discovery engines; ``DiscoveryEvent/settled`` follows when all engines have settled. Runs
-    /// until the reader has gone, or the node stops.
-    private func merged(
+    /// Merges the events of several discovery engines; ``DiscoveryEvent/settled`` follows when all engines have settled or ended.
+    /// Runs until the reader has gone, the node stops, or all engines have ended; an error of the last one ends it with that
+    /// error, and those before are logged.
+    func merged(
         _ sources: [AsyncThrowingStream<DiscoveryEvent, any Error>]
     ) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
         let (stream, continuation) = DiscoveryEvent.makeStream()
         let isOver = Promise<Bool>()
         continuation.onTermination = { _ in isOver.fulfil(true) }
-        let unsettled = Monitor(sources.count)
-        start { [stopping] in
+        let counts = Monitor((unsettled: sources.count, open: sources.count))
+        start { [stopping, log = settings.log] in
             await withTaskGroup(of: Void.self) { group in
                 for events in sources {
                     group.addTask {
+                        var isSettled = false
+                        func settle() {
+                            guard !isSettled else { return }
+                            isSettled = true
+                            let isLast = counts.withLock { counts in
+                                counts.unsettled -= 1
+                                return counts.unsettled == 0
+                            }
+                            if isLast { continuation.yield(.settled) }
+                        }
+                        var failure: (any Error)?
                         do {
                             for try await event in events {
-                                let isLast =
-                                    event == .settled
-                                    && unsettled.withLock { left in
-                                        left -= 1
-                                        return left == 0
-                                    }
-                                if event != .settled || isLast { continuation.yield(event) }
+                                if event == .settled { settle() } else { continuation.yield(event) }
                             }
                         } catch {
-                            continuation.finish(throwing: error)
+                            log.info("discovery on one medium has ended: \(error)")
+                            failure = error
                         }
-                        // The end of one engine does not end the merged sequence.
-                        _ = await isOver.value
+                        settle()
+                        let isLast = counts.withLock { counts in
+                            counts.open -= 1
+                            return counts.open == 0
+                        }
+                        if isLast { continuation.finish(throwing: failure) } else { _ = await isOver.value }
                     }
                 }
                 group.addTask { _ = await isOver.value }
@@ -208,7 +219,7 @@ package struct NearbyChanges: AsyncSequence, Sendable {
         ) async throws -> Node.Nearby? {
             while queued.isEmpty {
                 guard let event = try await events.next(isolation: actor) else { return nil }
-                queued = event == .settled ? [.settled] : table.take(event).map { .change($0) }[...]
+                queued = event == .settled ? [.settled] : table.apply(event).map { .change($0) }[...]
             }
             return queued.removeFirst()
         }

@@ -96,7 +96,7 @@ package struct PeerTable: Sendable {
     }
 
     /// Applies a discovery event, and returns the resulting changes.
-    package mutating func take(_ event: DiscoveryEvent) -> [Change] {
+    package mutating func apply(_ event: DiscoveryEvent) -> [Change] {
         switch event {
         case .settled: return []
         case .gone(let key):

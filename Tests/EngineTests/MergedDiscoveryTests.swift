@@ -1,0 +1,53 @@
+import NearshareBase
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
+
+@Suite("discovery on several media", .timeLimit(.minutes(1)), .leavesNothing) struct MergedDiscoveryTests {
+    private struct Broken: Error {}
+
+    private let network = DiscoveryEvent.makeStream()
+    private let radio = DiscoveryEvent.makeStream()
+
+    /// The merged events until the end, and whether that is an error.
+    private func collect(_ act: @Sendable @escaping () -> Void) async throws -> (events: [DiscoveryEvent], isBroken: Bool) {
+        try await withNode(Stage(.memory).sender) { [network, radio] node in
+            let merged = node.merged([network.stream, radio.stream])
+            act()
+            var events: [DiscoveryEvent] = []
+            do {
+                for try await event in merged { events.append(event) }
+                return (events, false)
+            } catch {
+                return (events, true)
+            }
+        }
+    }
+
+    private static func gone(_ name: String) -> DiscoveryEvent {
+        .gone(ServiceSighting.Key(instance: name, interfaceIndex: 1, isIPv6: false))
+    }
+
+    @Test("one medium that fails does not end the others, and counts as settled")
+    func oneFails() async throws {
+        let (network, radio) = (network.continuation, radio.continuation)
+        let (events, _) = try await collect {
+            radio.finish(throwing: Broken())
+            network.yield(.settled)
+            network.yield(Self.gone("anna"))
+            network.finish()
+        }
+        #expect(Set(events) == [.settled, Self.gone("anna")] && events.count == 2)
+    }
+
+    @Test("the error of the last medium ends all")
+    func lastFails() async throws {
+        let (network, radio) = (network.continuation, radio.continuation)
+        let (events, isBroken) = try await collect {
+            for continuation in [network, radio] { continuation.finish(throwing: Broken()) }
+        }
+        #expect(events == [.settled] && isBroken)
+    }
+}
