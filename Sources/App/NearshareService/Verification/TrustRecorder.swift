@@ -50,7 +50,7 @@ struct TrustRecorder: Sendable {
     }
 
     /// Makes the peer a friend, and reports how to undo it.
-    /// - Returns: whether it is a friend now.
+    /// - Returns: whether it is now a friend.
     func befriend(_ peer: Peer, shownAs name: String) -> Bool {
         guard let proven = peer.proven else { return false }
         let isKept = try? machine.trust.update { trust in
@@ -66,7 +66,7 @@ struct TrustRecorder: Sendable {
         }
         reporter.report(
             .notice(
-                "\(name) is a friend now: offers are accepted without a question until this command ends, and later by "
+                "\(name) is now a friend: offers are accepted without a question until this command ends, and later by "
                     + "--accept friends; `nearshare friends remove \(peer.id.hex)` undoes it"))
         return true
     }

@@ -7,7 +7,7 @@ internal import NearshareLocalSend
 final class LocalSendConnection {
     /// The use of a connection, which another task watches.
     struct Activity: Sendable {
-        /// The time at which the present request began, the last one ended, or content arrived.
+        /// The latest time at which a request began or ended or content arrived; in the future while the user is asked.
         var since: MonotonicInstant
         /// Whether it sends a file of a session, or waits for the user's answer.
         var isInSession = false
@@ -21,7 +21,7 @@ final class LocalSendConnection {
     }
 
     /// The end of a connection, with the status of the last response; nil for none.
-    struct End: Error {
+    struct ConnectionEnd: Error {
         var status: HTTPStatus?
         var message = ""
     }
@@ -32,16 +32,22 @@ final class LocalSendConnection {
     private let activity: Monitor<Activity>
     private let clock: @Sendable () -> MonotonicInstant
     private var reader = HTTPRequestReader()
-    /// Bytes behind the head.
+    /// Bytes received after the head.
     private var rest: [UInt8] = []
-    /// A read that began while the user was asked.
-    private var pendingRead: Monitor<PendingRead>?
+    /// The bytes that arrive while the user is asked; nil when its thread has ended and its bytes are used.
+    private var ahead: Monitor<ReadAhead>?
 
-    private enum PendingRead: Sendable {
-        case running
-        case ended([UInt8])
+    private struct ReadAhead: Sendable {
+        var bytes: [UInt8] = []
+        /// Called at the end of the connection; nil once the user has answered.
+        var onEnd: (@Sendable () -> Void)?
+        /// Whether the thread reads.
+        var isReading = true
+        var isAtEnd = false
     }
 
+    /// Limit on what a client sends while the user is asked; beyond it the end of the connection is not noticed.
+    private static let maximumAheadByteCount = 1 << 16
     static let blockByteCount = 1 << 16
 
     init(
@@ -56,7 +62,7 @@ final class LocalSendConnection {
 
     /// Reads the head of the next request.
     /// - Returns: nil at the end of the connection.
-    func nextRequest() throws(End) -> HTTPRequest? {
+    func nextRequest() throws(ConnectionEnd) -> HTTPRequest? {
         do throws(HTTPStatus) {
             while true {
                 if let request = try reader.nextHead() {
@@ -70,35 +76,35 @@ final class LocalSendConnection {
                 bytes.withUnsafeBytes { reader.append($0) }
             }
         } catch {
-            throw End(status: error)
+            throw ConnectionEnd(status: error)
         }
     }
 
     /// Reads the body of a request.
     /// - Parameter limit: in bytes.
-    func readBody(of request: HTTPRequest, upTo limit: Int) throws(End) -> [UInt8] {
-        if case .length(let count) = request.framing, count > UInt64(limit) { throw End(status: .contentTooLarge) }
+    func readBody(of request: HTTPRequest, upTo limit: Int) throws(ConnectionEnd) -> [UInt8] {
+        if case .length(let count) = request.framing, count > UInt64(limit) { throw ConnectionEnd(status: .contentTooLarge) }
         var body: [UInt8] = []
-        try readBody(of: request, isContent: false) { (content) throws(End) in
-            guard content.count <= limit - body.count else { throw End(status: .contentTooLarge) }
+        try readBody(of: request, isContent: false) { (content) throws(ConnectionEnd) in
+            guard content.count <= limit - body.count else { throw ConnectionEnd(status: .contentTooLarge) }
             body += content
         }
         return body
     }
 
     /// Reads the body of a request in pieces.
-    /// - Parameter isContent: whether it may take any time, as long as bytes arrive.
+    /// - Parameter isContent: whether received bytes extend the timeout.
     func readBody(
-        of request: HTTPRequest, isContent: Bool = true, _ receive: (UnsafeRawBufferPointer) throws(End) -> Void
-    ) throws(End) {
+        of request: HTTPRequest, isContent: Bool = true, _ receive: (UnsafeRawBufferPointer) throws(ConnectionEnd) -> Void
+    ) throws(ConnectionEnd) {
         var decoder = HTTPBodyDecoder(request.framing)
         if request.expectsContinue, rest.isEmpty, !decoder.isComplete { try write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
         var rest = self.rest
         self.rest = []
-        var failure: End?
+        var failure: ConnectionEnd?
         while !decoder.isComplete {
             if rest.isEmpty { rest = read() }
-            guard !rest.isEmpty else { throw End() }
+            guard !rest.isEmpty else { throw ConnectionEnd() }
             if isContent { touch() }
             var usedCount = 0
             rest.withUnsafeBytes { bytes in
@@ -108,14 +114,14 @@ final class LocalSendConnection {
                         let (count, content) = try decoder.decode(part)
                         usedCount += count
                         guard !content.isEmpty else { continue }
-                        do throws(End) {
+                        do throws(ConnectionEnd) {
                             try receive(UnsafeRawBufferPointer(rebasing: part[content]))
                         } catch {
                             failure = error
                         }
                     }
                 } catch {
-                    failure = End(status: error)
+                    failure = ConnectionEnd(status: error)
                 }
             }
             if let failure { throw failure }
@@ -126,11 +132,14 @@ final class LocalSendConnection {
 
     /// - Returns: no bytes at the end.
     private func read() -> [UInt8] {
-        if let pendingRead {
-            self.pendingRead = nil
-            return pendingRead.wait { if case .ended(let bytes) = $0 { bytes } else { nil } }
+        guard let ahead else { return Self.read(from: stream) }
+        let (bytes, isReading, isAtEnd) = ahead.wait { ahead -> ([UInt8], Bool, Bool)? in
+            guard !ahead.bytes.isEmpty || !ahead.isReading else { return nil }
+            defer { ahead.bytes = [] }
+            return (ahead.bytes, ahead.isReading, ahead.isAtEnd)
         }
-        return Self.read(from: stream)
+        if !isReading { self.ahead = nil }
+        return bytes.isEmpty && !isAtEnd ? Self.read(from: stream) : bytes
     }
 
     private static func read(from stream: any SecureLink) -> [UInt8] {
@@ -139,35 +148,57 @@ final class LocalSendConnection {
         }
     }
 
-    /// Watches for the end of the connection while the user is asked.
+    /// Watches for the end of the connection until the response is written.
     /// - Parameter onEnd: called when the peer closes the connection.
     func watch(onEnd: @escaping @Sendable () -> Void) {
-        guard pendingRead == nil else { return }
-        let pending = Monitor(PendingRead.running)
-        let thread = try? BlockingThread.start { [stream] in
-            let bytes = Self.read(from: stream)
-            pending.update { $0 = .ended(bytes) }
-            if bytes.isEmpty { onEnd() }
+        var bytes: [UInt8] = []
+        if let ahead {
+            let (isReading, isAtEnd) = ahead.withLock { ahead in
+                ahead.onEnd = onEnd
+                bytes = ahead.bytes
+                return (ahead.isReading, ahead.isAtEnd)
+            }
+            if isAtEnd { return onEnd() }
+            if isReading { return }
         }
-        if thread != nil { pendingRead = pending }
+        let ahead = Monitor(ReadAhead(bytes: bytes, onEnd: onEnd))
+        let thread = try? BlockingThread.start { [stream] in Self.readAhead(from: stream, ahead) }
+        if thread != nil { self.ahead = ahead }
     }
 
-    /// Waits for a read that still runs. The link is closed.
+    private static func readAhead(from stream: any SecureLink, _ ahead: Monitor<ReadAhead>) {
+        var goesOn = true
+        while goesOn {
+            let bytes = read(from: stream)
+            var onEnd: (@Sendable () -> Void)?
+            ahead.update { ahead in
+                ahead.bytes += bytes
+                ahead.isAtEnd = bytes.isEmpty
+                goesOn = !bytes.isEmpty && ahead.onEnd != nil && ahead.bytes.count < maximumAheadByteCount
+                ahead.isReading = goesOn
+                if bytes.isEmpty { onEnd = ahead.onEnd }
+            }
+            onEnd?()
+        }
+    }
+
+    /// Waits for a read that still runs; to be called after the link was closed.
     func finish() {
-        if pendingRead != nil { _ = read() }
+        while ahead != nil { _ = read() }
     }
 
     // MARK: Responses
 
-    func write(_ response: HTTPResponse, closes: Bool) throws(End) {
+    func write(_ response: HTTPResponse, closes: Bool) throws(ConnectionEnd) {
+        ahead?.withLock { $0.onEnd = nil }
         try write(response.encoded(closes: closes))
         activity.withLock { ($0.isInSession, $0.isServing) = (false, false) }
         touch()
     }
 
-    private func write(_ bytes: [UInt8]) throws(End) {
+    private func write(_ bytes: [UInt8]) throws(ConnectionEnd) {
         let isWritten = bytes.withUnsafeBytes { (try? stream.write($0)) != nil }
-        guard isWritten else { throw End() }
+        guard isWritten else { throw ConnectionEnd() }
     }
 
     /// Ends the connection, and reads what a rejected client still sends: otherwise a reset could overtake the response (RFC 9112,
@@ -189,9 +220,9 @@ final class LocalSendConnection {
 
     func enterSession() { activity.withLock { $0.isInSession = true } }
 
-    /// Waits for other files, for as long as these take.
-    func waitForTurn() { activity.withLock { $0.isWaiting = true } }
+    /// Suspends the timeout while other files of the session are received.
+    func suspendTimeout() { activity.withLock { $0.isWaiting = true } }
 
-    /// Gives the user time to answer.
-    func wait(until deadline: MonotonicInstant) { activity.withLock { $0.since = deadline } }
+    /// Extends the timeout for the user's answer.
+    func extendTimeout(until deadline: MonotonicInstant) { activity.withLock { $0.since = deadline } }
 }

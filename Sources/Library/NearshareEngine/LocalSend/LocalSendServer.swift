@@ -109,7 +109,7 @@ package final class LocalSendServer: Sendable {
             return
         }
         let connection = LocalSendConnection(stream, over: link, activity, clock: node.settings.clock)
-        do throws(LocalSendConnection.End) {
+        do throws(LocalSendConnection.ConnectionEnd) {
             while let request = try connection.nextRequest() {
                 let response = try respond(to: request, on: connection)
                 let closes = request.closesConnection || state.withLock { $0.isStopping }
@@ -131,14 +131,14 @@ package final class LocalSendServer: Sendable {
 
     private func respond(
         to request: HTTPRequest, on connection: LocalSendConnection
-    ) throws(LocalSendConnection.End) -> HTTPResponse {
+    ) throws(LocalSendConnection.ConnectionEnd) -> HTTPResponse {
         let route: LocalSendRoute
         do throws(HTTPStatus) {
             // Only pages send it; LocalSend devices are no pages (N10).
             guard request.origin == nil else { throw .forbidden }
             route = try LocalSendRoute(request)
         } catch {
-            throw LocalSendConnection.End(status: error)
+            throw LocalSendConnection.ConnectionEnd(status: error)
         }
         switch route {
         case .info:
@@ -177,7 +177,7 @@ package final class LocalSendServer: Sendable {
 
     private func prepare(
         _ body: [UInt8], pin: String?, on connection: LocalSendConnection
-    ) throws(LocalSendConnection.End) -> HTTPResponse {
+    ) throws(LocalSendConnection.ConnectionEnd) -> HTTPResponse {
         let client = connection.client
         guard let invitations else { return LocalSendMachine.failure(.forbidden, Self.message(.takesNothing)) }
         let id: LocalSendMachine.SessionID
@@ -208,7 +208,7 @@ package final class LocalSendServer: Sendable {
         }
         let answer = waitForAnswer(to: id, on: connection)
         switch answer {
-        case .ended: throw LocalSendConnection.End(status: .forbidden, message: "The request has ended")
+        case .ended: throw LocalSendConnection.ConnectionEnd(status: .forbidden, message: "The request has ended")
         case .declined(let reason):
             end(id)
             return reason == .busy
@@ -219,7 +219,7 @@ package final class LocalSendServer: Sendable {
             let response = state.withLock { $0.machine.accept(id, random: node.settings.random) }
             guard let response else {
                 upload.end(.cancelled(by: .remote))
-                throw LocalSendConnection.End()
+                throw LocalSendConnection.ConnectionEnd()
             }
             return response
         }
@@ -248,10 +248,10 @@ package final class LocalSendServer: Sendable {
     }
 
     private func store(_ text: [UInt8], _ upload: LocalSendUpload) -> HTTPResponse {
-        let end = upload.store(0, from: nil) { (receive) throws(LocalSendConnection.End) in
-            var failure: LocalSendConnection.End?
+        let end = upload.store(0, from: nil) { (receive) throws(LocalSendConnection.ConnectionEnd) in
+            var failure: LocalSendConnection.ConnectionEnd?
             text.withUnsafeBytes { bytes in
-                do throws(LocalSendConnection.End) { try receive(bytes) } catch { failure = error }
+                do throws(LocalSendConnection.ConnectionEnd) { try receive(bytes) } catch { failure = error }
             }
             if let failure { throw failure }
         }
@@ -288,7 +288,7 @@ package final class LocalSendServer: Sendable {
                 decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))
         invitation.hasNoShortCode()
         state.withLock { $0.sessions[id] = OpenSession(invitation: invitation) }
-        connection.wait(until: expiry)
+        connection.extendTimeout(until: expiry)
         invitations.yield(invitation)
         return true
     }
@@ -375,22 +375,22 @@ package final class LocalSendServer: Sendable {
 
     private func upload(
         _ request: HTTPRequest, session: String, file: String, token: String, on connection: LocalSendConnection
-    ) throws(LocalSendConnection.End) -> HTTPResponse {
+    ) throws(LocalSendConnection.ConnectionEnd) -> HTTPResponse {
         let begun = try? state.withLock { (state) throws(HTTPStatus) in
             let (id, number) = try state.machine.beginUpload(
                 session: session, file: file, token: token, from: connection.client)
             return (id, number, state.sessions[id]?.upload)
         }
         guard case (let id, let number, let upload?)? = begun else {
-            throw LocalSendConnection.End(status: .forbidden, message: "Invalid token or IP address")
+            throw LocalSendConnection.ConnectionEnd(status: .forbidden, message: "Invalid token or IP address")
         }
         connection.enterSession()
-        connection.waitForTurn()
-        let end = upload.store(number, from: connection.link) { (receive) throws(LocalSendConnection.End) in
+        connection.suspendTimeout()
+        let end = upload.store(number, from: connection.link) { (receive) throws(LocalSendConnection.ConnectionEnd) in
             try connection.readBody(of: request, receive)
         }
         switch end {
-        case .failed: throw LocalSendConnection.End(status: .internalError, message: "The transfer has failed")
+        case .failed: throw LocalSendConnection.ConnectionEnd(status: .internalError, message: "The transfer has failed")
         case .mismatch:
             if !state.withLock({ $0.machine.failUpload(id, number: number) }) {
                 upload.end(.failed(.storageFailed, at: .local), detail: "the content differs from its checksum")
@@ -399,7 +399,7 @@ package final class LocalSendServer: Sendable {
         case .stored:
             let isLast = state.withLock { $0.machine.endUpload(id, number: number) }
             guard !isLast || upload.finish() else {
-                throw LocalSendConnection.End(status: .internalError, message: "The files could not be stored")
+                throw LocalSendConnection.ConnectionEnd(status: .internalError, message: "The files could not be stored")
             }
             return HTTPResponse(.ok)
         }

@@ -93,7 +93,8 @@ final class LocalSendUpload: Sendable {
     ///   - read: passes on the content in pieces.
     func store(
         _ number: Int, from link: (any StreamLink)?,
-        _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.End) -> Void) throws(LocalSendConnection.End) -> Void
+        _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.ConnectionEnd) -> Void) throws(LocalSendConnection
+            .ConnectionEnd) -> Void
     ) -> FileEnd {
         let isTurn = state.wait { state -> Bool? in
             guard state.ending == nil else { return false }
@@ -113,23 +114,24 @@ final class LocalSendUpload: Sendable {
 
     private func storeFile(
         _ file: LocalSendOffer.File,
-        _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.End) -> Void) throws(LocalSendConnection.End) -> Void
+        _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.ConnectionEnd) -> Void) throws(LocalSendConnection
+            .ConnectionEnd) -> Void
     ) throws(StorageError) -> FileEnd {
         try begin(file.header)
         let size = file.header.size ?? 0
         var count: UInt64 = 0
         var hasher = SHA256Hasher()
         var failure: StorageError?
-        do throws(LocalSendConnection.End) {
-            try read { (content) throws(LocalSendConnection.End) in
+        do throws(LocalSendConnection.ConnectionEnd) {
+            try read { (content) throws(LocalSendConnection.ConnectionEnd) in
                 guard UInt64(content.count) <= size - count, state.withLock({ $0.ending == nil }) else {
-                    throw LocalSendConnection.End()
+                    throw LocalSendConnection.ConnectionEnd()
                 }
                 do throws(StorageError) {
                     try sink.sink.write(content)
                 } catch {
                     failure = error
-                    throw LocalSendConnection.End()
+                    throw LocalSendConnection.ConnectionEnd()
                 }
                 if file.digest != nil { hasher.update(content) }
                 count += UInt64(content.count)
