@@ -105,8 +105,8 @@ import Testing
                     case .change(.left(let id, let lost)):
                         #expect(id == network.id(0) && lost == 0)
                         steps.append("left")
-                        return steps
                     }
+                    if steps.count == 5 { break }
                 }
                 return steps
             }()
@@ -121,7 +121,9 @@ import Testing
             // The sender of a transfer is told as well.
             for await case .transferEnded(_, receiver) in sender.events { break }
             await sender.leave()
-            #expect(await steps == ["hello", "numbers", "offer", "stored", "left"])
+            // The sender leaves when it knows that all is stored, which the receiver's program may learn later.
+            let all = await steps
+            #expect(all.prefix(3) == ["hello", "numbers", "offer"] && Set(all.suffix(2)) == ["stored", "left"])
         }
     }
 

@@ -3,9 +3,9 @@ internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-/// A link's ``LinkMachine`` behind its driver: hands its reactions to the transfers and to the link's owner.
+/// Routes the reactions of a ``LinkMachine`` to the transfers and to the link's owner.
 ///
-/// Performed under the machine's lock, so that no other thread comes between a decision and its consequences.
+/// Reactions run under the lock of ``driver``, so that no other thread comes between a decision and its consequences.
 struct LinkControl: Sendable {
     /// The work of a new thread.
     enum Job: Sendable {
@@ -22,14 +22,13 @@ struct LinkControl: Sendable {
     private let jobContinuation: AsyncStream<Job>.Continuation
 
     /// Limit on unread session frames: a member that sends more violates the protocol.
-    private static let maximumWaitingSessionFrames = 1024
-    private static let maximumWaitingEvents = 2 * maximumWaitingSessionFrames
+    private static let maximumWaitingSessionFrameCount = 1024
+    private static let maximumWaitingEventCount = 2 * maximumWaitingSessionFrameCount
 
-    /// - Parameter cut: closes the link.
-    init(clock: @escaping @Sendable () -> MonotonicInstant, cut: @escaping @Sendable () -> Void) {
-        // Events are rare and bounded by the machine's own limits, but for what members say about their session.
+    init(clock: @escaping @Sendable () -> MonotonicInstant, closeLink: @escaping @Sendable () -> Void) {
+        // Events are rare and bounded by the machine's own limits, except session frames, which ``receive(_:)`` bounds.
         let (events, eventContinuation) = AsyncStream<LinkEvent>.makeStream(
-            bufferingPolicy: .bufferingOldest(Self.maximumWaitingEvents))
+            bufferingPolicy: .bufferingOldest(Self.maximumWaitingEventCount))
         let (jobs, jobContinuation) = AsyncStream<Job>.makeStream()
         let transfers = LinkTransfers()
         self.transfers = transfers
@@ -37,7 +36,7 @@ struct LinkControl: Sendable {
         (self.jobs, self.jobContinuation) = (jobs, jobContinuation)
         driver = MachineDriver(LinkMachine(now: clock()), clock: clock) { reaction in
             switch reaction {
-            case .cut: cut()
+            case .cut: closeLink()
             case .connection(let reaction):
                 switch reaction {
                 // The machine queues frames itself.
@@ -72,7 +71,7 @@ struct LinkControl: Sendable {
                         eventContinuation.yield(.invitationEnded(id, outcome))
                     }
                 case .closed(let closure):
-                    if case .lost = closure { cut() }
+                    if case .lost = closure { closeLink() }
                     eventContinuation.yield(.closed(.closure(closure)))
                     eventContinuation.finish()
                     jobContinuation.finish()
@@ -83,22 +82,22 @@ struct LinkControl: Sendable {
 
     // MARK: Decisions
 
-    /// Gives the connection an input, and performs its reactions as one step.
+    /// Passes an event to the connection, and performs its reactions as one step.
     /// - Returns: false before the handshake is finished.
     @discardableResult
     func decide(_ input: (inout DirectConnection, MonotonicInstant) -> [DirectReaction]) -> Bool {
-        let isWorkDue = driver.updateQuietly { machine, now in
+        let result = driver.updateQuietly { machine, now in
             machine.decide { connection in input(&connection, now) }
         }
-        return isWorkDue != nil
+        return result != nil
     }
 
     func cancel(_ id: TransferID, because reason: CancelReason) {
         decide { connection, now in connection.cancel(id, reason: reason, now: now) }
     }
 
-    /// The peer has violated the protocol.
-    func violated(_ violation: MalformedInput) {
+    /// Closes the connection after a protocol violation.
+    func closeForViolation(_ violation: MalformedInput) {
         decide { connection, _ in connection.violation(violation) }
     }
 
@@ -121,9 +120,12 @@ struct LinkControl: Sendable {
 
     /// - Throws: when the owner does not keep up with what the peer says.
     func receive(_ frame: SessionFrame) throws(MalformedInput) {
-        guard case .enqueued(let room) = eventContinuation.yield(.session(frame)),
-            room > Self.maximumWaitingEvents - Self.maximumWaitingSessionFrames
-        else { throw MalformedInput("too many session frames are unread") }
+        switch eventContinuation.yield(.session(frame)) {
+        case .enqueued(let room) where room > Self.maximumWaitingEventCount - Self.maximumWaitingSessionFrameCount: break
+        // The link is ending.
+        case .terminated: break
+        default: throw MalformedInput("too many session frames are unread")
+        }
     }
 
     /// Offers content; the transfer ends at once when the link has no connection yet.
@@ -137,7 +139,7 @@ struct LinkControl: Sendable {
 
     /// Accepts an offer and starts the thread that stores its content.
     /// - Parameter selection: the accepted entries; nil for all.
-    /// - Returns: false on a link that starts no threads any more; the caller then runs the pump, which has ended.
+    /// - Returns: false when the link is ending; the caller then runs the pump, which has ended.
     func accept(_ id: TransferID, selecting selection: EntrySelection?, into pump: SinkPump) -> Bool {
         var isStarted = true
         let isConnected = decide { connection, now in

@@ -161,7 +161,7 @@ final class LinkDriver: Sendable {
     }
 
     /// Closes the link because the peer has violated the protocol on one of its streams.
-    func violated(_ violation: MalformedInput) { control.violated(violation) }
+    func closeForViolation(_ violation: MalformedInput) { control.closeForViolation(violation) }
 
     /// Writes due frames on the calling thread, as far as no other thread is writing and the link has room; the writing thread
     /// does the rest.
@@ -252,7 +252,7 @@ final class LinkDriver: Sendable {
             finished: { [control] names in control.decide { connection, _ in connection.finish(id, names) } },
             failed: { [control] reason in control.decide { connection, now in connection.cancel(id, reason: reason, now: now) }
             },
-            violated: { [control] what in control.decide { connection, _ in connection.violation(what) } })
+            closeForViolation: { [control] what in control.decide { connection, _ in connection.violation(what) } })
     }
 
     private func feed(from pump: SourcePump, _ point: ResumePoint?) {
@@ -262,7 +262,7 @@ final class LinkDriver: Sendable {
             switch error {
             case .source(let failure):
                 cancel(pump.wireID, because: failure.code == .changed ? .sourceChanged : .sourceUnreadable)
-            case .violation(let what): violated(what)
+            case .violation(let what): closeForViolation(what)
             // Another link may get further.
             case .stalled: cancel(pump.wireID, because: .goingAway)
             }

@@ -139,7 +139,7 @@ struct LinkReader: Sendable {
                 } catch {
                     // Records received before a malformed one are still delivered.
                     enqueue(batch)
-                    control.violated(error)
+                    control.closeForViolation(error)
                     drain()
                     return nil
                 }

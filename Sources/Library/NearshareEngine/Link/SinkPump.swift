@@ -65,7 +65,7 @@ final class SinkPump: Sendable {
         var mayFinish: @Sendable () -> Bool
         var finished: @Sendable (ChangedNames) -> Void
         var failed: @Sendable (CancelReason) -> Void
-        var violated: @Sendable (MalformedInput) -> Void
+        var closeForViolation: @Sendable (MalformedInput) -> Void
     }
 
     /// Limit on queued pieces: a peer that sends its content in tiny pieces is slowed down here.
@@ -237,7 +237,7 @@ final class SinkPump: Sendable {
         switch error {
         case .violation(let what):
             ending.detail = what.description
-            link.violated(what)
+            link.closeForViolation(what)
         case .receiver(let failure):
             // A sink that was cancelled throws as a consequence of the end.
             if state.withLock({ $0.outcome }) == nil { ending.detail = failure.description }

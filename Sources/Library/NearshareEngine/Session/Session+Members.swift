@@ -314,7 +314,7 @@ extension Session {
             case .bytes: emit(ReceivedStream(sender: link.peer, stream: stream))
             case .messages:
                 guard !hasMessages else {
-                    link.driver.violated(MalformedInput("session: a second message stream on one link"))
+                    link.driver.closeForViolation(MalformedInput("session: a second message stream on one link"))
                     continue
                 }
                 hasMessages = true

@@ -206,7 +206,7 @@ extension Session {
                 try handle(try frames.get(), from: link)
             }
         } catch {
-            link.driver.violated(error)
+            link.driver.closeForViolation(error)
         }
         link.wake()
     }

@@ -206,6 +206,8 @@ public final class Transfer: Sendable {
             guard state.result == nil else { return [] }
             state.result = result
             state.progress.phase = .ended(result.outcome)
+            // The peer's receipt may overtake this side's own count.
+            if result.outcome == .completed, let total = state.progress.total { state.progress.done = total }
             Self.emit(&state, now: now)
             state.progress.timeLeft = nil
             onEnd = state.onEnd.take()
