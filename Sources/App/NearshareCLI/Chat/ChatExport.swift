@@ -16,19 +16,40 @@ struct ChatExport {
     func write(
         _ conversation: Conversation, name: String, to directory: String, at now: WallTime
     ) async throws(ControlFailure) -> String {
-        let lines = try await lines(of: conversation, called: name)
+        let text = try await lines(of: conversation, called: name).map { $0 + "\n" }.joined()
         let stem = "chat \(String(name.map { $0.isLetter || $0.isNumber ? $0 : "_" })) \(LocalTime(now).day)"
+        let result: Result<String, ControlFailure>? = try? await BlockingThread.run {
+            do throws(ControlFailure) {
+                return .success(try Self.write(text, to: directory, stem: stem))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard let result else { throw ControlFailure(.storage, "the machine has no thread left; try again") }
+        return try result.get()
+    }
+
+    /// Writes a new file; blocks. What could not be written as a whole is removed.
+    private static func write(_ text: String, to directory: String, stem: String) throws(ControlFailure) -> String {
         _ = mkdir(directory, 0o700)
-        for number in 1...Self.maximumAttemptCount {
+        for number in 1...maximumAttemptCount {
             let path = "\(directory)/\(stem)\(number == 1 ? "" : " (\(number))").txt"
             let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
             if descriptor < 0 {
                 guard errno == EEXIST else { throw ControlFailure(.storage, systemErrorText(errno)) }
                 continue
             }
-            DescriptorOutput.write(lines.map { $0 + "\n" }.joined(), to: descriptor)
-            guard close(descriptor) == 0 else { throw ControlFailure(.storage, systemErrorText(errno)) }
-            return path
+            do throws(SystemCallError) {
+                try Array(text.utf8).withUnsafeBufferPointer { (bytes) throws(SystemCallError) in
+                    try DescriptorIO.writeAll(UnsafeRawBufferPointer(bytes), to: descriptor)
+                }
+                guard close(descriptor) == 0 else { throw SystemCallError(code: errno) }
+                return path
+            } catch {
+                close(descriptor)
+                unlink(path)
+                throw ControlFailure(.storage, systemErrorText(error.code))
+            }
         }
         throw ControlFailure(.storage, "there are files of this name already")
     }

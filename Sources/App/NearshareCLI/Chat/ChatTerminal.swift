@@ -10,7 +10,7 @@ final class ChatTerminal: Sendable {
     private enum Input: Sendable {
         case screen(ChatScreen.Input)
         /// Bytes from the keyboard; empty when a lone Escape can be decoded.
-        case pressed([UInt8])
+        case keyboardBytes([UInt8])
         case resized
         case draw
         /// A signal, or the terminal is closed.
@@ -121,7 +121,7 @@ final class ChatTerminal: Sendable {
         keyboard.start()
         keyboard.setHandler { [sink] event in
             switch event {
-            case .bytes(let bytes): sink.yield(.pressed(bytes))
+            case .bytes(let bytes): sink.yield(.keyboardBytes(bytes))
             case .closed: sink.yield(.interrupted)
             }
         }
@@ -157,7 +157,7 @@ final class ChatTerminal: Sendable {
                 }
             }
             return state.screen.handle(event, at: now)
-        case .pressed(let bytes):
+        case .keyboardBytes(let bytes):
             let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
             return keys.flatMap { state.screen.handle(.key($0), at: now) }
         case .resized:
@@ -167,7 +167,7 @@ final class ChatTerminal: Sendable {
         case .end: state.isOver = true
         case .interrupted: (state.ending, state.isOver) = (.interrupted, true)
         case .nodeEnded:
-            // A node in this process was asked to stop.
+            // The node runs in this process, so no other one takes over.
             if client is NodeService { return state.screen.handle(.nodeEnded, at: now) }
             if state.ending == nil {
                 state.ending = .nodeEnded
@@ -188,8 +188,9 @@ final class ChatTerminal: Sendable {
         case .request(let request, let tag): group.addTask { await self.ask(request, tag) }
         case .sendFile(let path, let peer, let isSealed, let tag):
             state.pendingCount += 1
-            group.addTask { await self.resolve(path, for: peer, isSealed: isSealed, tag, submissions) }
-        case .listPaths(let path): group.addTask { await self.complete(path) }
+            // Not awaited at the end: the file system may not respond.
+            Task { await self.resolve(path, for: peer, isSealed: isSealed, tag, submissions) }
+        case .listPaths(let path): Task { await self.complete(path) }
         case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
         case .erase:
             erases.withLock { $0 = true }
@@ -219,21 +220,21 @@ final class ChatTerminal: Sendable {
 
     /// Draws what has changed, now or when the last picture has been shown for long enough.
     private func draw(_ state: inout RunState, _ group: inout DiscardingTaskGroup) {
-        let moment = SystemClock.monotonic()
-        let rest = state.lastDrawn.map { Self.drawInterval - (moment - $0) } ?? .zero
-        if rest <= .zero {
-            let (picture, settings) = (state.screen.render(), state.screen.settings)
-            if picture != state.drawn {
+        let drawTime = SystemClock.monotonic()
+        let delay = state.lastDrawn.map { Self.drawInterval - (drawTime - $0) } ?? .zero
+        if delay <= .zero {
+            let (frame, settings) = (state.screen.render(), state.screen.settings)
+            if frame != state.drawn {
                 DescriptorOutput.write(
-                    picture.encoded(replacing: state.drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
+                    frame.encoded(replacing: state.drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
                     to: terminal.descriptor)
-                (state.drawn, state.lastDrawn) = (picture, moment)
+                (state.drawn, state.lastDrawn) = (frame, drawTime)
             }
             state.screen.recordDrawn()
         } else if !state.isDrawPlanned {
             state.isDrawPlanned = true
             group.addTask { [sink] in
-                try? await Task.sleep(for: rest)
+                try? await Task.sleep(for: delay)
                 sink.yield(.draw)
             }
         }

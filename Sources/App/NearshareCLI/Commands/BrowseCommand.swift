@@ -51,14 +51,20 @@ struct BrowseCommand: AsyncParsableCommand {
             let defaultTimeout: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
             let list = BrowsedPeers(book: book, isJSON: json)
             let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
-            try await withNode(settings) { [watch, timeout] node in
-                node.findLocalSendDevices(security)
-                try await list.follow(
-                    node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch)
+            var interruption: SignalHandling.Interrupted?
+            do {
+                try await withNode(settings) { [watch, timeout] node in
+                    node.findLocalSendDevices(security)
+                    try await list.follow(
+                        node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch)
+                }
+            } catch let error as SignalHandling.Interrupted {
+                interruption = error
             }
             try? RecentPeers.record(
                 list.peers.map { RecentPeers.Entry(id: $0.id, name: $0.name, lastSeen: SystemClock.wall()) }, in: machine.state)
-            if !watch { try list.report() }
+            if !watch, interruption == nil || !list.peers.isEmpty { try list.report() }
+            if let interruption { throw interruption }
         }
     }
 }

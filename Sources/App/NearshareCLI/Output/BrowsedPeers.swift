@@ -8,58 +8,44 @@ final class BrowsedPeers: Sendable {
     private let book: TrustStore
     private let isJSON: Bool
     private let found = Mutex<[PeerID: NearbyPeer]>([:])
-    private let stopping: (stream: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation)
 
     init(book: TrustStore, isJSON: Bool) {
         self.book = book
         self.isJSON = isJSON
-        stopping = AsyncStream.makeStream(of: Void.self)
     }
 
     var peers: [NearbyPeer] { PeerTable.sorted(found.withLock { $0 }) }
 
-    /// Collects peers until the time is over, or Ctrl-C.
+    /// Collects peers until the time is over, or the node stops.
     /// - Parameter time: nil without a limit.
+    /// - Throws: ``SignalHandling/Interrupted`` after Ctrl-C.
     func follow(
         _ node: Node, _ media: Set<LinkAddress.Medium>, for time: Duration?, reportsChanges: Bool = false
     ) async throws {
         let changes = try await node.browse(media)
-        let stop: @Sendable () -> Void = {
-            node.beginShutdown()
-            self.stopping.continuation.finish()
+        let collect: @Sendable () async throws -> Void = {
+            for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) }
         }
-        try await SignalHandling.run(onSignal: stop) {
-            try await firstResult(
-                of: { for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) } },
-                { await self.stopped(after: time) })
-        }
-    }
-
-    /// Returns after Ctrl-C or a timeout.
-    private func stopped(after time: Duration?) async {
-        await withTaskGroup(of: Void.self) { group in
-            if let time { group.addTask { try? await Task.sleep(for: time) } }
-            group.addTask { for await _ in self.stopping.stream {} }
-            await group.next()
-            group.cancelAll()
+        try await SignalHandling.run(onSignal: node.beginShutdown) {
+            if let time { try await withTimeout(time, collect) } else { try await collect() }
         }
     }
 
     private func update(_ change: PeerTable.Change, isReported: Bool) {
-        let (event, sign, peer): (String, String, NearbyPeer) =
+        let (event, sign, peer, isLost) =
             switch change {
-            case .found(let peer): ("found", "+", peer)
-            case .updated(let peer): ("updated", "~", peer)
-            case .lost(let peer): ("lost", "-", peer)
+            case .found(let peer): ("found", "+", peer, false)
+            case .updated(let peer): ("updated", "~", peer, false)
+            case .lost(let peer): ("lost", "-", peer, true)
             }
         let before = found.withLock { found in
-            defer { found[peer.id] = event == "lost" ? nil : peer }
+            defer { found[peer.id] = isLost ? nil : peer }
             return found[peer.id]
         }
         guard isReported else { return }
         if isJSON {
             JSONEvents.emit(event, describe(peer))
-        } else if event != "updated" || before.map(row) != row(peer) {
+        } else if isLost || before.map(row) != row(peer) {
             Console.writeResult(([sign] + row(peer)).joined(separator: "  "))
         }
     }
