@@ -326,7 +326,7 @@ class FriendsStory(Home):
         anna = self.anna.receive(accept="none")
         self.assertIn("no friends yet", self.say(0, self.ben, "friends"))
         words = self.say(0, self.ben, "friends", "add", "--unverified", anna.address)
-        self.assertIn(f"({anna.ready['id']}) is a friend now", words)
+        self.assertIn(f"({anna.ready['id']}) is now a friend", words)
         (friend,) = self.tell(self.ben, "friends")
         self.assertEqual(("anna", anna.ready["id"], False), (friend["name"], friend["id"], friend["verified"]))
         self.assertIn("not verified", self.ben.run("friends").stdout.decode())

@@ -261,7 +261,7 @@ struct ReceiveControllerTests {
             #expect(try await offer(ada, bea, listener, name: "d.txt") == .completed)
             #expect(display.shown.split(separator: "offers:").count == more + 1)
         }
-        #expect(reporter.notices.first?.hasPrefix("ada is a friend now: offers are accepted without a question") == true)
+        #expect(reporter.notices.first?.hasPrefix("ada is now a friend: offers are accepted without a question") == true)
     }
 
     @Test("R11: refusals by policy are said once per peer and minute")

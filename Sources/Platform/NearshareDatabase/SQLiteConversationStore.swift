@@ -289,7 +289,7 @@ package final class SQLiteConversationStore: ConversationStore {
                     database, sql: "SELECT number FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
                     arguments: [conversation.text, id])
             else { return }
-            // What was delivered stays so: phones acknowledge a text once.
+            // Delivered parts stay so: phones acknowledge a text once.
             let delivered = try Set(
                 String.fetchAll(
                     database, sql: "SELECT id FROM part WHERE line = ? AND mark IN (?, ?)",

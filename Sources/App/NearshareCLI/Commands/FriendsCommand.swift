@@ -75,18 +75,18 @@ struct FriendsAddCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let friend =
                 if let known = try FriendCandidate(known: peer, on: machine) { known } else {
-                    try await authenticatePeer(machine)
+                    try await findAndAuthenticate(on: machine)
                 }
             let shown = "\(friend.name.shown) (\(friend.fingerprint.peerID))"
-            if friend.isFriend { return Console.notice("\(shown) is a friend already") }
-            if !friend.isVerified, !unverified { try await ask(about: friend) }
+            if friend.isFriend { return Console.notice("\(shown) is already a friend") }
+            if !friend.isVerified, !unverified { try await confirm(friend) }
             try friend.befriend(on: machine)
-            Console.notice("\(shown) is a friend now")
+            Console.notice("\(shown) is now a friend")
         }
     }
 
     /// Finds the peer nearby and authenticates it.
-    private func authenticatePeer(_ machine: LocalMachine) async throws -> FriendCandidate {
+    private func findAndAuthenticate(on machine: LocalMachine) async throws -> FriendCandidate {
         Console.notice("looking for \(TerminalText.escaped(peer))…")
         let connector = PeerConnector(
             machine: machine, interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
@@ -95,7 +95,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
         }
     }
 
-    private func ask(about friend: FriendCandidate) async throws {
+    private func confirm(_ friend: FriendCandidate) async throws {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .notTrusted,

@@ -27,7 +27,9 @@ struct IdentityShowCommand: AsyncParsableCommand {
             // Showing must not generate a key: a machine that was never used has no identity.
             guard machine.state.hasIdentity else {
                 if json { return JSONEvents.emit("identity", ["exists": .bool(false)]) }
-                return Console.notice("no identity yet; the first send or receive, or `nearshare keys export`, generates it")
+                return Console.notice(
+                    "no identity yet; the first send or receive, `nearshare keys export` or `nearshare identity qr` generates it"
+                )
             }
             let identity = try machine.state.identity()
             let name = try machine.name()
@@ -87,7 +89,9 @@ struct IdentityRenameCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             try machine.rename(to: name.name)
             if let configured = machine.configuration.name, configured != name.name {
-                Console.warn("config.toml sets the name \(configured.unquoted), which takes precedence; change it there")
+                return Console.warn(
+                    "\(name.name.unquoted) is stored, but config.toml sets the name \(configured.unquoted), which takes precedence; "
+                        + "change it there")
             }
             Console.notice("the name of this machine is now \(name.name.unquoted)")
         }
@@ -135,13 +139,14 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         }
         // A damaged identity can be removed as well.
         let identity = machine.state.hasIdentity ? try? machine.state.identity() : nil
-        let whose = identity.map { "the key of this machine (\($0.peerID))" } ?? "the key of this machine, if there is one"
+        let keyDescription =
+            identity.map { "the key of this machine (\($0.peerID))" } ?? "the key of this machine, if there is one"
         let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
         let waiting = (try? machine.inbox(nil).pendingPaths.count) ?? 0
         let question =
             """
-            this removes permanently, with everything in \(TerminalText.escaped(machine.state.path, columns: 4096)):
-              \(whose), so that other machines will not recognize this one
+            this permanently removes, with everything in \(TerminalText.escaped(machine.state.path, columns: 4096)):
+              \(keyDescription), so that other machines will not recognize this one
               known peers, friends and their keys
               history, conversations, waiting messages, and messages stored for others
             \(waiting == 0 ? "" : "  received files that wait for the inbox: \(waiting)\n")\

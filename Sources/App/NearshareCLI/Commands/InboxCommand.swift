@@ -30,7 +30,7 @@ struct InboxListCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if let last, last < 1 { throw ValidationError("--last expects a number from 1") }
+        if let last, last < 1 { throw ValidationError("--last expects 1 or more") }
         if paths, inbox != nil { throw ValidationError("--paths lists received items; omit --inbox") }
         if paths, json { throw ValidationError("give either --paths or --json, not both") }
     }
@@ -69,7 +69,8 @@ struct InboxListCommand: AsyncParsableCommand {
                     entry.when.localText, (trust.entries[entry.peer]?.givenName ?? entry.peerName).shown,
                     entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "",
-                    TerminalText.escaped(entry.path, columns: 4096) + (entry.isThere ? "" : "  (no longer there)"),
+                    TerminalText.escaped(entry.path, columns: 4096)
+                        + (entry.isThere ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
                 ]
             }
             Console.writeTable(rows)

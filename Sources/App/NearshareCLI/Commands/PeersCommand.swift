@@ -25,7 +25,7 @@ struct PeersListCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let entries = try LocalMachine().trust.read().entries
-                .sorted { $0.value.name.claimed.lowercased() < $1.value.name.claimed.lowercased() }
+                .sorted { ($0.value.name.claimed.lowercased(), $0.key.hex) < ($1.value.name.claimed.lowercased(), $1.key.hex) }
             if json {
                 for (fingerprint, entry) in entries {
                     var members: [String: JSONValue] = [

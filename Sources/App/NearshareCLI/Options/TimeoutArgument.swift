@@ -9,7 +9,7 @@ struct TimeoutArgument: Sendable {
     }
 }
 
-/// The time for a new connection after a link broke, in seconds: 0, for no second try, to 86,400.
+/// The time to reconnect after a link was lost, in seconds: 0, for no second try, to 86,400.
 struct RetryArgument: Sendable {
     let duration: Duration
 
@@ -20,10 +20,10 @@ struct RetryArgument: Sendable {
 
 extension Duration {
     /// Reads a number of seconds, in whole milliseconds.
-    /// - Parameter range: the permitted range, as it is named to the user.
-    fileprivate init(parsing argument: String, within limits: ClosedRange<Double>, shownAs range: String) throws {
-        guard let seconds = Double(argument), limits.contains(seconds) else {
-            throw ValidationError("expected \(range) seconds")
+    /// - Parameter rangeText: the range, as it is shown to the user.
+    fileprivate init(parsing argument: String, within range: ClosedRange<Double>, shownAs rangeText: String) throws {
+        guard let seconds = Double(argument), range.contains(seconds) else {
+            throw ValidationError("expected \(rangeText) seconds")
         }
         self = .milliseconds(Int64(seconds * 1000))
     }

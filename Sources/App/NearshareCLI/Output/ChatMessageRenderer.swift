@@ -5,10 +5,10 @@ internal import NearshareTerminal
 /// Renders chat messages as lines of text and as JSON.
 enum ChatMessageRenderer {
     /// Whether a message is shown outside of a conversation.
-    /// - Parameter isBundle: it is shown as a received bundle already.
+    /// - Parameter isBundle: whether its bundle was shown already.
     static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isLocal && !isBundle }
 
-    /// The message outside of a conversation. Any peer can claim any name, so a part of the id stands beside it (K2).
+    /// The message outside of a conversation. Any peer can claim any name, so a part of the id follows it (K2).
     static func lines(_ message: ChatMessage) -> [String] {
         var author = "you"
         if let id = message.author { author = message.authorName?.tagged(id) ?? id.hex }

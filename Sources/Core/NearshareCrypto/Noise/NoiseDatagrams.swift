@@ -3,7 +3,7 @@ internal import NearshareBase
 /// Out-of-order transport messages (Noise specification, section 11.4) for media that lose, repeat or reorder them: an explicit
 /// nonce u32, big-endian, then the ciphertext (bitchat specification, section 8.3; `docs/PROTOCOL.md`, section 12.5).
 package struct NoiseDatagrams: Sendable {
-    /// The last counter; after it the key is exhausted.
+    /// The largest counter; after it the key is exhausted.
     package static let maximumCounter: UInt32 = 0xffff_fffe
     /// The bytes of a message besides its plaintext: counter and tag.
     package static let overheadByteCount = 4 + ChaCha20Poly1305.tagByteCount
@@ -13,8 +13,8 @@ package struct NoiseDatagrams: Sendable {
     private var window = ReplayWindow()
 
     /// - Parameters:
-    ///   - send: The cipher state for messages to the peer.
-    ///   - receive: The cipher state for messages from the peer.
+    ///   - send: the cipher state for messages to the peer.
+    ///   - receive: the cipher state for messages from the peer.
     package init(send: CipherState, receive: CipherState) {
         sendState = send
         receiveState = receive
@@ -23,8 +23,8 @@ package struct NoiseDatagrams: Sendable {
     /// The number of messages sealed, which is the counter of the next one.
     package var sentCount: UInt64 { sendState.nonce }
 
-    /// Seals a message under the next counter. Messages must leave in this order, because phones reject late ones earlier than
-    /// their replay window requires.
+    /// Seals a message under the next counter. Messages must leave in this order, because phones accept fewer reordered ones
+    /// than section 8.3 requires.
     package mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {
         guard sendState.nonce <= UInt64(Self.maximumCounter) else { throw .nonceExhausted }
         let counter = UInt32(sendState.nonce)
@@ -33,7 +33,8 @@ package struct NoiseDatagrams: Sendable {
     }
 
     /// Opens a message, and records its counter when it was authentic.
-    /// - Throws: ``NoiseError/notAuthentic`` for an altered or replayed message, or one older than the window.
+    /// - Throws: ``NoiseError/notAuthentic`` for an altered or replayed message, or one older than the window;
+    ///   ``NoiseError/malformed`` for a short one; ``NoiseError/nonceExhausted`` for a counter beyond the largest.
     package mutating func open(_ message: ArraySlice<UInt8>) throws(NoiseError) -> [UInt8] {
         guard message.count >= Self.overheadByteCount, let counter = UInt32(bigEndianBytes: message.prefix(4)) else {
             throw .malformed

@@ -1,6 +1,6 @@
 /// The reason why Bluetooth does not work on this machine, with advice.
 package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// BlueZ cannot be reached without a system bus.
+    /// The system bus, over which BlueZ is reached, is not available.
     case noBus(String)
     /// BlueZ's daemon does not run.
     case noDaemon
@@ -20,7 +20,7 @@ package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible 
 
     package var description: String { advice.map { "\(cause); \($0)" } ?? cause }
 
-    /// The condition, in words.
+    /// The cause as it is shown to the user.
     package var cause: String {
         switch self {
         case .noBus(let reason): "the system bus, which leads to BlueZ, is not available (\(reason))"
@@ -42,11 +42,11 @@ package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible 
         switch self {
         case .noBus: "`systemctl start dbus` starts it; a container needs the machine's bus passed in"
         case .noDaemon: "start it with `systemctl start bluetooth` (Debian package: bluez)"
-        case .noAdapter: "plug one in"
+        case .noAdapter: "plug one in; `dmesg` tells whether a driver or its firmware is missing"
         case .unknownAdapter(_, let present):
             present.isEmpty ? "none is plugged in" : "this machine has \(present.joined(separator: ", "))"
         case .poweredOff: "`bluetoothctl power on` switches it on"
-        case .blocked(_, true): "look for one with an antenna on it"
+        case .blocked(_, true): "use the switch or key that turns wireless off"
         case .blocked(_, false): "`rfkill unblock bluetooth` unblocks it"
         case .notPermitted: "some systems require membership in the group bluetooth"
         case .cannotAdvertise: "other programs may be advertising already"

@@ -1,5 +1,5 @@
-/// Flow control for notifications on their way to BlueZ, which would queue without a bound: after each half window BlueZ is
-/// pinged, and the next half waits for its reply.
+/// The send window of notifications, which BlueZ would queue without a bound. A D-Bus `Ping` after each half window
+/// acknowledges it.
 struct NotificationWindow {
     static let size = 16
 

@@ -8,9 +8,10 @@ package struct PageFetch: Sendable, Hashable {
     package let item: UInt32
     package let index: UInt32
     let keys: PageKeys
-    /// The number of the record: a chunk that is fetched again is sealed under another one, because a file may have changed.
+    /// The nonce of the record: a chunk that is fetched again gets a new one, because a file may have changed.
     let number: UInt64
 
+    // Offer and number identify a fetch; keys are not compared.
     package static func == (left: PageFetch, right: PageFetch) -> Bool {
         left.offer == right.offer && left.number == right.number
     }
