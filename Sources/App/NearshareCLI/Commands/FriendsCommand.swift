@@ -22,28 +22,20 @@ struct FriendsListCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let friends = try machine.trust.read().entries.filter { $0.value.isFriend }
-                .sorted { ($0.value.name.claimed.lowercased(), $0.key.hex) < ($1.value.name.claimed.lowercased(), $1.key.hex) }
+            let friends = KnownPeerRenderer.sorted(try machine.trust.read().entries.filter { $0.value.isFriend })
             let contacts = try machine.contacts.read()
             if json {
-                for (fingerprint, entry) in friends {
-                    JSONEvents.emit(
-                        "friend",
-                        [
-                            "fingerprint": .string(fingerprint.hex), "id": .string(fingerprint.peerID.hex),
-                            "name": .string(entry.name.claimed), "claimed_name": .string(entry.claimedName.claimed),
-                            "verified": .bool(entry.trust == .verified), "keys": .bool(contacts.entry(of: fingerprint) != nil),
-                            "last_seen": .number(entry.lastSeen.unixMilliseconds),
-                        ])
+                for friend in friends {
+                    var members = KnownPeerRenderer.jsonMembers(friend)
+                    members["verified"] = .bool(friend.entry.trust == .verified)
+                    members["keys"] = .bool(contacts.entry(of: friend.fingerprint) != nil)
+                    JSONEvents.emit("friend", members)
                 }
                 return
             }
             if friends.isEmpty { Console.notice("no friends yet; `nearshare friends add PEER` adds one") }
-            let rows = friends.map { fingerprint, entry in
-                [
-                    entry.name.shown, fingerprint.peerID.hex, entry.trust == .verified ? "verified" : "not verified",
-                    entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
-                ]
+            let rows = friends.map { friend in
+                KnownPeerRenderer.row(friend, trust: friend.entry.trust == .verified ? "verified" : "not verified")
             }
             Console.writeTable(rows)
         }

@@ -24,17 +24,13 @@ struct PeersListCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let entries = try LocalMachine().trust.read().entries
-                .sorted { ($0.value.name.claimed.lowercased(), $0.key.hex) < ($1.value.name.claimed.lowercased(), $1.key.hex) }
+            let peers = KnownPeerRenderer.sorted(try LocalMachine().trust.read().entries)
             if json {
-                for (fingerprint, entry) in entries {
-                    var members: [String: JSONValue] = [
-                        "fingerprint": .string(fingerprint.hex), "id": .string(fingerprint.peerID.hex),
-                        "name": .string(entry.name.claimed), "claimed_name": .string(entry.claimedName.claimed),
-                        "trust": .string(entry.trust.rawValue), "friend": .bool(entry.isFriend),
-                        "last_seen": .number(entry.lastSeen.unixMilliseconds),
-                    ]
-                    if let certificate = entry.certificate {
+                for peer in peers {
+                    var members = KnownPeerRenderer.jsonMembers(peer)
+                    members["trust"] = .string(peer.entry.trust.rawValue)
+                    members["friend"] = .bool(peer.entry.isFriend)
+                    if let certificate = peer.entry.certificate {
                         members["protocol"] = .string("localsend")
                         members["certificate"] = .string(Hex.encode(certificate))
                     }
@@ -42,17 +38,15 @@ struct PeersListCommand: AsyncParsableCommand {
                 }
                 return
             }
-            if entries.isEmpty {
+            if peers.isEmpty {
                 Console.notice("no peers yet; a peer is stored when a file is sent to it or accepted from it")
             }
-            let rows = entries.map { fingerprint, entry in
-                [
-                    entry.name.shown, fingerprint.peerID.hex,
-                    TrustStatus.known(entry.trust, isFriend: entry.isFriend).label
-                        + (entry.isFriend && entry.trust == .verified ? ", verified" : "")
-                        + (entry.certificate == nil ? "" : ", LocalSend"),
-                    entry.givenName == nil ? "" : "calls itself \(entry.claimedName.shown)",
-                ]
+            let rows = peers.map { peer in
+                KnownPeerRenderer.row(
+                    peer,
+                    trust: TrustStatus.known(peer.entry.trust, isFriend: peer.entry.isFriend).label
+                        + (peer.entry.isFriend && peer.entry.trust == .verified ? ", verified" : "")
+                        + (peer.entry.certificate == nil ? "" : ", LocalSend"))
             }
             Console.writeTable(rows)
         }
