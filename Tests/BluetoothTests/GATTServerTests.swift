@@ -77,37 +77,44 @@ struct NotificationWindowTests {
     @Test("half of the window is pinged, and the rest waits for the reply")
     func halves() {
         var window = NotificationWindow()
-        var pings: [Int] = []
+        var pings: [NotificationWindow.Ping] = []
         for number in 1...NotificationWindow.size {
             #expect(window.isOpen)
-            if window.recordSent() { pings.append(number) }
+            if let ping = window.recordSent() { pings.append(ping) }
+            #expect(pings.count == number / (NotificationWindow.size / 2))
         }
-        #expect(pings == [NotificationWindow.size / 2, NotificationWindow.size])
         #expect(!window.isOpen)
-        window.acknowledge()
+        window.recordEnd(of: pings[0])
         #expect(window.isOpen)
         for _ in 0..<NotificationWindow.size / 2 { _ = window.recordSent() }
         #expect(!window.isOpen)
-        window.acknowledge()
-        window.acknowledge()
-        window.acknowledge()
+        for _ in 0..<3 { window.recordEnd(of: pings[1]) }
         #expect(window.isOpen)
+    }
+
+    @Test("a reply to a ping from before a reset opens nothing")
+    func lateReply() {
+        var window = NotificationWindow()
+        let pings = (0..<NotificationWindow.size).compactMap { _ in window.recordSent() }
         window.reset()
-        #expect(window.isOpen)
+        for _ in 0..<NotificationWindow.size { _ = window.recordSent() }
+        for ping in pings { window.recordEnd(of: ping) }
+        #expect(!window.isOpen)
     }
 
     @Test("the count never exceeds the window, whatever the replies", arguments: 0..<20 as Range<UInt64>)
     func bounded(_ seed: UInt64) {
         var random = SplitMix(state: seed)
         var window = NotificationWindow()
-        var (sent, pings, replies) = (0, 0, 0)
+        var (sent, replies) = (0, 0)
+        var pings: [NotificationWindow.Ping] = []
         for _ in 0..<1000 {
-            if random.next() % 3 == 0, pings > replies {
+            if random.next() % 3 == 0, let ping = pings.popLast() {
                 replies += 1
-                window.acknowledge()
+                window.recordEnd(of: ping)
             } else if window.isOpen {
                 sent += 1
-                if window.recordSent() { pings += 1 }
+                if let ping = window.recordSent() { pings.append(ping) }
             }
             #expect(sent - replies * NotificationWindow.size / 2 <= NotificationWindow.size, "seed \(seed)")
         }

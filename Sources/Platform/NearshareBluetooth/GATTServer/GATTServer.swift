@@ -158,15 +158,17 @@ final class GATTServer {
     private func sendNotifications() {
         while window.isOpen, let frame = queue.popFirst() {
             application.notify(frame, of: Path.frames)
-            guard window.recordSent() else { continue }
-            let ping = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")
+            guard let ping = window.recordSent() else { continue }
+            let call = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")
             do throws(DBusError) {
-                try bus.call(ping, timeout: Self.pingTimeout) { [weak self] _ in
-                    self?.window.acknowledge()
+                try bus.call(call, timeout: Self.pingTimeout) { [weak self] _ in
+                    self?.window.recordEnd(of: ping)
                     self?.sendNotifications()
                 }
             } catch {
+                // No reply will come. The rest follows with the next frame, if there is a bus then.
                 window.reset()
+                return bus.flush()
             }
         }
         bus.flush()
