@@ -33,13 +33,17 @@ func seconds(_ clock: clockid_t = CLOCK_MONOTONIC) -> Double {
     return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
 }
 
-func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
+func median(_ values: [Double]) -> Double {
+    let sorted = values.sorted()
+    return (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
+}
 
 /// `session-benchmark FOLDER [ROUNDS [PART...]]`: parts are session, nio, zeromq, stream and resources; all of them unless some
 /// are named, for a look at one with a profiler.
 @main struct Benchmark {
     static func main() async throws {
-        let rounds = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 5
+        let rounds = CommandLine.arguments.dropFirst(2).first.map { Int($0) ?? 0 } ?? 5
+        guard rounds > 0 else { fatalError("ROUNDS is a number from 1") }
         let named = CommandLine.arguments.dropFirst(3)
         let isWanted = { (part: String) in named.isEmpty || named.contains(part) }
         var rivals: [any Rival.Type] = []

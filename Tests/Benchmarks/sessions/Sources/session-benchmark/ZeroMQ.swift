@@ -11,10 +11,10 @@ enum ZeroMQMessages: Rival {
 
         func set(_ option: Int32, _ value: Int32) {
             var value = value
-            zmq_setsockopt(raw, option, &value, MemoryLayout<Int32>.size)
+            precondition(zmq_setsockopt(raw, option, &value, MemoryLayout<Int32>.size) == 0)
         }
 
-        func set(_ option: Int32, _ key: [CChar]) { zmq_setsockopt(raw, option, key, 40) }
+        func set(_ option: Int32, _ key: [CChar]) { precondition(zmq_setsockopt(raw, option, key, 40) == 0) }
         func send(_ bytes: [UInt8]) { precondition(zmq_send(raw, bytes, bytes.count, 0) >= 0) }
 
         func receive(_ buffer: inout [UInt8]) { precondition(zmq_recv(raw, &buffer, buffer.count, 0) >= 0) }
@@ -37,10 +37,10 @@ enum ZeroMQMessages: Rival {
         client.set(ZMQ_CURVE_SECRETKEY, clientKeys.secret)
         precondition(zmq_bind(server.raw, "tcp://127.0.0.1:*") == 0)
         var (endpoint, length) = ([CChar](repeating: 0, count: 64), 64)
-        zmq_getsockopt(server.raw, ZMQ_LAST_ENDPOINT, &endpoint, &length)
+        precondition(zmq_getsockopt(server.raw, ZMQ_LAST_ENDPOINT, &endpoint, &length) == 0)
         precondition(zmq_connect(client.raw, endpoint) == 0)
 
-        let echo = Thread {
+        let echo = JoinableThread {
             var buffer = [UInt8](repeating: 0, count: messageByteCount)
             for _ in 0..<roundTripCount + 1 {
                 server.receive(&buffer)
@@ -71,7 +71,7 @@ enum ZeroMQMessages: Rival {
 }
 
 /// A thread that can be joined.
-struct Thread {
+struct JoinableThread {
     private let thread: pthread_t
 
     init(_ body: @escaping @Sendable () -> Void) {
@@ -80,12 +80,13 @@ struct Thread {
             init(_ body: @escaping @Sendable () -> Void) { self.body = body }
         }
         var thread = pthread_t()
-        pthread_create(
+        let code = pthread_create(
             &thread, nil,
             { raw in
                 Unmanaged<Box>.fromOpaque(raw!).takeRetainedValue().body()
                 return nil
             }, Unmanaged.passRetained(Box(body)).toOpaque())
+        precondition(code == 0)
         self.thread = thread
     }
 
