@@ -135,6 +135,8 @@ class Chat:
         self.terminal = PseudoTerminal(user.command("chat", "--public", "--adapter", "none"), environment, columns=150, rows=50)
         self.seen = 0
         self.read_until("to everyone>")
+        # The first frame may show peers already.
+        self.seen = 0
 
     def text(self):
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.terminal.drawn.decode(errors="replace"))

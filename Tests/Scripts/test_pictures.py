@@ -103,6 +103,7 @@ def skeleton(text):
     """What a screen says, without what differs from one time to the next."""
     text = re.sub(r"[\u2580-\u259f\u2800-\u28ff]+", "▒", text)
     text = re.sub(r"\b[0-9a-f]{6,}\b|\b[0-9a-f]{4,}…", "ID", text)
+    text = re.sub(r"\b[0-9A-F]{4}( [0-9A-F]{4}){3}\b", "CERTIFICATE", text)
     text = re.sub(r"── .* ──", "── DATE ──", text)
     text = re.sub(r"\d+([.:]\d+)*", "N", text)
     # A number may have another unit.
