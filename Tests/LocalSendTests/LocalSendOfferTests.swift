@@ -72,6 +72,14 @@ import Testing
         #expect(throws: MalformedInput.self) { try offer(files) }
     }
 
+    @Test("F10: names that differ only in the order of their marks are two, and are never normalised")
+    func marks() throws {
+        // U+0301 and U+0323 after the same letter.
+        let (one, other) = (#"a\u0301\u0323"#, #"a\u0323\u0301"#)
+        let read = try offer(#""\#(one)":{"fileName":"\#(one)/x","size":1},"\#(other)":{"fileName":"\#(other)/x","size":1}"#)
+        #expect(read.offer.itemCount == 2)
+    }
+
     @Test("F10: depth, numbers of values, files and folders, and lengths have limits")
     func limits() throws {
         func repeated(_ count: Int, _ file: (Int) -> String) -> String { (0..<count).map(file).joined(separator: ",") }
@@ -95,6 +103,15 @@ import Testing
         #expect(throws: MalformedInput.self) {
             try offer(#""\#(String(repeating: "i", count: 257))":{"fileName":"a","size":1}"#)
         }
+        #expect(throws: MalformedInput.self) {
+            try offer(#""a":{"fileName":"a","size":1,"\#(String(repeating: "m", count: 257))":1}"#)
+        }
+        #expect(throws: MalformedInput.self) {
+            try offer(#""a":{"fileName":"a","size":1,"x":"\#(String(repeating: "t", count: 4097))"}"#)
+        }
+        let long = String(repeating: "t", count: 100_000)
+        #expect(
+            try offer(#""t":{"fileName":"x","size":1,"fileType":"text/plain","preview":"\#(long)"}"#).text?.count == 100_000)
         #expect(throws: MalformedInput.self) { try LocalSendOffer(decoding: Array(repeating: 0x20, count: (1 << 20) + 1)) }
         #expect(throws: MalformedInput.self) { try device(String(repeating: " ", count: 4096) + "{}") }
     }

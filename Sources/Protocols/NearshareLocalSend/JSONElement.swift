@@ -21,6 +21,12 @@ indirect enum JSONElement: Sendable, Hashable {
     static let maximumDepth = 8
     /// Limit on the values of a text: a thousand files with all their fields.
     static let maximumCount = 20_000
+    /// Limit on the name of a member, in bytes: a file's identifier is one.
+    static let maximumNameByteCount = 256
+    /// Limit on a text, in bytes; that of a message, in the member ``longTextName``, may be longer. Long texts are never compared or
+    /// hashed as `String`: it would normalise them, which takes quadratic time for a run of combining marks (F10).
+    static let maximumTextByteCount = 4_096
+    static let longTextName = "preview"
 
     /// Decodes a text that is one value.
     init(decoding bytes: [UInt8]) throws(MalformedInput) {
@@ -34,7 +40,12 @@ indirect enum JSONElement: Sendable, Hashable {
     var isNull: Bool { self == .null }
 
     /// The value of a member; nil where there is none.
-    subscript(_ name: String) -> JSONElement? { members?.first { $0.name == name }?.value }
+    subscript(_ name: String) -> JSONElement? { members?.first { $0.name.utf8.elementsEqual(name.utf8) }?.value }
+
+    /// A word of a protocol or a media type: a short text of ASCII.
+    var word: String? {
+        string.flatMap { text in text.utf8.count <= 255 && text.utf8.allSatisfy { $0 < 0x80 } ? text : nil }
+    }
 
     /// The value as JSON.
     var text: String {
@@ -99,7 +110,10 @@ private struct JSONReader {
         return true
     }
 
-    private mutating func readValue(depth: Int) throws(MalformedInput) -> JSONElement {
+    /// - Parameter textLimit: limit on the value if it is a text, in bytes.
+    private mutating func readValue(
+        depth: Int, textLimit: Int = JSONElement.maximumTextByteCount
+    ) throws(MalformedInput) -> JSONElement {
         count += 1
         guard depth <= JSONElement.maximumDepth else { throw MalformedInput("JSON: too deep") }
         guard count <= JSONElement.maximumCount else { throw MalformedInput("JSON: too many values") }
@@ -107,7 +121,7 @@ private struct JSONReader {
         switch next {
         case UInt8(ascii: "{"): return try readObject(depth: depth)
         case UInt8(ascii: "["): return try readArray(depth: depth)
-        case UInt8(ascii: "\""): return .string(try readString())
+        case UInt8(ascii: "\""): return .string(try readString(upTo: textLimit))
         case UInt8(ascii: "t"): return try readWord("true", .bool(true))
         case UInt8(ascii: "f"): return try readWord("false", .bool(false))
         case UInt8(ascii: "n"): return try readWord("null", .null)
@@ -125,15 +139,17 @@ private struct JSONReader {
     private mutating func readObject(depth: Int) throws(MalformedInput) -> JSONElement {
         index += 1
         var members: [JSONElement.Member] = []
-        var names: Set<String> = []
+        var names: Set<[UInt8]> = []
         if skip(UInt8(ascii: "}")) { return .object([]) }
         repeat {
             skipSpace()
-            let name = try readString()
+            let name = try readString(upTo: JSONElement.maximumNameByteCount)
             guard skip(UInt8(ascii: ":")) else { throw MalformedInput("JSON: a member without a colon") }
             // Two readers could choose different ones.
-            guard names.insert(name).inserted else { throw MalformedInput("JSON: a member twice") }
-            members.append(JSONElement.Member(name: name, value: try readValue(depth: depth + 1)))
+            guard names.insert(Array(name.utf8)).inserted else { throw MalformedInput("JSON: a member twice") }
+            let isLong = name.utf8.elementsEqual(JSONElement.longTextName.utf8)
+            let limit = isLong ? bytes.count : JSONElement.maximumTextByteCount
+            members.append(JSONElement.Member(name: name, value: try readValue(depth: depth + 1, textLimit: limit)))
         } while skip(UInt8(ascii: ","))
         guard skip(UInt8(ascii: "}")) else { throw MalformedInput("JSON: an object without an end") }
         return .object(members)
@@ -163,12 +179,13 @@ private struct JSONReader {
     private static let numberBytes = Set("0123456789+-.eE".utf8)
     private static let maximumNumberByteCount = 32
 
-    private mutating func readString() throws(MalformedInput) -> String {
+    private mutating func readString(upTo limit: Int) throws(MalformedInput) -> String {
         guard next == UInt8(ascii: "\"") else { throw MalformedInput("JSON: a text without quotation marks") }
         index += 1
         var text: [UInt8] = []
         while let byte = next {
             index += 1
+            guard text.count <= limit else { throw MalformedInput("JSON: a text that is too long") }
             switch byte {
             case UInt8(ascii: "\""):
                 guard let text = String(validating: text, as: UTF8.self) else { throw MalformedInput("JSON: not UTF-8") }

@@ -56,12 +56,15 @@ package struct LocalSendDevice: Sendable, Hashable {
         }
         guard let port, port > 0 else { throw MalformedInput("LocalSend device: the port") }
         switch element["protocol"] {
-        case nil, .null?, .string("https")?: isSecure = true
-        case .string("http")?: isSecure = false
-        default: throw MalformedInput("LocalSend device: the protocol")
+        case nil, .null?: isSecure = true
+        case let value?:
+            guard let word = value.word, word == "https" || word == "http" else {
+                throw MalformedInput("LocalSend device: the protocol")
+            }
+            isSecure = word == "https"
         }
         if case .bool(let announces)? = element["announce"] { self.announces = announces } else { announces = nil }
-        isNearshare = element["deviceModel"]?.string == Self.model
+        isNearshare = element["deviceModel"]?.word == Self.model
         (self.name, self.fingerprint, self.port) = (name, fingerprint, port)
     }
 

@@ -67,7 +67,7 @@ package struct LocalSendOffer: Sendable, Hashable {
 
     /// A text message has its text in `preview`.
     private static func text(of file: JSONElement) -> [UInt8]? {
-        guard let type = file["fileType"]?.string, type == "text" || type.hasPrefix("text/plain"),
+        guard let type = file["fileType"]?.word, type == "text" || type.hasPrefix("text/plain"),
             let preview = file["preview"]?.string, !preview.isEmpty
         else { return nil }
         return Array(preview.utf8)
@@ -92,7 +92,7 @@ extension LocalSendOffer.File {
     ) throws(MalformedInput) {
         id = member.name
         let value = member.value
-        mediaType = value["fileType"]?.string.flatMap { ClaimedMediaType($0) } ?? .unknown
+        mediaType = value["fileType"]?.word.flatMap { ClaimedMediaType($0) } ?? .unknown
         switch value["sha256"] {
         case nil, .null?: digest = nil
         case .string(let text)?:
@@ -158,8 +158,10 @@ private struct OfferLayout {
     private static func path(_ name: String?) throws(MalformedInput) -> [ClaimedFileName] {
         guard let name, !name.isEmpty else { throw MalformedInput("LocalSend offer: no file name") }
         var path: [ClaimedFileName] = []
-        for part in name.split(separator: "/") where part != "." && part != ".." {
-            guard let component = ClaimedFileName(String(part)), path.count < LocalSendOffer.maximumDepth else {
+        // By bytes, as it may be long.
+        for part in name.utf8.split(separator: UInt8(ascii: "/"))
+        where !part.elementsEqual(".".utf8) && !part.elementsEqual("..".utf8) {
+            guard let component = ClaimedFileName(bytes: Array(part)), path.count < LocalSendOffer.maximumDepth else {
                 throw MalformedInput("LocalSend offer: a file name is too long")
             }
             path.append(component)
