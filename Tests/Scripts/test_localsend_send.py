@@ -326,7 +326,7 @@ class SendStory(Story):
         self.assertCode(0, self.send(self.file("a", 100_000)))
         self.assertEqual((["a"], 3), (list(device.files), count))
 
-    def test_a_known_name_with_another_certificate_stops_the_send(self):
+    def test_F16_a_known_name_with_another_certificate_stops_the_send(self):
         device = self.device()
         path = self.file("a", 10)
         self.assertCode(0, self.send(path))
@@ -338,6 +338,11 @@ class SendStory(Story):
         result = self.send(path)
         self.assertCode(5, result)
         self.assertEqual({}, device.files)
+        # One that announces the name, and says another when it is asked.
+        device.alias = "Somebody else"
+        self.assertCode(5, self.send(path))
+        self.assertEqual({}, device.files)
+        device.alias = self.alias
         self.assertCode(0, self.anna.run("peers", "forget", peers[0]["id"]))
         self.assertCode(0, self.send(path))
 

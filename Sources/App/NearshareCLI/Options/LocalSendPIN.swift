@@ -2,6 +2,7 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
+internal import Synchronization
 
 /// The PIN that LocalSend devices have to send, which no command line shows.
 enum LocalSendPIN {
@@ -34,9 +35,23 @@ extension PINPrompt {
             return PINPrompt { _, wasWrong in wasWrong ? nil : pin }
         }
         guard !isQuiet, let terminal = TerminalDevice() else { return nil }
+        // One reader for all questions: a second one could miss what the first has read.
+        let reader = Mutex<AsyncStream<String>?>(nil)
         return PINPrompt { name, wasWrong in
-            terminal.writeWrapped("\(wasWrong ? "that PIN is wrong; " : "")PIN of \(name): ")
-            for await line in terminal.lines() { return line.isEmpty ? nil : line }
+            let display = StatusDisplay.shared
+            if wasWrong { Console.notice("that PIN is wrong; try again") }
+            // Below the progress, which goes on.
+            display.ask("PIN of \(name): ", on: terminal)
+            defer { display.ask(nil, on: terminal) }
+            let lines = reader.withLock { reader in
+                let lines = reader ?? terminal.lines()
+                reader = lines
+                return lines
+            }
+            for await line in lines {
+                display.recordAnswer()
+                return line.isEmpty ? nil : line
+            }
             return nil
         }
     }

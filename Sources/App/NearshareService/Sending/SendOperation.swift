@@ -292,10 +292,11 @@ package final class SendOperation: Sendable {
         // Another try would be refused as well.
         if let end, case .refused = end {
             report(
-                TransferResult(outcome: .declined(.takesNothing)), of: transfer, to: peer.id, name: name, content: source.label)
+                TransferResult(outcome: .declined(.takesNothing)), of: transfer, to: peer.id, name: name,
+                content: source.label, canResume: canResume)
             throw CommandFailure(end)
         }
-        report(result, of: transfer, to: peer.id, name: name, content: source.label)
+        report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
         guard result.outcome == .completed else {
             throw CommandFailure(
                 ExitStatus(result.outcome),
@@ -350,11 +351,14 @@ package final class SendOperation: Sendable {
         let peer = target.peer
         let known = name(of: peer.fingerprint, claimed: target.name) ?? target.name
         let name = known.shown
-        let trustStatus = try machine.trust.read().trustStatus(of: peer.fingerprint, claiming: target.name)
-        if case .nameClash(let other) = trustStatus {
+        let trust = try machine.trust.read()
+        let trustStatus = trust.trustStatus(of: peer.fingerprint, claiming: target.name)
+        // The name by which the user has chosen it, too: the device says another one only now (F16).
+        for claimed in [target.name, destination.name].compactMap(\.self) {
+            guard case .nameClash(let other) = trust.trustStatus(of: peer.fingerprint, claiming: claimed) else { continue }
             throw CommandFailure(
                 .notTrusted,
-                "nothing was sent: \(name) has another certificate than the device that you know by that name (\(other.peerID), now "
+                "nothing was sent: \(claimed.shown) has another certificate than the device that you know by that name (\(other.peerID), now "
                     + "\(peer.id)); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
                     + "\(other.peerID)`; otherwise somebody else uses the name")
         }
@@ -434,11 +438,12 @@ package final class SendOperation: Sendable {
         _ result: TransferResult, of transfer: Transfer, _ part: any ResourceSource, to peer: PeerID, name: String,
         canResume: Bool? = nil
     ) throws(CommandFailure) {
-        report(result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer))
+        let canResume = canResume ?? self.canResume
+        report(result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer), canResume: canResume)
         guard result.outcome == .completed else {
             throw CommandFailure(
                 ExitStatus(result.outcome),
-                result.detail ?? result.outcome.sentence(name, canResume: canResume ?? self.canResume))
+                result.detail ?? result.outcome.sentence(name, canResume: canResume))
         }
     }
 
@@ -507,7 +512,9 @@ package final class SendOperation: Sendable {
         }
     }
 
-    private func report(_ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, content: String) {
+    private func report(
+        _ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, content: String, canResume: Bool
+    ) {
         let progress = transfer.snapshot
         reporter.report(
             .sent(

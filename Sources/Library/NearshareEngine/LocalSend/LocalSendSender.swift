@@ -278,9 +278,13 @@ final class LocalSendSender: Sendable {
                 return false
             case .pinRequired:
                 guard attempt < Self.maximumPINCount, let given = await pinPrompt(pin != nil), !isEnded else {
+                    let reason = pin == nil ? "requires its PIN" : "does not accept the PIN"
                     end(
                         TransferResult(
-                            outcome: .declined(.notAllowed), detail: "\(target.name.shown) requires its PIN; nothing was sent"))
+                            outcome: .declined(.notAllowed),
+                            detail:
+                                "\(target.name.shown) \(reason); nothing was sent. Its screen shows the PIN: type it when it is "
+                                + "asked for, or give it with --pin-file"))
                     return false
                 }
                 pin = given

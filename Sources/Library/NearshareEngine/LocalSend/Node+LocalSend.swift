@@ -126,7 +126,9 @@ extension Node {
     private var localSendServer: LocalSendServer {
         get throws(NodeError) {
             guard let server = state.withLock({ $0.localSend }) else {
-                throw .unavailable("LocalSend is not available: install OpenSSL 3 (Debian: libssl3)")
+                throw .unavailable(
+                    "LocalSend is not available: it is off (`protocols` in the configuration), or OpenSSL 3 is missing (Debian: libssl3)"
+                )
             }
             return server
         }
