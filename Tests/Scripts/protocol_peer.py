@@ -229,17 +229,18 @@ def kept(frame, entries):
     return (complete, partial) if is_same else (0, 0)
 
 
-def send(address, entries, seed, name, cipher=AES, stop_after=None, newest=1):
+def send(address, entries, seed, name, cipher=AES, stop_after=None, newest=1, on_stop=None):
     """Sends the items, and returns the outcome.
     :param stop_after: breaks off after so many bytes of the content stream.
     :param newest: the newest version of the protocol to offer.
+    :param on_stop: called with the link and the story so far in place of breaking off; returns the outcome.
     """
     link = Link(address, seed, cipher, newest)
     with link.socket:
-        return converse(link, entries, name, stop_after)
+        return converse(link, entries, name, stop_after, on_stop or wait_and_cut)
 
 
-def converse(link, entries, name, stop_after):
+def converse(link, entries, name, stop_after, on_stop):
     nonce, transfer = os.urandom(32), os.urandom(8)
     commitment = sha256(b"nearshare commitment\x01" + link.hash + nonce)
     link.send(bytes([HELLO]) + commitment + struct.pack(">q", int(time.time() * 1000)) + bytes([len(name)]) + name)
@@ -269,7 +270,7 @@ def converse(link, entries, name, stop_after):
             return {**story, "outcome": {DECLINE: "declined", CANCEL: "cancelled", CLOSE: "closed"}[kind]}
         while content and sent < min(limit, len(content)):
             if stop_after is not None and sent >= stop_after:
-                return wait_and_cut(link, story)
+                return on_stop(link, story)
             piece = content[sent : min(limit, sent + 131_072)]
             link.send(bytes([CONTENT]) + transfer + piece)
             sent += len(piece)

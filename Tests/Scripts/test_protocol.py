@@ -1,9 +1,12 @@
 """The independent sender of protocol_peer, which was written from docs/PROTOCOL.md alone, against the real executable."""
 
+import concurrent.futures
 import pathlib
+import threading
 import unittest
 
-from harness import Story
+from harness import TIMEOUT, Story
+from test_questions import Asked
 
 try:
     import protocol_peer
@@ -78,6 +81,36 @@ class ProtocolStory(Story):
         self.assertEqual(1, story["resumed"][0])
         self.assertGreater(story["resumed"][1], 1_000_000)
         self.assertEqual(self.big, self.anna.received()["b.bin"])
+
+
+@unittest.skipIf(protocol_peer is None, "the second peer needs python3-cryptography")
+class AnswerStory(Asked):
+    def test_A12_one_yes_is_for_one_try_at_a_time(self):
+        anna = self.receiving()
+        seed, stopped, released = self.random.randbytes(32), threading.Event(), threading.Event()
+        address = ("127.0.0.1", int(anna.address.split(":")[1]))
+
+        def hold(link, story):
+            stopped.set()
+            released.wait(TIMEOUT)
+            return {**story, "outcome": "held"}
+
+        def send(letter, **more):
+            entries = [Entry(0, FILE, [b"a.txt"], letter * 300_000)]
+            return protocol_peer.send(address, entries, seed, b"ben", **more)["outcome"]
+
+        with concurrent.futures.ThreadPoolExecutor(7) as pool:
+            first = pool.submit(send, b"a", stop_after=131_072, on_stop=hold)
+            anna.wait_for(r"accept\?")
+            anna.press("y\n")
+            self.assertTrue(stopped.wait(TIMEOUT))
+            others = list(pool.map(send, [b"b", b"c", b"d", b"e", b"f"]))
+            released.set()
+            first.result()
+        self.assertEqual(["declined"] * 4 + ["stored"], sorted(others))
+        self.assertEqual(["a.txt"], list(self.anna.received()))
+        anna.read(0.2)
+        self.assertNotIn("offers:", anna.text)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ import Testing
         try #require(Fingerprint(bytes: [UInt8](repeating: number, count: 32)))
     }
 
-    private func digest(resumeKey: UInt8 = 1) -> String {
-        InterruptedOffers.digest(of: offer, listed: [], resumeKey: [UInt8](repeating: resumeKey, count: 32))
+    private func digest(resumeKey: UInt8 = 1, _ consequences: String...) -> String {
+        InterruptedOffers.digest(
+            of: offer, listed: [], resumeKey: [UInt8](repeating: resumeKey, count: 32), consequences: consequences)
     }
 
     @Test("A12: the answer holds for ten minutes, for the same sender, offer and key only") func lifetime() throws {
@@ -28,10 +29,32 @@ import Testing
         #expect(!offers.contains(digest(), of: eve, at: start))
         #expect(!offers.contains(digest(resumeKey: 2), of: ada, at: start))
         let other = MemoryContent(file: "a.txt", [UInt8](repeating: 1, count: 11)).offer
-        let otherDigest = InterruptedOffers.digest(of: other, listed: [], resumeKey: [UInt8](repeating: 1, count: 32))
+        let otherDigest = InterruptedOffers.digest(
+            of: other, listed: [], resumeKey: [UInt8](repeating: 1, count: 32), consequences: [])
         #expect(!offers.contains(otherDigest, of: ada, at: start))
         offers.update(digest(), of: ada, isInterrupted: false, at: start)
         #expect(offers == InterruptedOffers())
+    }
+
+    @Test("A12: the answer holds for the same inbox, rules and command only, and counts from the first interruption")
+    func consequences() throws {
+        var offers = InterruptedOffers()
+        let (ada, start) = (try sender(1), WallTime(milliseconds: 1_000_000))
+        offers.update(digest("/inbox", "keep"), of: ada, isInterrupted: true, at: start)
+        for other in [digest("/inbox", "overwrite"), digest("/inboxkeep"), digest("/inbox", "keep", "rm")] {
+            #expect(!offers.contains(other, of: ada, at: start))
+        }
+        let last = WallTime(milliseconds: start.milliseconds + InterruptedOffers.lifetime.components.seconds * 1_000 - 1)
+        offers.update(digest("/inbox", "keep"), of: ada, isInterrupted: true, at: last)
+        #expect(!offers.contains(digest("/inbox", "keep"), of: ada, at: WallTime(milliseconds: last.milliseconds + 1)))
+    }
+
+    @Test("a peer that is forgotten has no answer left") func forgotten() throws {
+        var offers = InterruptedOffers()
+        let (ada, eve, now) = (try sender(1), try sender(2), WallTime(milliseconds: 0))
+        for peer in [ada, eve] { offers.update(digest(), of: peer, isInterrupted: true, at: now) }
+        offers.removeAll(of: ada)
+        #expect(!offers.contains(digest(), of: ada, at: now) && offers.contains(digest(), of: eve, at: now))
     }
 
     @Test("R6: the offers are few, and the oldest gives way") func capacity() throws {

@@ -194,6 +194,7 @@ struct PeersForgetCommand: AsyncParsableCommand {
             let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
             try machine.contacts.update { $0.remove(found.fingerprint) }
             try machine.trust.update { $0.remove(found.fingerprint) }
+            try InterruptedOfferFile(in: machine.state).update { $0.removeAll(of: found.fingerprint) }
             Console.notice("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
         }
     }

@@ -57,8 +57,8 @@ struct ReceiveCommand: ConfinedCommand {
     }
 
     func validate() throws {
-        if localSendPINFile != nil, localSend != true {
-            throw ValidationError("--localsend-pin-file is for senders with LocalSend; add --localsend")
+        if localSendPINFile != nil, localSend == false {
+            throw ValidationError("--localsend-pin-file is for senders with LocalSend; omit --no-localsend")
         }
         if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
         if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
@@ -111,7 +111,7 @@ struct ReceiveCommand: ConfinedCommand {
             machine: machine, destination: destination,
             accept: machine.configuration.acceptance(given: receiving.accept, hasTerminal: display != nil),
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
-            feed: feed)
+            feed: feed, arrivalCommand: exec)
         let settings = try makeSettings(machine)
         let pin = try localSendPINFile.map { try LocalSendPIN.read(path: $0) }
         let security = try localSendSecurity(machine, canAsk: display != nil)

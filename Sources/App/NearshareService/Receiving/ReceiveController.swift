@@ -49,8 +49,11 @@ package final class ReceiveController: Sendable {
     private let reporter: any Reporter
     private let spool: SpoolDelivery?
     private let endsAfterFirst: Bool
+    private let arrivalCommand: [String]
     private let running = RunningTransfers()
     private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
+    /// The offers of which a try takes the place of an earlier one: an answer is for one try at a time (A12).
+    private let replacing = Mutex<Set<AcceptedOffers.Identity>>([])
     /// Peers without a key of nearshare that the user has blocked, by what they have shown, and by address.
     private let blockedForeign = Mutex<Set<String>>([])
     /// Whether the process ends without having been asked to cancel what runs.
@@ -68,15 +71,18 @@ package final class ReceiveController: Sendable {
     ///   - display: asks the user, when the policy requires it, and reads which transfers to cancel; nil without a terminal.
     ///   - feed: connects front ends that ask as well; nil for none.
     ///   - endsAfterFirst: shuts the node down after the first completed transfer.
+    ///   - arrivalCommand: the words of the command that is run for each arrival.
     package init(
         machine: LocalMachine, destination: ReceiveDestination, accept: Acceptance, quota: PeerQuota,
-        reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?, feed: ReceiveFeed? = nil
+        reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?, feed: ReceiveFeed? = nil,
+        arrivalCommand: [String] = []
     ) {
         let reporter: any Reporter = feed.map { ReceiveFeedReporter(reporter: reporter, feed: $0) } ?? reporter
         self.machine = machine
         self.destination = destination
         self.reporter = reporter
         self.endsAfterFirst = endsAfterFirst
+        self.arrivalCommand = arrivalCommand
         spool = destination.inbox.map { SpoolDelivery(inbox: $0, state: machine.state, reporter: reporter) }
         // A reader of standard output may read the same terminal.
         prompts = PromptQueue(display, feed: feed, running: destination.inbox == nil ? RunningTransfers() : running)
@@ -238,11 +244,11 @@ package final class ReceiveController: Sendable {
             $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
         }
         switch known {
-        case .part(let part): return .accept(rules: rules, part: part, wasAsked: false)
-        case .all where refusal == nil: return .accept(rules: rules, wasAsked: false)
+        case .part(let part): return await acceptAgain(invitation, rules, part: part)
+        case .all where refusal == nil: return await acceptAgain(invitation, rules, part: nil)
         case nil where refusal == nil && wasInterrupted(invitation):
             accepted.withLock { $0.accept(invitation.offer, listed: invitation.contents, Self.identity(invitation)) }
-            return .accept(rules: rules, wasAsked: false)
+            return await acceptAgain(invitation, rules, part: nil)
         case .all, nil: break
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
@@ -291,12 +297,31 @@ package final class ReceiveController: Sendable {
         }
     }
 
+    /// Accepts another try of an offer that the user has accepted, in the place of an earlier one that has ended or moves nothing.
+    private func acceptAgain(_ invitation: Invitation, _ rules: AcceptancePolicy, part: OfferPart?) async -> Decision {
+        let identity = Self.identity(invitation)
+        let busy = Decision.decline(.busy, detail: "another try of the same offer is running", wasAsked: false)
+        guard replacing.withLock({ $0.insert(identity).inserted }) else { return busy }
+        if let earlier = receiving.withLock({ $0[identity] }) {
+            if !earlier.interrupt(ifStalledFor: Self.stallTime) {
+                // Its sender may have noticed before this side that the link is broken.
+                try? await Task.sleep(for: Self.stallTime)
+            }
+            guard earlier.interrupt(ifStalledFor: Self.stallTime) || earlier.hasEnded else {
+                replacing.withLock { _ = $0.remove(identity) }
+                return busy
+            }
+            _ = await earlier.result
+        }
+        return .accept(rules: rules, part: part, wasAsked: false)
+    }
+
     // MARK: Offers of an earlier process
 
     /// Whether the user has accepted the offer in a process that has ended meanwhile.
     private func wasInterrupted(_ invitation: Invitation) -> Bool {
         guard Self.keepsPartial(invitation), let offers = try? interrupted.read() else { return false }
-        return offers.contains(Self.digest(invitation), of: invitation.peer.fingerprint, at: SystemClock.wall())
+        return offers.contains(digest(invitation), of: invitation.peer.fingerprint, at: SystemClock.wall())
     }
 
     /// Stores, or removes, the user's answer to an offer.
@@ -305,7 +330,7 @@ package final class ReceiveController: Sendable {
         do {
             try interrupted.update {
                 $0.update(
-                    Self.digest(invitation), of: invitation.peer.fingerprint, isInterrupted: isInterrupted,
+                    digest(invitation), of: invitation.peer.fingerprint, isInterrupted: isInterrupted,
                     at: SystemClock.wall())
             }
         } catch {
@@ -313,8 +338,11 @@ package final class ReceiveController: Sendable {
         }
     }
 
-    private static func digest(_ invitation: Invitation) -> String {
-        InterruptedOffers.digest(of: invitation.offer, listed: invitation.contents, resumeKey: invitation.resumeKey)
+    private func digest(_ invitation: Invitation) -> String {
+        InterruptedOffers.digest(
+            of: invitation.offer, listed: invitation.contents, resumeKey: invitation.resumeKey,
+            consequences: [destination.inbox?.path ?? "", "\(destination.inbox?.limits.existing, default: "")"] + arrivalCommand
+        )
     }
 
     /// Declines all offers of a peer without a key of nearshare, and of others at its address, until the process ends.
@@ -373,6 +401,15 @@ package final class ReceiveController: Sendable {
         _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, wasAsked: Bool
     ) async -> Bool {
         let identity = Self.identity(invitation)
+        // Until this try is in ``receiving``.
+        defer { replacing.withLock { _ = $0.remove(identity) } }
+        return await receive(invitation, part, reservation, wasAsked: wasAsked, identity)
+    }
+
+    private func receive(
+        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, wasAsked: Bool,
+        _ identity: AcceptedOffers.Identity
+    ) async -> Bool {
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
             _ = await earlier.result
@@ -409,6 +446,7 @@ package final class ReceiveController: Sendable {
         }
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: Self.keepsPartial(invitation))
         receiving.withLock { $0[identity] = transfer }
+        replacing.withLock { _ = $0.remove(identity) }
         accepted.withLock {
             $0.accept(invitation.offer, part: part, listed: invitation.contents, identity, wasAsked: wasAsked)
         }

@@ -92,6 +92,8 @@ public final class Transfer: Sendable {
         return state.withLock { max(now - $0.lastMoved, .zero) }
     }
 
+    package var hasEnded: Bool { state.withLock { $0.result != nil } }
+
     /// Cuts the link that carries it when nothing has moved for a time: its sender has begun again on another link.
     /// - Returns: whether its end is near.
     package func interrupt(ifStalledFor time: Duration) -> Bool {

@@ -21,20 +21,30 @@ package struct InterruptedOffers: Sendable, Hashable, Codable {
     package init() {}
 
     /// Identifies an offer of all of its content.
-    /// - Parameter listed: its first entries, which the user could see (A12).
-    package static func digest(of offer: Offer, listed: [EntryHeader], resumeKey: [UInt8]) -> String {
-        Hex.encode(SHA256Hasher.digest(OfferDigest.of(offer, listed: listed) + resumeKey))
+    /// - Parameters:
+    ///   - listed: its first entries, which the user could see (A12).
+    ///   - consequences: what the receiver does with it, for which the user has accepted it: another inbox, or one whose files it
+    ///     may replace, is a reason to ask again.
+    package static func digest(
+        of offer: Offer, listed: [EntryHeader], resumeKey: [UInt8], consequences: [String]
+    ) -> String {
+        let bytes = consequences.flatMap { Array(SHA256Hasher.digest(Array($0.utf8))) }
+        return Hex.encode(SHA256Hasher.digest(OfferDigest.of(offer, listed: listed) + resumeKey + bytes))
     }
 
     package func contains(_ digest: String, of sender: Fingerprint, at now: WallTime) -> Bool {
         entries.contains { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
     }
 
-    /// Records an interruption, or another end after which the user is asked again.
+    /// Removes the offers of a peer.
+    package mutating func removeAll(of sender: Fingerprint) { entries.removeAll { $0.sender == sender } }
+
+    /// Records an interruption, or another end after which the user is asked again. The time counts from the first interruption.
     package mutating func update(_ digest: String, of sender: Fingerprint, isInterrupted: Bool, at now: WallTime) {
+        let first = entries.first { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
         entries.removeAll { ($0.digest == digest && $0.sender == sender) || !Self.isValid($0, at: now) }
         guard isInterrupted else { return }
-        entries.append(Entry(digest: digest, sender: sender, interrupted: now))
+        entries.append(Entry(digest: digest, sender: sender, interrupted: first?.interrupted ?? now))
         entries = entries.suffix(Self.capacity)
     }
 
