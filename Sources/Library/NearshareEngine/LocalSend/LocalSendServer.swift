@@ -233,7 +233,8 @@ package final class LocalSendServer: Sendable {
             // Said once of a source, and not of all sources of a flood.
             let count = state.withLock { $0.machine.rejectedSourceCount(with: source) }
             if error == .unauthorized, pin != nil, let count, count <= Self.maximumReportedSourceCount {
-                node.settings.log.warning("\(source) has given three wrong PINs for LocalSend, and is rejected from now on")
+                node.settings.log.warning(
+                    "\(source) has given three wrong PINs for LocalSend, and is rejected until this command ends")
             }
             throw error
         }
