@@ -450,6 +450,8 @@ package final class ReceiveController: Sendable {
         accepted.withLock {
             $0.accept(invitation.offer, part: part, listed: invitation.contents, identity, wasAsked: wasAsked)
         }
+        // Now, and not at an interruption: a process that is killed records none.
+        if wasAsked, part == nil { recordInterruption(of: invitation, true) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
         var result = await follow(transfer, of: invitation, part)
         // A later try of the same content has its own entry.
