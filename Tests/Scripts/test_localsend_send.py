@@ -339,10 +339,10 @@ class SendStory(Story):
         self.assertCode(5, result)
         self.assertEqual({}, device.files)
         # One that announces the name, and says another when it is asked.
-        device.alias = "Somebody else"
+        device.answer["v2/info"] = lambda *_: (200, device.device(alias="Somebody else"))
         self.assertCode(5, self.send(path))
         self.assertEqual({}, device.files)
-        device.alias = self.alias
+        del device.answer["v2/info"]
         self.assertCode(0, self.anna.run("peers", "forget", peers[0]["id"]))
         self.assertCode(0, self.send(path))
 
