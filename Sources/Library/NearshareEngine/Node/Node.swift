@@ -47,8 +47,8 @@ public final class Node: Sendable {
     let settings: NodeSettings
     /// Fulfilled when the node begins to stop.
     let stopping = Promise<Bool>()
-    /// Fulfilled when all tasks and threads of the node have ended.
-    private let ended = Promise<Bool>()
+    /// Opened when all tasks and threads of the node have ended.
+    private let ended = Latch()
     /// Shared by the extensions of this folder.
     let state = Mutex(State())
     private let tasks = OwnedTasks()
@@ -72,14 +72,14 @@ public final class Node: Sendable {
     /// Starts a node that runs until ``stop()``.
     package static func start(_ settings: NodeSettings) -> Node {
         let node = Node(settings)
-        // Owned by the node: `stop()` waits for its end.
+        // The node owns it: it ends with `stop()`, which waits for that.
         Task { await node.run() }
         return node
     }
 
     func run() async {
         await tasks.run()
-        ended.fulfil(true)
+        ended.open()
     }
 
     /// Ends the node's sessions, transfers, links and advertisements, and waits for its tasks and threads. Afterwards its
@@ -90,8 +90,7 @@ public final class Node: Sendable {
     public func stop() async {
         beginShutdown()
         guard !tasks.isCurrent else { return }
-        // Not a child of this task, whose cancellation would end the wait.
-        await Task { [ended] in _ = await ended.value }.value
+        await ended.wait()
     }
 
     /// Starts a task that the node awaits before it ends.

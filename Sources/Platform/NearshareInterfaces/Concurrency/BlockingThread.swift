@@ -1,5 +1,4 @@
 internal import Glibc
-internal import Synchronization
 
 /// A failure to start a thread: as a rule the limit of the user, the control group or the machine is reached.
 package struct ThreadError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -18,7 +17,7 @@ package struct ThreadError: Error, Sendable, Hashable, CustomStringConvertible {
 /// A dedicated thread for code that blocks on links, files and terminals, so that it holds none of the threads of Swift's
 /// concurrency pool.
 package final class BlockingThread: Sendable {
-    private let end = ThreadEnd()
+    private let end = Latch()
 
     /// Starts `body` on a thread of its own. The caller makes it return, such as by closing the link that it reads from.
     /// - Throws: ``ThreadError`` when the kernel refuses a thread; then `body` is not called.
@@ -28,7 +27,7 @@ package final class BlockingThread: Sendable {
         guard let group = ThreadGroup.current else {
             try startDetached {
                 body()
-                end.fulfil()
+                end.open()
             }
             return thread
         }
@@ -37,7 +36,7 @@ package final class BlockingThread: Sendable {
             try startDetached {
                 ThreadGroup.$current.withValue(group) { body() }
                 group.removeThread()
-                end.fulfil()
+                end.open()
             }
         } catch {
             group.removeThread()
@@ -86,36 +85,5 @@ package final class BlockingThread: Sendable {
             throw ThreadError(code: code)
         }
         pthread_detach(thread)
-    }
-}
-
-/// The end of a thread, which tasks await. Unlike for a ``Promise``, a cancelled task waits as well: the thread may use what the
-/// task would release.
-private final class ThreadEnd: Sendable {
-    private enum State {
-        case running([CheckedContinuation<Void, Never>])
-        case ended
-    }
-
-    private let state = Mutex(State.running([]))
-
-    func fulfil() {
-        let waiters: [CheckedContinuation<Void, Never>] = state.withLock { state in
-            defer { state = .ended }
-            if case .running(let waiters) = state { return waiters }
-            return []
-        }
-        for waiter in waiters { waiter.resume() }
-    }
-
-    func wait() async {
-        await withCheckedContinuation { continuation in
-            let hasEnded = state.withLock { state in
-                guard case .running(let waiters) = state else { return true }
-                state = .running(waiters + [continuation])
-                return false
-            }
-            if hasEnded { continuation.resume() }
-        }
     }
 }
