@@ -46,8 +46,13 @@ struct NodeSendClient: Sendable {
         let label = "\(content) → \(name)"
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
-        transfer.onCancel { Task { try? await client.cancelTransfer(.transfer(id)) } }
-        let end = await running.following(transfer, label: label) { await follow(transfer, events) }
+        let isCancelled = Promise<Bool>()
+        transfer.onCancel { isCancelled.fulfil(true) }
+        let end = await withTaskGroup(of: Void.self) { group in
+            group.addTask { if await isCancelled.value == true { try? await client.cancelTransfer(.transfer(id)) } }
+            defer { group.cancelAll() }
+            return await running.following(transfer, label: label) { await follow(transfer, events) }
+        }
         guard let end, let outcome = end.outcome else { throw NodeEnded() }
         if !isLast, outcome == UnsealedConfirmation.occasion { return false }
         let detail = outcome == .completed ? nil : end.detail
