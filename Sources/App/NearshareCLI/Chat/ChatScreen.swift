@@ -100,7 +100,7 @@ struct ChatScreen: Sendable {
     private var hasWarnedOfLines = false
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
-    private var lastBell: WallTime?
+    private var lastNotification: WallTime?
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -352,18 +352,18 @@ struct ChatScreen: Sendable {
         if message.isLocal { return [] }
         if index == views.visibleIndex, views[index].position == .end { return [] }
         if message.status < .read { views[index].unreadCount += 1 }
-        return message.conversation == .publicRoom ? [] : ringBell(at: now)
+        return message.conversation == .publicRoom ? [] : notify(at: now)
     }
 
     /// The bell for a received line. Lines of the public room are not addressed to the user and do not ring it.
-    private mutating func ringBell(at now: WallTime) -> [Reaction] {
+    private mutating func notify(at now: WallTime) -> [Reaction] {
         guard !settings.isQuiet else { return [] }
-        if let lastBell {
-            let passed = Duration.milliseconds(now.milliseconds - lastBell.milliseconds)
+        if let lastNotification {
+            let passed = Duration.milliseconds(now.milliseconds - lastNotification.milliseconds)
             // The wall clock may have been set back.
             guard passed >= Self.bellInterval || passed < .zero else { return [] }
         }
-        lastBell = now
+        lastNotification = now
         return [.bell]
     }
 

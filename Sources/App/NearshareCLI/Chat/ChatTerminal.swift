@@ -188,9 +188,8 @@ final class ChatTerminal: Sendable {
         case .request(let request, let tag): group.addTask { await self.ask(request, tag) }
         case .sendFile(let path, let peer, let isSealed, let tag):
             state.pendingCount += 1
-            // Not awaited at the end: the file system may not respond.
-            Task { await self.resolve(path, for: peer, isSealed: isSealed, tag, submissions) }
-        case .listPaths(let path): Task { await self.complete(path) }
+            resolve(path, for: peer, isSealed: isSealed, tag, submissions)
+        case .listPaths(let path): complete(path)
         case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
         case .erase:
             erases.withLock { $0 = true }
@@ -260,24 +259,30 @@ final class ChatTerminal: Sendable {
 
     // MARK: Paths
 
-    /// Submits a file after its path is resolved, on a thread of its own: the file system may not respond.
+    // On threads that the end of the chat does not wait for: the file system may not respond.
+
+    /// Submits a file after its path is resolved.
     private func resolve(
         _ path: String, for peer: PeerID, isSealed: Bool, _ tag: ChatScreen.RequestTag,
         _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
-    ) async {
-        do {
-            let result = try await BlockingThread.run { [completion] in completion.resolve(path) }
-            submissions.yield((.sendFile(path: try result.get(), to: peer, isSealed: isSealed), tag))
+    ) {
+        do throws(ThreadError) {
+            _ = try BlockingThread.start { [completion, sink] in
+                switch completion.resolve(path) {
+                case .success(let path): submissions.yield((.sendFile(path: path, to: peer, isSealed: isSealed), tag))
+                case .failure(let failure): sink.yield(.screen(.replied(tag, .failure(failure))))
+                }
+            }
         } catch {
-            let failure = error as? ControlFailure ?? ControlFailure(.unavailable, "\(error)")
-            sink.yield(.screen(.replied(tag, .failure(failure))))
+            sink.yield(.screen(.replied(tag, .failure(ControlFailure(.unavailable, "\(error)")))))
         }
     }
 
-    private func complete(_ path: String) async {
+    private func complete(_ path: String) {
         // Without a thread there are no completions.
-        let paths = try? await BlockingThread.run { [completion] in completion.paths(beginningWith: path) }
-        sink.yield(.screen(.paths(path, paths ?? [])))
+        _ = try? BlockingThread.start { [completion, sink] in
+            sink.yield(.screen(.paths(path, completion.paths(beginningWith: path))))
+        }
     }
 
     // MARK: Export
