@@ -13,6 +13,8 @@ final class ChatTerminal: Sendable {
         case keyboardBytes([UInt8])
         case resized
         case draw
+        /// The recorder has given the terminal back.
+        case recordingEnded
         /// A signal, or the terminal is closed.
         case interrupted
         /// The node's event stream has ended.
@@ -107,6 +109,10 @@ final class ChatTerminal: Sendable {
         var isDrawPlanned = false
         /// Set when the command ends as soon as no request is pending.
         var ending: Ending?
+        /// Whether the recorder of voice notes has the terminal.
+        var isRecording = false
+        /// Set by what ends the chat as soon as the recorder has ended.
+        var endingAfterRecording: Ending?
         /// Whether the command ends now.
         var isOver = false
         var pendingCount = 0
@@ -165,6 +171,18 @@ final class ChatTerminal: Sendable {
             return state.screen.handle(.resized(terminal.size), at: now)
         case .draw: state.isDrawPlanned = false
         case .end: state.isOver = true
+        case .recordingEnded:
+            keyboard.start()
+            (state.isRecording, state.drawn) = (false, nil)
+            switch state.endingAfterRecording {
+            case .interrupted: return handle(.interrupted, &state, &group)
+            case .nodeEnded: return handle(.nodeEnded, &state, &group)
+            case .quit, nil: break
+            }
+        // The recorder receives signals itself, and keeps what it has recorded.
+        case .interrupted where state.isRecording: state.endingAfterRecording = .interrupted
+        case .nodeEnded where state.isRecording:
+            state.endingAfterRecording = state.endingAfterRecording ?? .nodeEnded
         case .interrupted: (state.ending, state.isOver) = (.interrupted, true)
         case .nodeEnded:
             // The node runs in this process, so no other one takes over.
@@ -197,9 +215,9 @@ final class ChatTerminal: Sendable {
             scheduleEnd(&group)
         case .record(let peer, let name):
             await keyboard.stop()
-            await record(for: peer, name: name)
-            keyboard.start()
-            state.drawn = nil
+            state.isRecording = true
+            // The events of the node are handled meanwhile.
+            group.addTask { await self.record(for: peer, name: name) }
         case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
         case .redraw: state.drawn = nil
         case .suspend:
@@ -219,6 +237,7 @@ final class ChatTerminal: Sendable {
 
     /// Draws what has changed, now or when the last picture has been shown for long enough.
     private func draw(_ state: inout RunState, _ group: inout DiscardingTaskGroup) {
+        guard !state.isRecording else { return }
         let drawTime = SystemClock.monotonic()
         let delay = state.lastDrawn.map { Self.drawInterval - (drawTime - $0) } ?? .zero
         if delay <= .zero {
@@ -314,6 +333,7 @@ final class ChatTerminal: Sendable {
         }
         FullScreen.enter(terminal)
         Console.fullScreenMessageHandler.withLock { $0 = handler }
+        sink.yield(.recordingEnded)
     }
 
     /// - Returns: the path of the note; nil when the user discarded it.

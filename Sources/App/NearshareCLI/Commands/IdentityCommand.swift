@@ -119,7 +119,8 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         }
     }
 
-    /// Removes everything as soon as no other process uses it, such as a node that is shutting down.
+    /// Removes everything as soon as no other process uses it, such as a node that is shutting down. Asks again and again:
+    /// the lock of another process can be waited for only without a bound.
     static func destroyWhenUnused(_ state: StateDirectory) async throws {
         let end = SystemClock.monotonic() + .seconds(10)
         while true {
