@@ -103,7 +103,7 @@ struct KeysImportCommand: AsyncParsableCommand {
             do {
                 keys = try ExportedKeys(decoding: try KeysFile.read(file))
             } catch let error as ExportedKeys.Invalid {
-                throw CommandFailure(.failure, "\(shownFile) could not be imported: \(error)")
+                throw CommandFailure(.failure, "\(shownFile) could not be imported: \(ErrorMessage.text(for: error))")
             }
             let fingerprint = Fingerprint(of: keys.publicKeys.agreementKey)
             if machine.state.hasIdentity, try machine.state.identity().fingerprint == fingerprint {

@@ -475,12 +475,13 @@ extension ControlFailure {
         case let rule as MessageRule:
             switch rule {
             // The request itself is valid.
-            case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone: self.init(.peerNotFound, rule.description)
-            default: self.init(.refused, rule.description)
+            case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone:
+                self.init(.peerNotFound, ErrorMessage.text(for: rule))
+            default: self.init(.refused, ErrorMessage.text(for: rule))
             }
-        case let error as PeerLookupError: self.init(.peerNotFound, error.description)
+        case is PeerLookupError: self.init(.peerNotFound, ErrorMessage.text(for: error))
         case let error as StorageError: self.init(.storage, error.description)
-        case let error as NodeError: self.init(.unavailable, error.description)
+        case is NodeError: self.init(.unavailable, ErrorMessage.text(for: error))
         case is CancellationError: self.init(.gone, "the node ended before it replied; try again")
         default: self.init(.unavailable, "\(error)")
         }

@@ -29,8 +29,8 @@ package struct CommandFailure: Error, Sendable {
                 case .connectionLost: .peerGone
                 case .invalidParameter, .unavailable: .failure
                 }
-            self.init(status, error.description)
-        case let error as PeerLookupError: self.init(.peerNotFound, error.description)
+            self.init(status, ErrorMessage.text(for: error))
+        case is PeerLookupError: self.init(.peerNotFound, ErrorMessage.text(for: error))
         case let error as StorageError:
             self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
         case let error as AudioError:
@@ -52,7 +52,7 @@ package struct CommandFailure: Error, Sendable {
                 }
             self.init(status, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")
-        default: self.init(.failure, "\(error)")
+        default: self.init(.failure, ErrorMessage.text(for: error))
         }
     }
 }

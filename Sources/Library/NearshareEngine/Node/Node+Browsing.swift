@@ -174,7 +174,7 @@ public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
             let shown = TerminalText.escaped(text)
             let names = nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
             return nearby.isEmpty
-                ? "no peers found; is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
+                ? "no peers found"
                 : "\(shown) is not nearby; these are: \(names)"
         case .ambiguous(let text, let peers):
             let list = peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()

@@ -29,7 +29,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .unreachable(let text), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
             .refused(let text), .connectionLost(let text), .invalidParameter(let text), .unavailable(let text):
             text
-        case .blocked(let peer): "\(peer) is blocked here; `nearshare peers unblock` lifts that"
+        case .blocked(let peer): "\(peer) is blocked here"
         }
     }
 
@@ -69,8 +69,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused(
-                "nothing was compared: nobody can be asked on the other side; its user runs `nearshare receive` in a terminal, "
-                    + "without --accept")
+                "nothing was compared: nobody can be asked on the other side; receive in a terminal there, and ask about offers"
+            )
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
         case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")

@@ -70,7 +70,7 @@ final class L2CAPTransport: StreamTransport {
     private static func connectError(_ code: Int32, to peer: BluetoothAddress) -> LinkError {
         switch code {
         case ECONNREFUSED:
-            LinkError(.unreachable, "\(peer) refuses the channel over Bluetooth; does `nearshare receive` run there?")
+            LinkError(.unreachable, "\(peer) refuses the channel over Bluetooth; is it receiving?")
         case ETIMEDOUT, EHOSTDOWN: LinkError(.timedOut, "\(peer) does not answer over Bluetooth; is it near enough?")
         default: LinkError(.unreachable, "could not connect to \(peer) over Bluetooth: \(systemErrorText(code))")
         }

@@ -63,7 +63,7 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
         case .fileNeedsDirectMode(let mode):
             "a file can be sent with a message in direct mode only, not in mode \(mode.rawValue); send it when the receiver is in range"
         case .fileTooLarge(let count, let limit):
-            "the file has \(count) bytes, and the limit is \(limit); send it with `nearshare send`"
+            "the file has \(count) bytes, and the limit of a message's file is \(limit)"
         case .contentTooLarge(let count, let limit, let isRadio):
             "the message has \(count) bytes, and the limit is \(limit) "
                 + (isRadio ? "over Bluetooth" : "over the local network") + "; shorten it, or split it"
@@ -72,7 +72,7 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
         case .receiverKeyUnknown:
             "the receiver's key is not known; connect to them once, import the key they exported, or send it unencrypted"
         case .receiverTakesNone:
-            "the receiver does not support messages; run `nearshare mesh run` there, or use `nearshare chat`"
+            "the receiver does not support messages of the store-and-forward mesh"
         case .privacyNeedsEncryption: "a private message must be encrypted; send it encrypted, or broadcast it"
         }
     }

@@ -26,7 +26,7 @@ package struct ExportedKeys: Sendable, Hashable {
 
         package var description: String {
             switch self {
-            case .notAKeysFile: "not a file of exported keys; create one with `nearshare keys export` on the other machine"
+            case .notAKeysFile: "not a file of exported keys"
             case .laterVersion(let version): "written by a later version of nearshare (format \(version)); update this one"
             case .damaged: "changed since it was exported; get the file again"
             }

@@ -1,0 +1,23 @@
+internal import Nearshare
+internal import NearshareBundles
+
+/// The sentence by which a command tells its user of an error. The library's errors say what failed; the commands that help
+/// are added here.
+package enum ErrorMessage {
+    package static func text(for error: any Error) -> String {
+        guard let advice = advice(on: error) else { return "\(error)" }
+        return "\(error); \(advice)"
+    }
+
+    private static func advice(on error: any Error) -> String? {
+        switch error {
+        case PeerLookupError.notFound(_, let nearby) where nearby.isEmpty:
+            "is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
+        case NodeError.blocked: "`nearshare peers unblock` lifts that"
+        case MessageRule.fileTooLarge: "send it with `nearshare send`"
+        case ExportedKeys.Invalid.notAKeysFile: "create one with `nearshare keys export` on the other machine"
+        case MessageRule.receiverTakesNone: "run `nearshare mesh run` there, or use `nearshare chat`"
+        default: nil
+        }
+    }
+}
