@@ -13,13 +13,13 @@ ADDRESS_TESTS = Base,Crypto,Direct,Mesh,Bundle,Decoder,Simulation,Engine
 # The Swift runtime goes into the binary, so that it runs where there is no Swift. No symbol in it is looked up, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
 # No library is looked for beside the binary, and the table of functions is read-only from the start. It contains no path of
-# this folder. Two builds in different folders still differ (.ci/check-reproducible).
-RELEASE = -c release --static-swift-stdlib -Xswiftc -use-ld=lld \
+# this folder. With a folder of its own for what is built, because the path is another one (packaging/at-fixed-path).
+RELEASE = -c release --scratch-path .build/fixed --static-swift-stdlib -Xswiftc -use-ld=lld \
 	-Xlinker --no-export-dynamic -Xlinker -z -Xlinker pack-relative-relocs \
 	--disable-local-rpath -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now \
 	-Xlinker $(CURDIR)/packaging/discarded-sections.ld -Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs \
 	-Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=. -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=.
-BINARY = .build/release/nearshare
+BINARY = .build/fixed/release/nearshare
 # Files of packaging/desktop, and their places below PREFIX/share.
 MENUS = org.nearshare.nearshare.desktop:applications/org.nearshare.nearshare.desktop thunar-sendto.desktop:Thunar/sendto/nearshare.desktop \
 	dolphin-servicemenu.desktop:kio/servicemenus/nearshare.desktop nearshare.nemo_action:nemo/actions/nearshare.nemo_action \
@@ -28,12 +28,17 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
-.PHONY: build demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak kills sbom bench simulate bench-sessions bench-bluetooth
+.PHONY: build release demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak kills sbom bench simulate bench-sessions bench-bluetooth
 .PHONY: cost sanitize install uninstall packages packages-test completions deb tarball test-package
 
 build: packages
-	swift build $(RELEASE) --product nearshare
+	@packaging/at-fixed-path $(MAKE) --no-print-directory release
 	@.ci/check-binary $(BINARY)
+
+# The release of one product. By itself it is not reproducible.
+PRODUCT ?= nearshare
+release:
+	swift build $(RELEASE) --product $(PRODUCT)
 
 packages:
 	@.ci/install-packages build
@@ -117,7 +122,7 @@ fuzz: packages
 # Two nodes, a session and an untrusted third for hours, killed and cut off at random.
 soak: build
 	@.ci/install-packages bench
-	swift build $(RELEASE) --product session-probe
+	@packaging/at-fixed-path $(MAKE) --no-print-directory release PRODUCT=session-probe
 	Tests/Soak/soak.py --nearshare $(BINARY) --hours $(HOURS)
 
 # A receiver that is killed COUNT times, in every phase of a receive; a thousand take about half an hour.

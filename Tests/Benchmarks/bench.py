@@ -30,7 +30,7 @@ CHUNK = 1 << 20
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/release/nearshare"))
+    options.add_argument("--nearshare", type=pathlib.Path, default=pathlib.Path(".build/fixed/release/nearshare"))
     options.add_argument(
         "--frames",
         type=pathlib.Path,

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "Tests/Scripts"))
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--nearshare", default=str(ROOT / ".build/release/nearshare"))
+    parser.add_argument("--nearshare", default=str(ROOT / ".build/fixed/release/nearshare"))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--size", type=int, default=10**9)
     arguments = parser.parse_args()
