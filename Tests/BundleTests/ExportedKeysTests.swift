@@ -34,7 +34,9 @@ struct ExportedKeysTests {
     func refused() {
         #expect(throws: ExportedKeys.Invalid.notAKeysFile) { try ExportedKeys(decoding: "") }
         #expect(throws: ExportedKeys.Invalid.notAKeysFile) { try ExportedKeys(decoding: "-----BEGIN\n") }
-        #expect(throws: ExportedKeys.Invalid.laterVersion("2")) { try ExportedKeys(decoding: "nearshare keys 2\n") }
+        #expect(throws: ExportedKeys.Invalid.laterVersion(2)) { try ExportedKeys(decoding: "nearshare keys 2\n") }
+        // No text of the file is shown (T1).
+        #expect(throws: ExportedKeys.Invalid.notAKeysFile) { try ExportedKeys(decoding: "nearshare keys \u{1b}[2J\n") }
         #expect(throws: ExportedKeys.Invalid.damaged) { try ExportedKeys(decoding: "nearshare keys 1\nname 41\nname 41\n") }
         #expect(throws: ExportedKeys.Invalid.notAKeysFile) {
             try ExportedKeys(decoding: "nearshare keys 1\n" + String(repeating: "a 00\n", count: 300))

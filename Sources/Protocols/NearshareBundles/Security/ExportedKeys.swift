@@ -21,7 +21,7 @@ package struct ExportedKeys: Sendable, Hashable {
     /// The reason why a text is not a file of exported keys.
     package enum Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         case notAKeysFile
-        case laterVersion(String)
+        case laterVersion(Int)
         case damaged
 
         package var description: String {
@@ -39,7 +39,8 @@ package struct ExportedKeys: Sendable, Hashable {
         var fields: [Substring: [UInt8]] = [:]
         let lines = text.split(whereSeparator: \.isNewline)
         guard let head = lines.first, head.hasPrefix("nearshare keys ") else { throw .notAKeysFile }
-        guard head == "nearshare keys 1" else { throw .laterVersion(String(head.dropFirst(15).prefix(8))) }
+        guard let version = Int(head.dropFirst("nearshare keys ".count)), version >= 1 else { throw .notAKeysFile }
+        guard version == 1 else { throw .laterVersion(version) }
         for line in lines.dropFirst() {
             let parts = line.split(separator: " ")
             guard parts.count == 2, let bytes = Hex.decode(String(parts[1])), fields.updateValue(bytes, forKey: parts[0]) == nil
