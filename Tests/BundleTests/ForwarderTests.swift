@@ -145,7 +145,7 @@ struct ForwarderTests {
         let (missing, hasUnseen) = bench.forwarder.compare(
             SummaryVector(of: [ids[0]], turn: 1, salt: 7), of: one, index: bench.index)
         #expect(missing == Array(ids[1...]) && !hasUnseen)
-        let first = bench.forwarder.enqueue(missing, for: one, index: &bench.index, now: RouterFixtures.moment(20))
+        let first = bench.forwarder.replaceQueue(of: one, with: missing, index: &bench.index, now: RouterFixtures.moment(20))
         #expect(first.forwardedTo.count == 2 && first.timers.contains(.pacing(one)))
         let second = bench.forwarder.sendQueued(to: one, index: &bench.index, now: RouterFixtures.moment(20.25))
         #expect(second.forwardedTo.count == 2)

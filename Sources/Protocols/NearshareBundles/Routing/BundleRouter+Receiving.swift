@@ -27,7 +27,7 @@ extension BundleRouter {
         guard let summary = report.summary else { return }
         let (missing, hasUnseen) = forwarder.compare(summary, of: neighbour, index: index)
         if hasUnseen, !report.isAnswer { self.report(.answer, to: neighbour, now: now) }
-        apply(forwarder.enqueue(missing, for: neighbour, index: &index, now: now), now: now)
+        apply(forwarder.replaceQueue(of: neighbour, with: missing, index: &index, now: now), now: now)
     }
 
     // MARK: Bundles
@@ -96,11 +96,11 @@ extension BundleRouter {
     private mutating func receiveDuplicate(
         _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, now: Moment
     ) {
-        let wasHandled = forwarder.isHandled(id, by: neighbour)
+        let wasHeldOrSent = forwarder.isHeldOrSent(id, by: neighbour)
         forwarder.recordHolding(of: id, by: neighbour, now: now)
         confirm(id, to: neighbour, now: now)
         let entry = index[id]
-        if copy.forwarding == .routed, let entry, case .routed(let next) = entry.state, !wasHandled || next == neighbour {
+        if copy.forwarding == .routed, let entry, case .routed(let next) = entry.state, !wasHeldOrSent || next == neighbour {
             // Its sender tries again; or it has travelled in a loop, because a node relies on outdated reports.
             let isTriedAgain = entry.previousNode == neighbour
             let excluded: Set<EndpointID> = isTriedAgain ? [neighbour] : [neighbour, next]

@@ -164,8 +164,8 @@ package struct BundleRouter: Sendable {
                 apply(forwarder.acknowledgementTimedOut(id, index: &index, tree: tree, now: now), now: now)
             case .retransmission(let id, let neighbour):
                 apply(forwarder.retransmit(id, to: neighbour, index: &index, tree: tree, now: now), now: now)
-            case .reoffer(let id, let neighbour):
-                apply(forwarder.reoffer(id, to: neighbour, index: &index, now: now), now: now)
+            case .resend(let id, let neighbour):
+                apply(forwarder.resend(id, to: neighbour, index: &index, now: now), now: now)
             case .receipts(let neighbour): apply(forwarder.sendReceipts(to: neighbour), now: now)
             case .reportRetransmission(let neighbour, let token):
                 if let request = exchange.retransmission(of: token, to: neighbour) { report(request, to: neighbour, now: now) }

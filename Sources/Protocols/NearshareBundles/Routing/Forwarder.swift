@@ -2,16 +2,18 @@ internal import NearshareBase
 
 /// Decides to which neighbours stored bundles are forwarded, and repeats copies until they are confirmed.
 ///
-///     routed      destination near? reverse route? reachable below a neighbour? parent? ──► one copy ──unacknowledged──► epidemic
+///     routed      neighbour? reverse route? below a neighbour in the tree? parent? ──► one copy ──unacknowledged──► epidemic
 ///     epidemic    one copy to each tree neighbour, then to every neighbour whose summary vector lacks the bundle
 struct Forwarder: Sendable {
     /// The copies exchanged with one neighbour.
     private struct Neighbour {
         let link: BundleLink
         /// Copies that it has not confirmed, by the first 8 bytes of the bundle's ID.
-        var offers: [UInt64: Offer] = [:]
+        var unconfirmed: [UInt64: SentCopy] = [:]
         /// Bundles that it is known to hold, with the second of the monotonic clock in which this was learnt.
-        var holdings: [UInt64: UInt32] = [:]
+        private(set) var holdings: [UInt64: UInt32] = [:]
+        /// The number of holdings at which old ones are removed next.
+        private var sweepCount = Forwarder.minimumSweepCount
         /// Bundles that it lacks, which are forwarded at a limited rate.
         var queue: [BundleID] = []
         var queueEnd: MonotonicInstant
@@ -22,8 +24,21 @@ struct Forwarder: Sendable {
         /// Rate limit of reports.
         var reports: TokenBucket
 
-        /// It holds the bundle, or has been sent a copy.
-        func isHandled(_ id: BundleID) -> Bool { holdings[id.short] != nil || offers[id.short] != nil }
+        init(link: BundleLink, queueEnd: MonotonicInstant, signatureChecks: TokenBucket, reports: TokenBucket) {
+            (self.link, self.queueEnd, self.signatureChecks, self.reports) = (link, queueEnd, signatureChecks, reports)
+        }
+
+        /// Whether it holds the bundle, or has been sent a copy.
+        func isHeldOrSent(_ id: BundleID) -> Bool { holdings[id.short] != nil || unconfirmed[id.short] != nil }
+
+        /// Records a holding. Beyond the limit all are forgotten: its next summary vector restores them (B9).
+        mutating func insertHolding(of number: UInt64, at second: UInt32) {
+            holdings[number] = second
+            guard holdings.count > sweepCount else { return }
+            removeOldHoldings(now: second)
+            if holdings.count > Forwarder.maximumHoldingCount { holdings = [:] }
+            sweepCount = max(Forwarder.minimumSweepCount, 2 * holdings.count)
+        }
 
         mutating func removeOldHoldings(now second: UInt32) {
             let oldest = second - min(Forwarder.holdingSeconds, second)
@@ -33,7 +48,7 @@ struct Forwarder: Sendable {
     }
 
     /// A copy over a link that loses packets.
-    private struct Offer {
+    private struct SentCopy {
         let id: BundleID
         let firstSent: MonotonicInstant
         var attemptCount: UInt8
@@ -56,7 +71,7 @@ struct Forwarder: Sendable {
     /// Bytes on the heap.
     var byteCount: Int {
         neighbours.values.reduce(neighbours.tableByteCount + routes.byteCount) {
-            $0 + $1.offers.tableByteCount + $1.holdings.tableByteCount + 16 * $1.queue.capacity
+            $0 + $1.unconfirmed.tableByteCount + $1.holdings.tableByteCount + 16 * $1.queue.capacity
         }
     }
 
@@ -130,7 +145,7 @@ struct Forwarder: Sendable {
                 return missRoute(id, index: &index, tree: tree, now: now)
             }
             preferred = nil
-            if isNeighbour(next), next == destination || !isHandled(id, by: next) {
+            if isNeighbour(next), next == destination || !isHeldOrSent(id, by: next) {
                 index.update(id) { $0.state = .routed(to: next) }
                 if forward(id, to: next, .routed, index: &index, now: now, effects: &effects) { break }
             }
@@ -213,16 +228,16 @@ struct Forwarder: Sendable {
             guard let value = members.value(of: id) else { continue }
             if let position = members.position(of: value) {
                 isSeen[position] = true
-            } else if index[id]?.isEpidemic == true, !record.isHandled(id) {
+            } else if index[id]?.isEpidemic == true, !record.isHeldOrSent(id) {
                 missing.append(id)
             }
         }
         return (missing, isSeen.contains(false))
     }
 
-    /// Queues bundles for a neighbour, for as long as their sharing time.
-    mutating func enqueue(
-        _ ids: [BundleID], for neighbour: EndpointID, index: inout BundleIndex, now: Moment
+    /// Replaces the queue of a neighbour by these bundles, for as long as their sharing time.
+    mutating func replaceQueue(
+        of neighbour: EndpointID, with ids: [BundleID], index: inout BundleIndex, now: Moment
     ) -> [RouterEffect] {
         guard let longest = ids.compactMap({ index[$0]?.sharingTime }).max() else { return [] }
         let queue = index.roundRobin(ids)
@@ -247,7 +262,7 @@ struct Forwarder: Sendable {
         var takenCount = 0
         for bundle in queue where budget > 0 {
             takenCount += 1
-            guard let entry = index[bundle], entry.isEpidemic, !isHandled(bundle, by: id) else { continue }
+            guard let entry = index[bundle], entry.isEpidemic, !isHeldOrSent(bundle, by: id) else { continue }
             if forward(bundle, to: id, .epidemic, index: &index, now: now, effects: &effects) {
                 budget -= entry.byteCount
             }
@@ -280,7 +295,7 @@ struct Forwarder: Sendable {
         now: Moment, effects: inout [RouterEffect]
     ) -> Bool {
         guard let entry = index[id], let link = link(to: neighbour) else { return false }
-        guard !isHandled(id, by: neighbour) else { return true }
+        guard !isHeldOrSent(id, by: neighbour) else { return true }
         guard isWithinLimits(entry), entry.fitsRadio || !link.isRadio else { return false }
         // A node that gets a copy on its last hop cannot forward it, so only the destination can use it.
         if let destination = entry.destination, destination != neighbour, entry.hopCount + 1 >= entry.hopLimit { return false }
@@ -292,7 +307,7 @@ struct Forwarder: Sendable {
             recordHolding(of: id, by: neighbour, now: now)
             effects += confirmed(id, index: &index, now: now)
         } else {
-            change(neighbour) { $0.offers[id.short] = Offer(id: id, firstSent: now.monotonic, attemptCount: 1) }
+            change(neighbour) { $0.unconfirmed[id.short] = SentCopy(id: id, firstSent: now.monotonic, attemptCount: 1) }
             effects.append(
                 .start(.retransmission(id, to: neighbour), JitteredDelay(Self.retransmissionDelay, by: 1...1.2)))
         }
@@ -338,32 +353,32 @@ struct Forwarder: Sendable {
     mutating func retransmit(
         _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, tree: SpanningTree, now: Moment
     ) -> [RouterEffect] {
-        guard let entry = index[id], let offer = neighbours[neighbour]?.offers[id.short] else { return [] }
+        guard let entry = index[id], let last = neighbours[neighbour]?.unconfirmed[id.short] else { return [] }
         let sharingTime = Duration.milliseconds(min(entry.sharingTime, settings.profile.sharingTime))
-        guard now.monotonic - offer.firstSent <= sharingTime, offer.attemptCount < Self.maximumAttemptCount,
+        guard now.monotonic - last.firstSent <= sharingTime, last.attemptCount < Self.maximumAttemptCount,
             isWithinLimits(entry)
         else {
-            change(neighbour) { $0.offers[id.short] = nil }
+            change(neighbour) { $0.unconfirmed[id.short] = nil }
             // The neighbour seems to be out of range, or does not know this node yet.
             guard entry.state == .routed(to: neighbour) else { return [offerAgain(id, to: neighbour)] }
             return route(id, excluding: [neighbour], index: &index, tree: tree, now: now) + [offerAgain(id, to: neighbour)]
         }
         let copy = copy(of: id, entry, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index)
-        change(neighbour) { $0.offers[id.short]?.attemptCount += 1 }
-        let delay = JitteredDelay(Self.retransmissionDelay * Double(1 << offer.attemptCount))
+        change(neighbour) { $0.unconfirmed[id.short]?.attemptCount += 1 }
+        let delay = JitteredDelay(Self.retransmissionDelay * Double(1 << last.attemptCount))
         return [copy, .start(.retransmission(id, to: neighbour), delay)]
     }
 
     private func offerAgain(_ id: BundleID, to neighbour: EndpointID) -> RouterEffect {
-        .start(.reoffer(id, to: neighbour), JitteredDelay(Self.reofferDelay, by: 1...1.5))
+        .start(.resend(id, to: neighbour), JitteredDelay(Self.resendDelay, by: 1...1.5))
     }
 
     /// Offers a bundle again that a neighbour has not confirmed, if it is still in range: its own summary vector was compared while
-    /// the last offer was open, and it sends no other one before it changes.
-    mutating func reoffer(
+    /// the last copy was unconfirmed, and it sends no other one before it changes.
+    mutating func resend(
         _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, now: Moment
     ) -> [RouterEffect] {
-        guard let entry = index[id], isNeighbour(neighbour), !isHandled(id, by: neighbour),
+        guard let entry = index[id], isNeighbour(neighbour), !isHeldOrSent(id, by: neighbour),
             entry.isEpidemic || entry.destination == neighbour, isWithinLimits(entry)
         else { return [] }
         var effects: [RouterEffect] = []
@@ -418,9 +433,9 @@ struct Forwarder: Sendable {
         _ number: UInt64, from neighbour: EndpointID, index: inout BundleIndex, now: Moment
     ) -> [RouterEffect] {
         let id = change(neighbour) { record -> BundleID? in
-            guard let offer = record.offers.removeValue(forKey: number) else { return nil }
-            record.holdings[number] = Self.second(of: now)
-            return offer.id
+            guard let copy = record.unconfirmed.removeValue(forKey: number) else { return nil }
+            record.insertHolding(of: number, at: Self.second(of: now))
+            return copy.id
         }
         guard case let id?? = id else { return [] }
         return confirmed(id, index: &index, now: now)
@@ -429,15 +444,13 @@ struct Forwarder: Sendable {
     // MARK: Holdings
 
     /// Whether the neighbour holds the bundle, or has been sent a copy.
-    func isHandled(_ id: BundleID, by neighbour: EndpointID) -> Bool { neighbours[neighbour]?.isHandled(id) ?? false }
+    func isHeldOrSent(_ id: BundleID, by neighbour: EndpointID) -> Bool { neighbours[neighbour]?.isHeldOrSent(id) ?? false }
 
     mutating func recordHolding(of id: BundleID, by neighbour: EndpointID, now: Moment) {
         let second = Self.second(of: now)
         change(neighbour) {
-            $0.offers[id.short] = nil
-            $0.holdings[id.short] = second
-            // Its next summary vector lists the removed ones.
-            if $0.holdings.count > Self.maximumHoldingCount { $0.removeOldHoldings(now: second) }
+            $0.unconfirmed[id.short] = nil
+            $0.insertHolding(of: id.short, at: second)
         }
     }
 
@@ -461,10 +474,11 @@ struct Forwarder: Sendable {
     private static let retransmissionDelay = Duration.milliseconds(500)
     private static let maximumAttemptCount: UInt8 = 5
     /// Time after which a neighbour that confirmed nothing is tried again; longer than the interval of its announcements.
-    private static let reofferDelay = Duration.seconds(20)
+    private static let resendDelay = Duration.seconds(20)
     private static let secondAttemptDelay = Duration.seconds(10)
     private static let waitingRetryDelay = Duration.seconds(3)
     private static let receiptDelay = Duration.milliseconds(100)
     private static let holdingSeconds: UInt32 = 20
-    private static let maximumHoldingCount = 40
+    private static let minimumSweepCount = 40
+    private static let maximumHoldingCount = 4096
 }

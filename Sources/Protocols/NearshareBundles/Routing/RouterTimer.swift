@@ -17,7 +17,7 @@ enum RouterTimer: Sendable, Hashable {
     /// A neighbour has not confirmed a copy.
     case retransmission(BundleID, to: EndpointID)
     /// A neighbour that has confirmed no copy of a bundle is tried again.
-    case reoffer(BundleID, to: EndpointID)
+    case resend(BundleID, to: EndpointID)
     /// Collected receipts are sent to a neighbour.
     case receipts(to: EndpointID)
     /// A neighbour has not confirmed a report.
