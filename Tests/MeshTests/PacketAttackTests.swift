@@ -285,7 +285,7 @@ import Testing
                 payload: withUnsafeBytes(of: number) { Array($0)[...] })
             victim.router.receive(try packet.encoded()[...], from: AttackedRouter.link(0), now: victim.moment)
         }
-        #expect(victim.router.history.packets.count <= 20_000 && victim.router.history.packets.latestRefusedTimestamp != nil)
+        #expect(victim.router.history.packets.count <= 20_000 && victim.router.history.packets.lastEarlyDrop != nil)
         victim.receive(leave)
         #expect(victim.router.peer(anna.id) != nil)
     }

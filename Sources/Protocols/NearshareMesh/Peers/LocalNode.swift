@@ -52,9 +52,10 @@ struct LocalNode: Sendable {
 
     mutating func randomDelay(for decision: RelayDecision) -> Duration { decision.delay(using: &random) }
 
-    /// The pause until the next announcement, short enough that phones, which forget a peer after 45 seconds, keep this node.
-    mutating func randomAnnouncementInterval(degree: Int) -> Duration {
-        .seconds(Double.random(in: degree >= 6 ? 22.0...38.0 : 11.0...19.0, using: &random))
+    /// The pause until the next announcement, shorter than the 45 seconds after which phones forget a peer; longer where many
+    /// neighbours announce themselves.
+    mutating func randomAnnouncementInterval(neighbourCount: Int) -> Duration {
+        .seconds(Double.random(in: neighbourCount >= 6 ? 22.0...38.0 : 11.0...19.0, using: &random))
     }
 
     // MARK: Packets
@@ -68,7 +69,7 @@ struct LocalNode: Sendable {
 
     /// An unsigned announcement of this node.
     ///
-    /// It does not list the neighbours, which phones use for source routes alone: everyone could see who is near whom (X1).
+    /// It does not list the neighbours, which phones use for source routes alone: everyone could see who is near whom.
     mutating func announcement(at now: Moment) throws(MalformedInput) -> MeshPacket {
         let announcement = MeshAnnouncement(
             nickname: name.claimed, noiseKey: identity.agreementKey.publicKey.bytes,

@@ -2,9 +2,10 @@ internal import NearshareBase
 
 /// The packets received within ``lifetime``, at most ``capacity``.
 ///
-/// A flood makes the filter drop keys early. Their packets must not be accepted again (M7), so from then on every packet is
-/// refused whose timestamp is before the arrival of the last dropped one. The sender's clock is compared with this node's:
-/// while a flood lasts, genuine packets of a sender whose clock lags are refused as well.
+/// A flood makes the filter drop keys early. Their packets must not be accepted again (M7), so for ``lifetime`` every packet is
+/// rejected whose timestamp is not after the arrival of the last dropped one. The sender's clock is compared with this node's:
+/// meanwhile genuine packets of a sender whose clock lags are rejected as well, and a copy of a packet whose sender's clock is
+/// ahead can be accepted once more. Timestamps are not used as the bound: a flood could claim times ahead.
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
@@ -16,8 +17,8 @@ struct DuplicateFilter: Sendable {
     private var oldestIndex = 0
     private let capacity: Int
     private let lifetime: Duration
-    /// Packets with this timestamp or an earlier one are refused; nil before the first key was dropped early.
-    private(set) var latestRefusedTimestamp: WallTime?
+    /// The latest arrival of a packet whose key was dropped early, and the time of the drop; nil before the first.
+    private(set) var lastEarlyDrop: (arrival: WallTime, time: MonotonicInstant)?
 
     /// - Parameter lifetime: time for which packets are remembered; longer than any packet may be in transit.
     init(capacity: Int, lifetime: Duration) {
@@ -31,8 +32,9 @@ struct DuplicateFilter: Sendable {
 
     /// Whether a packet with this timestamp may be a copy of one whose key was dropped.
     /// - Parameter timestamp: milliseconds since 1970, as the sender claims.
-    func isBeforeWindow(timestamp: UInt64) -> Bool {
-        latestRefusedTimestamp.map { timestamp <= $0.unixMilliseconds } ?? false
+    func mayBeReplay(timestamp: UInt64, now: MonotonicInstant) -> Bool {
+        guard let drop = lastEarlyDrop, now - drop.time <= lifetime else { return false }
+        return timestamp <= drop.arrival.unixMilliseconds
     }
 
     mutating func insert(_ key: PacketKey, at moment: Moment) {
@@ -41,8 +43,7 @@ struct DuplicateFilter: Sendable {
         }
         guard known.insert(key).inserted else { return }
         if known.count > capacity {
-            latestRefusedTimestamp = max(
-                latestRefusedTimestamp ?? arrivals[oldestIndex].arrival.wall, arrivals[oldestIndex].arrival.wall)
+            lastEarlyDrop = (arrivals[oldestIndex].arrival.wall, moment.monotonic)
             removeOldest()
         }
         arrivals.append(Arrival(key: key, arrival: moment))

@@ -25,17 +25,17 @@ struct PacketHistory: Sendable {
     }
 
     /// - Parameter isSyncResponse: the packet answers a request of this node, so it may be old.
-    func isDuplicate(_ key: PacketKey, _ packet: MeshPacket, isSyncResponse: Bool) -> Bool {
+    func isDuplicate(_ key: PacketKey, _ packet: MeshPacket, isSyncResponse: Bool, now: MonotonicInstant) -> Bool {
         switch packet.type {
         // Removed entries may be accepted again: a file takes long, and its fragments are worth little by themselves.
         case .fragment: fragments.contains(key)
         // Regardless of their age, because neighbours are asked for old ones.
         case .message:
-            messages.contains(key) || messages.isBeforeWindow(timestamp: packet.timestamp)
+            messages.contains(key) || messages.mayBeReplay(timestamp: packet.timestamp, now: now)
                 || (!isSyncResponse && packets.contains(key))
         default:
             authentic.contains(key) || packets.contains(key)
-                || (!isSyncResponse && packet.isPublic && authentic.isBeforeWindow(timestamp: packet.timestamp))
+                || (!isSyncResponse && packet.isPublic && authentic.mayBeReplay(timestamp: packet.timestamp, now: now))
         }
     }
 }

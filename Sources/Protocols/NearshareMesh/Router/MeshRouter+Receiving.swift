@@ -29,7 +29,7 @@ extension MeshRouter {
             return
         }
         let key = PacketKey(of: packet, id: packetID)
-        guard !history.isDuplicate(key, packet, isSyncResponse: isSyncResponse) else {
+        guard !history.isDuplicate(key, packet, isSyncResponse: isSyncResponse, now: now.monotonic) else {
             trace.record(.duplicate(on: link), packet, id: packetID, at: now.wall)
             relays.recordCopy(key, on: link)
             recordNeighbour(packet, ttl: packet.ttl, on: link, now: now)
@@ -397,7 +397,9 @@ extension MeshRouter {
         else { return false }
         guard isTimely(whole.packet, isReassembled: true, now: now) else { return true }
         let key = PacketKey(of: whole.packet)
-        guard whole.packet.type == .fragment || !history.isDuplicate(key, whole.packet, isSyncResponse: false) else {
+        guard
+            whole.packet.type == .fragment || !history.isDuplicate(key, whole.packet, isSyncResponse: false, now: now.monotonic)
+        else {
             return true
         }
         let origin = FragmentOrigin(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)

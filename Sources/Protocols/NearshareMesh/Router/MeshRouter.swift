@@ -273,7 +273,7 @@ package struct MeshRouter: Sendable {
     }
 
     private mutating func scheduleAnnouncement(now: MonotonicInstant) {
-        timers.nextAnnouncement = now + node.randomAnnouncementInterval(degree: peers.degree)
+        timers.nextAnnouncement = now + node.randomAnnouncementInterval(neighbourCount: peers.degree)
     }
 
     private mutating func requestSync(now: Moment) {
