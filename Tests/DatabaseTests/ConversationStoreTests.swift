@@ -92,15 +92,27 @@ struct ConversationStoreTests {
     func parts() throws {
         _ = try store.insert(line("long", in: .peer(anna)))
         try store.recordParts(["a", "b"].map { OutgoingPart(id: $0, isBundle: true) }, of: "long", in: .peer(anna))
-        #expect(try store.updatePart("a", to: .delivered) == nil)
-        #expect(try store.updatePart("b", to: .sent)?.status == .sent)
+        #expect(try store.updatePart(OutgoingPart(id: "a", isBundle: true), in: nil, to: .delivered) == nil)
+        #expect(try store.updatePart(OutgoingPart(id: "b", isBundle: true), in: nil, to: .sent)?.status == .sent)
         #expect(try store.pendingMessages().map(\.parts.count) == [2])
         // Told again, and late.
-        #expect(try store.updatePart("a", to: .sent) == nil)
-        #expect(try store.updatePart("b", to: .delivered)?.status == .delivered)
-        #expect(try store.updatePart("b", to: .failed) == nil)
+        #expect(try store.updatePart(OutgoingPart(id: "a", isBundle: true), in: nil, to: .sent) == nil)
+        #expect(try store.updatePart(OutgoingPart(id: "b", isBundle: true), in: nil, to: .delivered)?.status == .delivered)
+        #expect(try store.updatePart(OutgoingPart(id: "b", isBundle: true), in: nil, to: .failed) == nil)
         #expect(try store.pendingMessages().isEmpty)
-        #expect(try store.updatePart("unknown", to: .sent) == nil)
+        #expect(try store.updatePart(OutgoingPart(id: "unknown", isBundle: true), in: nil, to: .sent) == nil)
+    }
+
+    @Test("B5: no peer acknowledges a part that went to another peer, or as a bundle")
+    func foreignReceipt() throws {
+        _ = try store.insert(line("x", in: .peer(anna)))
+        let (bundle, text) = (OutgoingPart(id: "a", isBundle: true), OutgoingPart(id: "b", isBundle: false))
+        try store.recordParts([bundle], of: "x", in: .peer(anna))
+        #expect(try store.updatePart(OutgoingPart(id: "a", isBundle: false), in: .peer(anna), to: .delivered) == nil)
+        try store.recordParts([text], of: "x", in: .peer(anna))
+        #expect(try store.updatePart(text, in: .peer(ben), to: .delivered) == nil)
+        #expect(try store.message("x")?.status == .waiting)
+        #expect(try store.updatePart(text, in: .peer(anna), to: .delivered)?.status == .delivered)
     }
 
     @Test("a part that was delivered stays so when the line is sent again")
@@ -108,19 +120,20 @@ struct ConversationStoreTests {
         _ = try store.insert(line("long", in: .peer(anna)))
         let parts = ["a", "b"].map { OutgoingPart(id: $0, isBundle: false) }
         try store.recordParts(parts, of: "long", in: .peer(anna))
-        #expect(try store.updatePart("a", to: .delivered) == nil)
+        #expect(try store.updatePart(OutgoingPart(id: "a", isBundle: false), in: .peer(anna), to: .delivered) == nil)
         try store.recordParts(parts, of: "long", in: .peer(anna))
-        #expect(try store.updatePart("b", to: .delivered)?.status == .delivered)
+        #expect(
+            try store.updatePart(OutgoingPart(id: "b", isBundle: false), in: .peer(anna), to: .delivered)?.status == .delivered)
     }
 
     @Test("one part that is lost, and the line is; sent once more, it may arrive")
     func lost() throws {
         _ = try store.insert(line("long", in: .peer(anna)))
         try store.recordParts(["a", "b"].map { OutgoingPart(id: $0, isBundle: true) }, of: "long", in: .peer(anna))
-        #expect(try store.updatePart("a", to: .failed)?.status == .failed)
+        #expect(try store.updatePart(OutgoingPart(id: "a", isBundle: true), in: nil, to: .failed)?.status == .failed)
         try store.recordParts([OutgoingPart(id: "c", isBundle: true)], of: "long", in: .peer(anna))
-        #expect(try store.updatePart("b", to: .delivered) == nil)
-        #expect(try store.updatePart("c", to: .delivered)?.status == .delivered)
+        #expect(try store.updatePart(OutgoingPart(id: "b", isBundle: true), in: nil, to: .delivered) == nil)
+        #expect(try store.updatePart(OutgoingPart(id: "c", isBundle: true), in: nil, to: .delivered)?.status == .delivered)
     }
 
     @Test("reading gives what was unread, once, in its order")

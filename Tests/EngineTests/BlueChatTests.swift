@@ -90,7 +90,7 @@ struct BlueChatTests {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: DisplayName(truncating: "olive")))
             let id = try #require(await next(events, met))
-            #expect(messenger.blueChatPeople.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
+            #expect(messenger.blueChatPeers.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
             let long = String(repeating: "grüß dich ", count: 200)
             for text in ["hello", long] {
                 #expect(try await messenger.sendLine(text, in: .peer(id)).status == .waiting)
@@ -114,7 +114,7 @@ struct BlueChatTests {
             _ = try await messenger.sendLine("one", in: .peer(id))
             radio.tell(.gone(address(1)))
             #expect(await next(events, met) == id)
-            #expect(messenger.blueChatPeople.isEmpty)
+            #expect(messenger.blueChatPeers.isEmpty)
             _ = try await messenger.sendLine("two", in: .peer(id))
             radio.setDeaf(false)
             radio.tell(.found(address(1), name: nil))
@@ -143,7 +143,7 @@ struct BlueChatTests {
             radio.tell(.found(address(2), name: DisplayName(truncating: "olive")))
             radio.tell(.text("hi", from: address(2)))
             #expect(await next(events, heard)?.text == "hi")
-            #expect(messenger.blueChatPeople.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
+            #expect(messenger.blueChatPeers.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
         }
     }
 
@@ -161,10 +161,10 @@ struct BlueChatTests {
                 if heard(event) != nil { lineCount += 1 }
                 if met(event) != nil { changeCount += 1 }
             }
-            #expect(messenger.blueChatPeople.count == 63)
+            #expect(messenger.blueChatPeers.count == 63)
             // More events may have arrived meanwhile.
             #expect((30..<150).contains(lineCount))
-            #expect(messenger.blueChatPeople.allSatisfy { $0.name.claimed.hasSuffix(" (BlueChat, unproven)") })
+            #expect(messenger.blueChatPeers.allSatisfy { $0.name.claimed.hasSuffix(" (BlueChat, unproven)") })
         }
     }
 }

@@ -80,7 +80,7 @@ struct ContactSnapshotTests {
         var presence = ContactSnapshot.Presence()
         for (byte, name) in blueChat {
             let id = PeerID(bytes: [UInt8](repeating: byte, count: 8))!
-            presence.blueChatPeers[id] = BlueChatPerson(id: id, name: try DisplayName(name))
+            presence.blueChatPeers[id] = BlueChatPeer(id: id, name: try DisplayName(name))
         }
         return ContactSnapshot(trust: trust, addressBook: book, presence: presence)
     }

@@ -310,12 +310,19 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    package func updatePart(_ part: String, to status: MessageStatus) throws(StorageError) -> ChatMessage? {
+    package func updatePart(
+        _ part: OutgoingPart, in conversation: Conversation?, to status: MessageStatus
+    ) throws(StorageError) -> ChatMessage? {
         try file.write { database in
             guard
                 let line = try Int.fetchOne(
                     database,
-                    sql: "UPDATE part SET mark = max(mark, ?) WHERE id = ? RETURNING line", arguments: [status.rawValue, part]),
+                    sql: """
+                        UPDATE part SET mark = max(mark, ?) WHERE id = ? AND isCarried = ?
+                            AND line IN (SELECT number FROM line WHERE conversation = ifnull(?, conversation))
+                        RETURNING line
+                        """,
+                    arguments: [status.rawValue, part.id, part.isBundle, conversation?.text]),
                 let row = try Row.fetchOne(
                     database,
                     sql: """

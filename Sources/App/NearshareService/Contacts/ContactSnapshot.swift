@@ -6,7 +6,7 @@ package struct ContactSnapshot: Sendable {
     /// The peers that are in range.
     package struct Presence: Sendable {
         package var meshPeers: [PeerID: MeshPeer] = [:]
-        package var blueChatPeers: [PeerID: BlueChatPerson] = [:]
+        package var blueChatPeers: [PeerID: BlueChatPeer] = [:]
         /// Returns whether messages can be sealed for a peer.
         package var hasKeys: @Sendable (PeerID) -> Bool = { _ in false }
 
@@ -14,7 +14,7 @@ package struct ContactSnapshot: Sendable {
 
         package init(of messenger: Messenger) {
             meshPeers = Dictionary(messenger.peers.map { ($0.id, $0) }) { first, _ in first }
-            blueChatPeers = Dictionary(messenger.blueChatPeople.map { ($0.id, $0) }) { first, _ in first }
+            blueChatPeers = Dictionary(messenger.blueChatPeers.map { ($0.id, $0) }) { first, _ in first }
             hasKeys = { messenger.contact($0) != nil }
         }
 

@@ -33,7 +33,7 @@ extension MeshDriver {
             offerAuthenticated(by: peer)
         case .privateMessage(let peer, let id, let text): handlePrivateMessage(text, id: id, from: peer)
         case .delivered(let id, let peer):
-            completeText(withMessage: id)
+            completeText(withMessage: id, receivedBy: peer.id)
             emitText(.delivered(id: id, by: peer))
         case .undelivered(let id, let peer):
             failText(withMessage: id)
@@ -113,15 +113,15 @@ extension MeshDriver {
 
     private func outgoingFile(_ key: MeshFileKey) -> OutgoingMeshTransfers.File? { outgoing.withLock { $0[key] } }
 
-    private func completeText(withMessage id: String) {
-        guard let transfer = outgoing.withLock({ $0.recordReceipt(id) })?.transfer else { return }
+    private func completeText(withMessage id: String, receivedBy peer: PeerID) {
+        guard let transfer = outgoing.withLock({ $0.recordReceipt(id, from: peer) })?.transfer else { return }
         transfer.moved(to: transfer.snapshot.total ?? 0, entries: 1)
         transfer.end(TransferResult(outcome: .completed))
     }
 
     private func failText(withMessage id: String) {
         guard let text = outgoing.withLock({ $0.removeText(withMessage: id) }) else { return }
-        text.transfer.end(Self.result(of: .noResponse, for: text.receiver))
+        text.transfer.end(Self.result(of: .noResponse, for: text.receiverName))
     }
 
     private static func result(of outcome: MeshFileOutcome, for name: String) -> TransferResult {

@@ -124,12 +124,13 @@ extension MeshDriver {
     }
 
     private func sendText(_ text: String, as transfer: Transfer, to peer: MeshPeer) throws {
-        let parts = Self.split(text, limit: MeshPrivateMessage.maximumTextByteCount)
+        let parts = text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
         let messages = parts.map { (id: DerivedMessageID.uuid(settings.random(16)), text: $0) }
         outgoing.withLock {
             $0.insert(
                 OutgoingMeshTransfers.Text(
-                    transfer: transfer, receiver: peer.name.shown, unacknowledged: Set(messages.map(\.id))))
+                    transfer: transfer, receiver: peer.id, receiverName: peer.name.shown,
+                    unacknowledged: Set(messages.map(\.id))))
         }
         transfer.onCancel { [weak self] in
             self?.outgoing.withLock { $0.removeText(of: transfer) }
@@ -139,21 +140,6 @@ extension MeshDriver {
             for message in messages { try router.sendPrivateMessage(message.text, id: message.id, to: peer.id, now: now) }
         }
         transfer.enter(.waiting)
-    }
-
-    /// Splits a text into parts of at most `limit` bytes, between characters.
-    static func split(_ text: String, limit: Int) -> [String] {
-        var parts: [String] = []
-        var part = ""
-        for character in text {
-            if part.utf8.count + character.utf8.count > limit, !part.isEmpty {
-                parts.append(part)
-                part = ""
-            }
-            // A single character that exceeds the limit is dropped; real texts contain none.
-            if character.utf8.count <= limit { part.append(character) }
-        }
-        return part.isEmpty ? parts : parts + [part]
     }
 
     private static func readAll(_ source: any ResourceSource) throws -> [UInt8] {

@@ -34,6 +34,8 @@ package final class MeshDriver: Sendable {
     let peerChanges = Broadcast<PeerID>()
     /// The same, for consumers whose work grows with the number of peers.
     let collectedPeerChanges: ChangeCollector<PeerID>
+    /// Whether the links of the radio are served.
+    let servesRadio = Mutex(false)
     private let tasks = OwnedTasks()
 
     init(

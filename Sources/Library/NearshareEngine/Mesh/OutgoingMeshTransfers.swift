@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareMesh
 
 /// The transfers of files and texts that this node sends through the mesh.
@@ -15,8 +16,9 @@ struct OutgoingMeshTransfers {
     /// A text in one or several messages.
     struct Text {
         let transfer: Transfer
+        let receiver: PeerID
         /// The receiver's name, for a terminal.
-        let receiver: String
+        let receiverName: String
         /// Ids of the messages without a receipt.
         var unacknowledged: Set<String>
     }
@@ -41,10 +43,12 @@ struct OutgoingMeshTransfers {
 
     mutating func removeText(of transfer: Transfer) { texts.removeAll { $0.transfer === transfer } }
 
-    /// Records the receipt of one message.
+    /// Records the receipt of one message from a peer. No peer acknowledges what was sent to another (B5).
     /// - Returns: the text, when this was its last missing receipt.
-    mutating func recordReceipt(_ messageID: String) -> Text? {
-        guard let index = texts.firstIndex(where: { $0.unacknowledged.contains(messageID) }) else { return nil }
+    mutating func recordReceipt(_ messageID: String, from peer: PeerID) -> Text? {
+        guard let index = texts.firstIndex(where: { $0.receiver == peer && $0.unacknowledged.contains(messageID) }) else {
+            return nil
+        }
         texts[index].unacknowledged.remove(messageID)
         return texts[index].unacknowledged.isEmpty ? texts.remove(at: index) : nil
     }

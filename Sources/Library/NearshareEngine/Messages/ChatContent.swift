@@ -58,7 +58,7 @@ package enum ChatContent: Sendable, Hashable {
 
     /// The messages of a line: one, or several parts.
     static func split(_ text: String, id: String) -> [ChatContent] {
-        let parts = MeshDriver.split(text, limit: maximumPartByteCount)
+        let parts = text.split(maximumByteCount: maximumPartByteCount)
         guard parts.count > 1 else { return [.line(id: id, text: text)] }
         return parts.enumerated().map { .part(id: id, index: $0.offset, count: parts.count, text: $0.element) }
     }

@@ -46,14 +46,14 @@ extension Messenger {
             }
         }
         if mesh.read({ $0.peer(peer) }) != nil {
-            let texts = MeshDriver.split(message.text, limit: MeshPrivateMessage.maximumTextByteCount)
+            let texts = message.text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
                 .enumerated().map { number, text in
                     (id: number == 0 ? message.id : DerivedMessageID.idOfPart(number, of: message.id), text: text)
                 }
             guard claim(message.id, parts: texts.map(\.id)) else { return .wait }
             return .texts(texts, to: peer)
         }
-        return blueChat.isNear(peer) ? .blueChat(peer) : .wait
+        return blueChat.isConnected(peer) ? .blueChat(peer) : .wait
     }
 
     /// Sends a line, after it is stored with the parts of its plan.
@@ -62,7 +62,7 @@ extension Messenger {
         case .bundles(let prepared): for bundle in prepared { messages.submit(bundle) }
         case .texts(let texts, let peer): send(texts, of: message, to: peer)
         case .publicRoom: try sendToPublicRoom(message)
-        case .blueChat(let peer): try sendPlainly(to: peer)
+        case .blueChat(let peer): try sendOverBlueChat(to: peer)
         case .rejected(let rule): try updateStatus(of: message, to: .failed, reason: rule.description)
         case .wait: break
         }
@@ -108,9 +108,13 @@ extension Messenger {
         listeners.publish(.chatMessageChanged(message, reason: reason))
     }
 
-    private func advance(_ part: String, to status: MessageStatus, _ reason: String? = nil) throws(StorageError) {
-        guard let message = try store.updatePart(part, to: status) else { return }
-        // Until then it is not sent again to a peer whose announcement changes: phones acknowledge each text once.
+    /// - Parameter conversation: the only one in which the part may be; nil for all.
+    private func updateStatus(
+        ofPart part: OutgoingPart, in conversation: Conversation? = nil, to status: MessageStatus, reason: String? = nil
+    ) throws(StorageError) {
+        guard let message = try store.updatePart(part, in: conversation, to: status) else { return }
+        // The claim lasts until delivery, so that a peer whose announcement changes is not sent the line again: phones
+        // acknowledge each text once.
         if message.status >= .delivered { release(message.id) }
         listeners.publish(.chatMessageChanged(message, reason: reason))
     }
@@ -165,18 +169,18 @@ extension Messenger {
             switch event {
             case .sent(let carried):
                 let id = original(of: carried)
-                try advance(id.hex, to: .sent)
+                try updateStatus(ofPart: part(id), to: .sent)
                 listeners.publish(.changed(id, .sent))
             case .delivered(let carried):
                 let id = original(of: carried)
                 finish(carried)
-                try advance(id.hex, to: .delivered)
+                try updateStatus(ofPart: part(id), to: .delivered)
                 listeners.publish(.changed(id, .delivered))
             case .failed(let carried, let why):
                 if sendByMesh(insteadOf: carried) { return }
                 let id = original(of: carried)
                 finish(carried)
-                try advance(id.hex, to: .failed, why)
+                try updateStatus(ofPart: part(id), to: .failed, reason: why)
                 listeners.publish(.changed(id, .failed(why)))
             case .received(let message): try storeArrival(message)
             case .neighbourAppeared(let id): listeners.publish(.peerChanged(id))
@@ -184,8 +188,11 @@ extension Messenger {
         }
     }
 
+    private func part(_ bundle: BundleID) -> OutgoingPart { OutgoingPart(id: bundle.hex, isBundle: true) }
+
     private func storeArrival(_ message: ReceivedMeshMessage) throws(StorageError) {
         if message.sender == nil, settings.isBlocked(.signing(message.signer)) { return }
+        if let sender = message.sender, node.trustStatus(sender, nil).isBlocked { return }
         let content: StructuredValue?
         switch message.content {
         case .structured(let value): content = value
@@ -235,7 +242,9 @@ extension Messenger {
                 ChatMessage(
                     id: id, conversation: .publicRoom, author: peer.id, authorName: peer.name, text: text,
                     when: node.wallClock(), status: .delivered))
-        case .delivered(let id, _): try advance(id, to: .delivered)
+        // No peer acknowledges what was sent to another (B5).
+        case .delivered(let id, let peer):
+            try updateStatus(ofPart: OutgoingPart(id: id, isBundle: false), in: .peer(peer.id), to: .delivered)
         case .read(let id, let peer): try markRead(id, by: peer.id)
         case .favorite(let isFavorite, let peer):
             guard !node.trustStatus(peer, nil).isBlocked else { return }

@@ -31,7 +31,7 @@ package final class Messenger: Sendable {
     let listeners = Broadcast<MessengerEvent>()
     let store: any ConversationStore
     let messages: BundleDriver
-    let blueChat = BlueChatPeople()
+    let blueChat = BlueChatPeers()
     /// Held while lines are selected and dispatched: a line that is just being stored would otherwise be found waiting, and
     /// sent twice.
     let dispatching = Mutex(())
@@ -434,7 +434,7 @@ extension Node {
     package func startMessenger(_ settings: MessengerSettings) throws(StorageError) -> Messenger {
         let messenger = try Messenger(joinMesh(), self.settings, settings)
         try messenger.start()
-        if settings.usesBlueChat, hasRadio { messenger.mesh.start { [self] in await messenger.talk(over: self) } }
+        if settings.usesBlueChat, hasRadio { messenger.mesh.start { [self] in await messenger.runBlueChat(on: self) } }
         return messenger
     }
 }

@@ -16,10 +16,11 @@ extension Node {
         return mesh
     }
 
-    /// Starts the node's only mesh driver, or returns the one that runs.
-    func startMesh(_ initiative: MeshDriver.Initiative, invitations: AsyncStream<Invitation>.Continuation?)
-        -> MeshDriver
-    {
+    /// Starts the node's only mesh driver, or returns the one that runs, which keeps its arguments: a node that is to receive
+    /// over the mesh listens before it joins.
+    func startMesh(
+        _ initiative: MeshDriver.Initiative, invitations: AsyncStream<Invitation>.Continuation?
+    ) -> MeshDriver {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
             let mesh = MeshDriver(settings, transfers, promptLimiter, invitations: invitations)
@@ -44,7 +45,7 @@ extension Node {
 
     /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes
     /// on. A process calls this before another one with the same key takes its place.
-    /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available; the mesh then runs on.
     package func leaveMesh(_ receiving: Listener) async throws(NodeError) {
         try receiving.stopTakingFrames()
         guard let mesh = state.withLock({ $0.mesh }) else { return }

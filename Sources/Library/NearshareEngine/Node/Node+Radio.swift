@@ -111,8 +111,13 @@ extension Node {
 }
 
 extension MeshDriver {
-    /// Exchanges frames over every link of a radio, until the node stops.
+    /// Exchanges frames over every link of the radio, until the node stops. No effect a second time: the links are one stream.
     func runLinks(of radio: any FrameRadio) {
+        let isFirst = servesRadio.withLock { serves in
+            defer { serves = true }
+            return !serves
+        }
+        guard isFirst else { return }
         start { [self] in
             await firstResult(
                 of: {

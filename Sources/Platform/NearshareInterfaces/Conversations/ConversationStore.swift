@@ -129,8 +129,11 @@ package protocol ConversationStore: Sendable {
     func recordParts(_ parts: [OutgoingPart], of id: String, in conversation: Conversation) throws(StorageError)
 
     /// Raises the status of one transmission. The message has the lowest status of its transmissions, or failed when one has.
+    /// - Parameter conversation: the only one whose messages are changed; nil for all.
     /// - Returns: the message if its status has changed.
-    func updatePart(_ part: String, to status: MessageStatus) throws(StorageError) -> ChatMessage?
+    func updatePart(
+        _ part: OutgoingPart, in conversation: Conversation?, to status: MessageStatus
+    ) throws(StorageError) -> ChatMessage?
 
     /// The messages of this node that are neither delivered nor given up, the oldest first.
     func pendingMessages() throws(StorageError) -> [PendingMessage]
