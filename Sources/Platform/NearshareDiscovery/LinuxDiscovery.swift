@@ -3,7 +3,8 @@ package import NearshareInterfaces
 /// Selects the discovery engine of this machine.
 package enum LinuxDiscovery {
     package enum Preference: String, Sendable, Hashable, CaseIterable {
-        /// avahi-daemon where and while it answers, otherwise the embedded responder.
+        /// avahi-daemon where it answers at the start, with the embedded responder while it is away; otherwise the embedded
+        /// responder alone.
         case automatic
         case embedded
         case daemon
@@ -19,8 +20,8 @@ package enum LinuxDiscovery {
         case .embedded: return EmbeddedDiscovery(environment: environment)
         case .daemon: return try DaemonDiscovery(timeout: .seconds(2), environment: environment)
         case .automatic:
-            // Fails at once without a bus; a bus answers within two milliseconds unless it hangs.
             let fallback: @Sendable () -> any Discovery = { EmbeddedDiscovery(environment: environment) }
+            // Fails at once without a bus; a bus answers within two milliseconds unless it hangs.
             return
                 (try? FallbackDiscovery(
                     timeout: .milliseconds(100), environment: environment, makeFallback: fallback, report: report))

@@ -1,4 +1,5 @@
 internal import CAvahi
+internal import Glibc
 internal import NearshareInterfaces
 
 /// Avahi's own event loop (AvahiSimplePoll), and the watches on it.
@@ -22,14 +23,21 @@ final class AvahiPollLoop {
     deinit { close() }
 
     /// Calls back when the descriptor is readable.
-    func watch(_ descriptor: Int32, _ callback: @escaping AvahiWatchCallback, _ context: UnsafeMutableRawPointer) {
-        if let watch = api.pointee.watch_new(api, descriptor, AVAHI_WATCH_IN, callback, context) { watches.append(watch) }
+    func watch(
+        _ descriptor: Int32, _ callback: @escaping AvahiWatchCallback, _ context: UnsafeMutableRawPointer
+    ) throws(DiscoveryError) {
+        guard let watch = api.pointee.watch_new(api, descriptor, AVAHI_WATCH_IN, callback, context) else {
+            throw DiscoveryError("could not start discovery: out of memory")
+        }
+        watches.append(watch)
     }
 
     /// Waits for events, and handles them.
     /// - Parameter timeout: nil for none.
     func iterate(timeout: Duration?) {
-        avahi_simple_poll_iterate(poll, timeout.map { DescriptorPoll.milliseconds($0) } ?? -1)
+        guard avahi_simple_poll_iterate(poll, timeout.map { DescriptorPoll.milliseconds($0) } ?? -1) < 0 else { return }
+        // For lack of memory, of which there may be some in a moment.
+        usleep(100_000)
     }
 
     func close() {

@@ -40,8 +40,8 @@ final class AvahiResponder: EventLoop {
         self.environment = environment
         addressMonitor = AddressMonitor()
         try start(hostLabel: hostLabel)
-        poll.watch(wakeup.descriptor, { _, _, _, _ in }, context)
-        if let addressMonitor { poll.watch(addressMonitor.descriptor, onAddressChange, context) }
+        try poll.watch(wakeup.descriptor, { _, _, _, _ in }, context)
+        if let addressMonitor { try poll.watch(addressMonitor.descriptor, onAddressChange, context) }
         publishAddresses()
     }
 

@@ -62,6 +62,8 @@ package struct FirewallVerdict: Sendable, Hashable {
         }
     }
 
+    private var isDropped: Bool { if case .dropped = verdict { true } else { false } }
+
     /// Returns the verdicts for each interface that leads to peers, and both address families.
     /// - Parameter bridges: the interfaces that are bridges.
     package static func all(
@@ -136,8 +138,8 @@ extension FirewallVerdict {
             let places = group.members.map { "\($0.interface) (\($0.isIPv6 ? "IPv6" : "IPv4"))" }.joined(separator: ", ")
             let commands = group.key.commands(isUFWEnabled: isUFWEnabled).map { "`\($0)`" }.joined(separator: ", ")
             if case .dropped(let rule, _) = group.key.verdict {
-                // Where it is open on no interface, nobody finds or reaches this machine.
-                let isDroppedEverywhere = group.members.count == verdicts.count { $0.service == group.key.service }
+                // Where it is open on no interface and in no family, nobody finds or reaches this machine.
+                let isDroppedEverywhere = verdicts.allSatisfy { $0.service != group.key.service || $0.isDropped }
                 return NetworkDiagnosis.Finding(
                     isDroppedEverywhere ? .error : .warning, .firewall,
                     "the firewall drops \(what) on \(places): \(TerminalText.escaped(rule, columns: 200))",
