@@ -6,7 +6,7 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("content of browsers") struct PageUploadTests {
+@Suite("uploads of the page") struct PageUploadTests {
     /// A sink whose disk is full from the first byte on.
     private final class FullSink: ResourceSink {
         let changedNames = ChangedNames()
@@ -24,7 +24,7 @@ import Testing
     private static func upload(_ sink: any ResourceSink, size: UInt64 = 1 << 20) throws -> PageUpload {
         // One file of that size, without a name.
         let offer = try PageOffer(decoding: [0, 1, 0, 0, 0] + size.bigEndianBytes + [UInt8](repeating: 0, count: 8))
-        let clock: @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }
+        let clock: @Sendable () -> MonotonicInstant = { MonotonicInstant(nanoseconds: 0) }
         let progress = TransferProgress(
             id: TransferID(rawValue: 1), direction: .incoming, total: size, totalEntries: 1)
         return PageUpload(offer, transfer: Transfer(progress: progress, clock: clock), sink: sink, clock: clock)
@@ -47,7 +47,7 @@ import Testing
         #expect(upload.run().outcome == .cancelled(by: .remote))
     }
 
-    @Test("R12: content beyond the offer is refused") func tooMuch() throws {
+    @Test("R12: content beyond the offer is rejected") func tooMuch() throws {
         let upload = try Self.upload(FullSink(), size: 0)
         upload.append([[1]], isComplete: true)
         #expect(upload.run().outcome == .failed(.refused, at: .local))

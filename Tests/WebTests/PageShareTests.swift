@@ -69,9 +69,10 @@ import Testing
         #expect(page.send(path, from: "192.168.1.22").status == .ok)
         let direct = try #require(page.lastDirect)
         let size = PageShare.maximumSealedByteCount + 1
-        #expect(page.machine.receivedDirectly(5..<size, of: direct) == nil)
+        // A download manager fetches several ranges at once, which end in any order.
+        #expect(page.machine.receivedDirectly(9..<size, of: direct) == nil)
         #expect(page.machine.receivedDirectly(0..<5, of: direct) == nil)
-        #expect(page.machine.receivedDirectly(5..<size, of: direct) == .received(direct.offer, item: 2, isLast: false))
+        #expect(page.machine.receivedDirectly(4..<9, of: direct) == .received(direct.offer, item: 2, isLast: false))
         #expect(page.send(path, from: "192.168.1.22").status == .gone)
         #expect(page.machine.receivedDirectly(0..<size, of: direct) == nil)
     }

@@ -1,5 +1,5 @@
 /// The head of an HTTP/1.1 request (RFC 9112), strictly decoded. Folded fields, upgrades and transfer codings other than
-/// `chunked` are rejected.
+/// `chunked` are rejected. So are targets in absolute form, which only clients of proxies send.
 package struct HTTPRequest: Sendable, Hashable {
     /// The method, such as `GET`.
     package let method: String
@@ -13,11 +13,11 @@ package struct HTTPRequest: Sendable, Hashable {
     package let origin: String?
     /// The value of the field Sec-Fetch-Site; nil where there is none.
     package let fetchSite: String?
-    /// The value of the field If-Range: the version of the content for which alone the range is meant.
+    /// The value of the field If-Range (RFC 9110, section 13.1.5): the range counts only for content of this version.
     package let ifRange: String?
     /// The size of the body; 0 for one in chunks.
     package let contentLength: Int
-    /// The length of the body, for requests whose bodies may be large.
+    /// The framing of the body (RFC 9112, section 6), for requests whose bodies may be large.
     package let framing: HTTPBodyDecoder.Framing
     /// Whether the client waits for the permission to send the body (RFC 9110, section 10.1.1).
     package let expectsContinue: Bool
@@ -40,7 +40,7 @@ package struct HTTPRequest: Sendable, Hashable {
         let framing = try head.framing() ?? .length(0)
         switch framing {
         case .chunked where !streamsBody: throw .notImplemented
-        case .length(let length) where !streamsBody && length > Self.maximumContentLength: throw .badRequest
+        case .length(let length) where !streamsBody && length > Self.maximumContentLength: throw .contentTooLarge
         case .length(let length): contentLength = Int(clamping: length)
         case .chunked: contentLength = 0
         }
@@ -57,6 +57,6 @@ package struct HTTPRequest: Sendable, Hashable {
         closesConnection = head.hasConnectionOption("close")
     }
 
-    /// Limit on bodies that are held in memory.
+    /// Limit on lengths that a request without a streamed body may name. The reader has smaller ones for each path.
     private static let maximumContentLength: UInt64 = 999_999_999
 }

@@ -3,7 +3,7 @@ package import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// A browser that asks for what the page gives. It is accepted or declined once; releasing it unanswered declines it.
+/// A browser's request for the offered content. It is accepted or declined once; releasing it unanswered declines it.
 package final class PageRequest: Sendable {
     /// The browser.
     package let peer: Peer
@@ -32,7 +32,8 @@ package final class PageRequest: Sendable {
     /// Declines the request. No effect once it is answered.
     package func decline() { reply(false) }
 
-    /// Waits until the request is withdrawn or has expired; nil when the task is cancelled first. An answered request does not end.
+    /// Waits until the request is withdrawn or has expired; nil when the task is cancelled first. Never returns
+    /// a value once the request is answered.
     package var ended: TransferOutcome? {
         get async { await endEvent.value }
     }

@@ -7,7 +7,7 @@ internal import NearshareWeb
 
 /// The part of the server that gives content to browsers.
 extension PageServer {
-    // MARK: Requests for it
+    // MARK: Requests of browsers
 
     /// Passes the request of a browser to the program.
     func ask(_ id: PageMachine.OfferID, _ code: ShortAuthenticationDigits, from host: String) {
@@ -35,8 +35,11 @@ extension PageServer {
             state.requests[id] = OpenRequest(transfer: transfer, request: request, isOver: isOver)
             return true
         }
-        // Cancelled meanwhile, on another connection. Releasing the request ends it.
-        guard isWaiting else { return }
+        // Cancelled meanwhile, on another connection, or this node stops: the program is not asked.
+        guard isWaiting else {
+            prompt.release()
+            return transfer.end(TransferResult(outcome: .interrupted))
+        }
         requestContinuation.yield(request)
         startTimeout(unless: isOver) { [weak self] in self?.endRequest(id, .expired, .expired) }
     }
@@ -53,15 +56,16 @@ extension PageServer {
     private func accept(_ id: PageMachine.OfferID, _ transfer: Transfer) {
         guard let content else { return }
         let download = PageDownload(content, transfer: transfer, clock: node.settings.clock)
-        let isOpen = state.update { state in
+        let failure: TransferOutcome? = state.update { state in
             state.requests[id] = nil
-            guard state.machine.accept(id) != nil, !state.isStopping else { return false }
+            guard !state.isStopping else { return .interrupted }
+            guard state.machine.accept(id) != nil else { return .cancelled(by: .remote) }
             state.downloads[id] = download
-            return true
+            return nil
         }
-        guard isOpen else {
+        if let failure {
             end(id, .cancelled)
-            return transfer.end(TransferResult(outcome: .cancelled(by: .remote)))
+            return transfer.end(TransferResult(outcome: failure))
         }
         node.transfers.add(transfer)
         transfer.enter(.moving)
@@ -121,8 +125,8 @@ extension PageServer {
         }
     }
 
-    /// Sends an item, or a part of it, readable on the network. The connection ends behind it: a client that has closed its own end
-    /// after that of this one has received all bytes.
+    /// Sends an item, or a part of it, readable on the network. The connection ends behind it: a client that closes its own end
+    /// afterwards has received all bytes, unless it closed that end before them.
     func send(_ direct: PageDirectDownload, over link: any StreamLink, onProgress: () -> Void) {
         defer { link.close() }
         let head = direct.head.head(length: UInt64(direct.bytes.count), closes: true)

@@ -1,7 +1,7 @@
 package import NearshareBase
 internal import NearshareHTTP
 
-/// The files and texts that a page gives to browsers (`docs/PROTOCOL.md`, section 15.5). Each is one content, numbered from 1; a
+/// The files and texts that a page gives to browsers (`docs/PROTOCOL.md`, section 15.5). Each is one entry of the list, numbered from 1; a
 /// folder is an archive.
 package struct PageShare: Sendable {
     /// One file or text.
@@ -19,8 +19,8 @@ package struct PageShare: Sendable {
 
     /// Limit on items; more of them are sent as one archive.
     package static let maximumItemCount = 100
-    /// Limit on content that a page holds in memory. Larger items have a path for a direct download, and content of unknown size
-    /// ends there.
+    /// Limit on content that a page holds in memory. Larger items have a path for a direct download; standard input
+    /// that is longer fails.
     package static let maximumSealedByteCount: UInt64 = 200_000_000
     /// The size of a chunk of content; only the last one is shorter.
     package static let chunkByteCount = ChunkWindow.chunkByteCount
@@ -30,7 +30,7 @@ package struct PageShare: Sendable {
     package init(_ items: [Item]) { self.items = items }
 
     /// The numbers of the items.
-    var numbers: ClosedRange<UInt32> { 1...UInt32(clamping: max(1, items.count)) }
+    var numbers: Range<UInt32> { 1..<UInt32(clamping: items.count + 1) }
 
     subscript(number: UInt32) -> Item? { numbers.contains(number) ? items[Int(number) - 1] : nil }
 
@@ -62,9 +62,25 @@ struct PageDirectPaths: Sendable {
         let item: UInt32
         /// The numeric address of the browser.
         var host: String
-        /// Bytes from the start that were received.
-        var receivedByteCount: UInt64 = 0
+        /// The bytes that were received: disjoint ranges in ascending order.
+        private(set) var received: [Range<UInt64>] = []
         var requestCount = 0
+
+        /// Bytes from the start that were received without a gap.
+        var receivedByteCount: UInt64 { received.first.map { $0.lowerBound == 0 ? $0.upperBound : 0 } ?? 0 }
+
+        /// Download managers fetch several ranges at once, which end in any order. Each request adds one range at most, and
+        /// ``PageDirectPaths/maximumRequestCount`` limits them.
+        mutating func record(_ bytes: Range<UInt64>) {
+            guard !bytes.isEmpty else { return }
+            var merged = bytes
+            let others = received.filter { range in
+                guard range.lowerBound <= merged.upperBound, merged.lowerBound <= range.upperBound else { return true }
+                merged = min(range.lowerBound, merged.lowerBound)..<max(range.upperBound, merged.upperBound)
+                return false
+            }
+            received = (others + [merged]).sorted { $0.lowerBound < $1.lowerBound }
+        }
     }
 
     /// Limit on the requests for one path: a download manager makes some with ranges, and each may read an archive from its start
@@ -99,12 +115,10 @@ struct PageDirectPaths: Sendable {
     }
 
     /// Records that a browser has received bytes.
-    /// - Returns: the number of all bytes from the start.
+    /// - Returns: the download with them; nil for an unknown path.
     mutating func received(_ bytes: Range<UInt64>, over path: String) -> Download? {
         guard var download = downloads[path] else { return nil }
-        if bytes.lowerBound <= download.receivedByteCount {
-            download.receivedByteCount = max(download.receivedByteCount, bytes.upperBound)
-        }
+        download.record(bytes)
         downloads[path] = download
         return download
     }
