@@ -4,7 +4,7 @@ package import NearshareInterfaces
 package final class IsolatedNoteReader: NoteSamples {
     package let format: AudioFormat
     package let frames: Int
-    private let worker: DecoderWorker
+    private let worker: DecoderClient
     private var next = 0
 
     /// - Throws: for a file that is not a voice note, or that libopusfile refuses.
@@ -15,7 +15,7 @@ package final class IsolatedNoteReader: NoteSamples {
         }
         self.format = format
         frames = Int(summary.granules)
-        worker = try DecoderWorker(.decodeNote, file, channels: format.channels, by: launcher)
+        worker = try DecoderClient(.decodeNote, file, channels: format.channels, by: launcher)
         _ = try worker.open(library: ("libopusfile", "libopusfile0"))
     }
 
@@ -33,14 +33,14 @@ package final class IsolatedNoteReader: NoteSamples {
     package static let routine = WorkerRoutine { socket, file in
         let hasLibrary = AudioLibraries.opusfile != nil
         let file = file.map { NoteFile(passed: $0) }
-        let service = DecoderService(socket: socket) { () throws(AudioError) in
+        let server = DecoderServer(socket: socket) { () throws(AudioError) in
             guard hasLibrary, let file else { return nil }
             let reader = try NoteReader(file)
-            return DecoderService.Decoder(
+            return DecoderServer.Decoder(
                 channels: reader.format.channels, rate: reader.format.rate,
                 read: { (buffer) throws(AudioError) in try reader.read(into: buffer) },
                 seek: { (frame) throws(AudioError) in try reader.seek(to: frame) }, position: { reader.position })
         }
-        return { service.run() }
+        return { server.run() }
     }
 }

@@ -4,11 +4,11 @@ package import NearshareInterfaces
 package final class IsolatedSoundFileInput: AudioInput {
     package let format: AudioFormat
     package var lostFrames: UInt64 { 0 }
-    private let worker: DecoderWorker
+    private let worker: DecoderClient
 
     /// - Throws: for a format that libsndfile does not support, and for rates outside ``AudioFormat/rates``.
     package init(_ file: NoteFile, by launcher: any WorkerLauncher) throws(AudioError) {
-        worker = try DecoderWorker(.decodeSoundFile, file, channels: 1, by: launcher)
+        worker = try DecoderClient(.decodeSoundFile, file, channels: 1, by: launcher)
         let rate = try worker.open(library: ("libsndfile", "libsndfile1"))
         guard let format = AudioFormat(rate: rate, channels: 1) else {
             throw AudioError(.damaged, "\(shown(file.path)) has \(rate) samples a second, which voice notes do not support")
@@ -27,16 +27,16 @@ package final class IsolatedSoundFileInput: AudioInput {
     package static let routine = WorkerRoutine { socket, file in
         let hasLibrary = AudioLibraries.sndfile != nil
         let file = file.map { NoteFile(passed: $0) }
-        let service = DecoderService(socket: socket) { () throws(AudioError) in
+        let server = DecoderServer(socket: socket) { () throws(AudioError) in
             guard hasLibrary, let file else { return nil }
             let input = try SoundFileInput(file)
-            return DecoderService.Decoder(
+            return DecoderServer.Decoder(
                 channels: 1, rate: input.format.rate,
                 read: { (buffer) throws(AudioError) in
                     if case .frames(let count) = try input.read(into: buffer) { return count }
                     return 0
                 }, seek: { _ in }, position: { 0 })
         }
-        return { service.run() }
+        return { server.run() }
     }
 }
