@@ -93,7 +93,7 @@ package struct VoiceNoteStore: Sendable {
         return entries.sorted { $0.time < $1.time }
     }
 
-    /// The newest recorded files: names that ``createFile(recordedAt:)`` makes sort by time.
+    /// The newest recorded files, by their names, which begin with the local time of the recording.
     private func recordedPaths() -> [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         return names.filter { $0.hasSuffix(".opus") }.sorted().suffix(Self.maximumListedCount).map { "\(directory)/\($0)" }
@@ -112,7 +112,8 @@ package struct VoiceNoteStore: Sendable {
         }
         let found = try entries().filter { $0.note.id.hasPrefix(text.lowercased()) }
         guard let first = found.first else {
-            throw CommandFailure(.failure, "note not found: \(shown); `nearshare voice list` lists all")
+            throw CommandFailure(
+                .failure, "note not found: \(shown); `nearshare voice list` lists the newest, and others can be given as files")
         }
         guard found.count == 1 else {
             throw CommandFailure(

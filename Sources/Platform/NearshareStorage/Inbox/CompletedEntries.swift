@@ -8,8 +8,8 @@ struct CompletedEntries {
     /// The hash chain over their headers; empty before the first.
     private(set) var digest: [UInt8] = []
     private(set) var names: CompletedNames
-    /// The hash chain up to and including the present entry.
-    private var presentDigest: [UInt8] = []
+    /// The hash chain up to and including the current entry.
+    private var currentDigest: [UInt8] = []
 
     init(names: CompletedNames) {
         self.names = names
@@ -19,7 +19,7 @@ struct CompletedEntries {
         count = partial.checkpoint.completeEntries
         byteCount = partial.checkpoint.completeBytes
         digest = partial.checkpoint.entriesDigest
-        presentDigest = digest
+        currentDigest = digest
         names = partial.names
     }
 
@@ -28,18 +28,18 @@ struct CompletedEntries {
     }
 
     mutating func beginEntry(digest: [UInt8]) {
-        presentDigest = digest
+        currentDigest = digest
     }
 
     /// - Parameters:
-    ///   - name: the stored name of the present entry.
+    ///   - name: the stored name of the current entry.
     ///   - depth: its depth below the item's directory.
     ///   - byteCount: its content, in bytes.
     mutating func completeEntry(name: String, depth: Int, byteCount: UInt64) throws(StorageError) {
         try names.append(name, depth: depth)
         self.byteCount += byteCount
         count += 1
-        digest = presentDigest
+        digest = currentDigest
     }
 
     mutating func flushNames() throws(StorageError) {

@@ -179,7 +179,7 @@ public final class Inbox: Sendable {
         let recorded = record?.existing ?? .keepBoth
         // Files are replaced only by the receiver whose user has said so, and not by a later one that finds the item in the spool.
         let policy = recorded.mergesFolders && recorded != limits.existing ? .skipIdentical : recorded
-        var directory = (try? filesystem.open()).map { InboxDirectory($0, path: path) }
+        var directory = try? InboxDirectory(filesystem.open(), path: path)
         var delivered: [DeliveredItem] = []
         var isComplete = true
         defer { detector?.purgeCache() }

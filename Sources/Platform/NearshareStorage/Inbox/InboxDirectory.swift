@@ -3,16 +3,16 @@ internal import NearshareBase
 internal import NearshareInterfaces
 
 extension FileDescriptor {
-    /// The last of the numbered names that items of a name have in this directory, as far as they follow each other.
+    /// The last of the numbered names that items of a name have in this directory. Of numbers that are missing, because the user
+    /// has removed them, eight in a row are looked behind.
     /// - Returns: nil where there is none with a number.
     func newestVersion(of name: String) -> String? {
         guard let claimed = ClaimedFileName(name) else { return nil }
         let safe = SafeFileName(claimed)
-        var newest: String?
-        for number in 2...InboxDirectory.maximumNumber {
+        var (newest, missingCount): (String?, Int) = (nil, 0)
+        for number in 2...InboxDirectory.maximumNumber where missingCount <= 8 {
             let version = safe.numbered(number).text
-            guard exists(version) else { break }
-            newest = version
+            if exists(version) { (newest, missingCount) = (version, 0) } else { missingCount += 1 }
         }
         return newest
     }
@@ -29,10 +29,10 @@ struct InboxDirectory {
 
     fileprivate static let maximumNumber = 9999
 
-    init(_ descriptor: FileDescriptor, path: String) {
+    init(_ descriptor: FileDescriptor, path: String) throws(StorageError) {
         self.descriptor = descriptor
         self.path = path
-        usedNames = Set(((try? descriptor.names()) ?? []).map(Self.folded))
+        usedNames = Set(try descriptor.names().map(Self.folded))
     }
 
     /// Moves an item into the inbox under a free name.
@@ -80,7 +80,7 @@ struct InboxDirectory {
         let foldedName = Self.folded(safe.text)
         for number in min(nextNumbers[foldedName] ?? 1, Self.maximumNumber)...Self.maximumNumber {
             let candidate = number == 1 ? safe : safe.numbered(number)
-            // Names that differ only in case or accents look the same, or are the same on another file system (P9).
+            // Names that differ only in case look the same, or are the same on another file system (P9).
             guard !usedNames.contains(Self.folded(candidate.text)) else { continue }
             let isFree = try itemDirectory.rename(name, to: candidate.text, in: descriptor)
             usedNames.insert(Self.folded(candidate.text))

@@ -1,7 +1,7 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// A short text that the receiver shows instead of storing it as a file.
+/// A short text, which the receiver shows and stores.
 package struct TextSource: ResourceSource {
     package static let maximumByteCount = 64 << 10
 
@@ -14,7 +14,9 @@ package struct TextSource: ResourceSource {
         guard !bytes.isEmpty else { throw StorageError(.rejected, "there is no text to send") }
         guard bytes.count <= Self.maximumByteCount else {
             throw StorageError(
-                .overLimit, "the text has \(UInt64(bytes.count).asByteCount), the limit for text is 64 KiB; send it as a file")
+                .overLimit,
+                "the text has \(UInt64(bytes.count).asByteCount), and the limit for text is "
+                    + "\(UInt64(Self.maximumByteCount).asByteCount); send it as a file")
         }
         // Safe: a valid name.
         name = ClaimedFileName("message.txt")!
