@@ -2,17 +2,20 @@
 package enum ProgramStarter {
     /// Whether a file is one of them, by its name or claimed type. Content is not examined: a file of any name may be one.
     package static func isStarter(_ name: ClaimedFileName, claimedType: String? = nil) -> Bool {
-        if let claimedType, types.contains(claimedType.lowercased()) { return true }
+        // Without parameters, such as "; charset=utf-8".
+        let type = claimedType?.prefix { $0 != ";" }.lowercased().filter { !$0.isWhitespace }
+        if let type, types.contains(type) { return true }
         // The name under which it will be stored, without what is removed from its end.
         let stored = SafeFileName(name, mayBeHidden: true).text.lowercased()
-        if fileNames.contains(stored) || isShellStartup(stored) { return true }
+        if fileNames.contains(stored) || isHiddenStartupFile(stored) { return true }
         guard let dot = stored.lastIndex(of: ".") else { return false }
         return extensions.contains(String(stored[stored.index(after: dot)...]))
     }
 
-    /// Files that a shell reads at its start, such as `.bashrc` and `.zprofile`.
-    private static func isShellStartup(_ name: String) -> Bool {
-        name.hasPrefix(".") && ["rc", "profile", "login", "logout", "env", "session"].contains { name.hasSuffix($0) }
+    /// Hidden files that shells and tools read at their start, such as `.bashrc`, `.zprofile`, `.gdbinit` and `.tmux.conf`.
+    private static func isHiddenStartupFile(_ name: String) -> Bool {
+        let suffixes = ["rc", "profile", "login", "logout", "env", "session", "aliases", "init", ".conf"]
+        return name.hasPrefix(".") && suffixes.contains { name.hasSuffix($0) }
     }
 
     private static let fileNames: Set<String> = [
@@ -23,9 +26,11 @@ package enum ProgramStarter {
     private static let extensions: Set<String> = [
         // Desktops and packages.
         "desktop", "kdelnk", "appimage", "flatpak", "flatpakref", "flatpakrepo", "snap", "deb", "rpm", "apk",
-        "run", "bin", "out", "elf", "so", "service", "timer", "socket", "xpi", "crx", "jar", "jnlp",
+        "run", "bin", "out", "elf", "so", "service", "timer", "socket", "path", "mount", "automount", "xpi", "crx", "jar",
+        "jnlp",
         // Scripts.
-        "sh", "bash", "zsh", "fish", "csh", "tcsh", "ksh", "dash", "command", "tool", "py", "pyc", "pyw", "pyz", "pl", "rb",
+        "sh", "bash", "zsh", "fish", "csh", "tcsh", "ksh", "dash", "command", "tool", "py", "pyc", "pyw", "pyz", "pth", "pl",
+        "rb",
         "php", "lua", "tcl", "awk", "expect", "js", "mjs", "cjs", "vbs", "vbe", "jse", "wsf", "wsh", "ps1", "psm1", "bat",
         "cmd",
         // Other systems.
