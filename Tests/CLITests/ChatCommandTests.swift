@@ -266,7 +266,7 @@ private struct Typing {
     }
 
     @Test(
-        "control keys have their effects",
+        "Ctrl-C and Ctrl-D quit, Ctrl-Z suspends, Ctrl-L draws again",
         arguments: [
             (TerminalKey.control("c"), ChatScreen.Reaction.quit), (.control("z"), .suspend), (.control("l"), .redraw),
             (.control("d"), .quit),
@@ -321,7 +321,7 @@ private struct Typing {
         #expect(!typing.text.unicodeScalars.contains { $0 == "\u{1b}" || $0 == "\u{202e}" || $0 == "\u{7}" })
     }
 
-    @Test func `tabs complete commands to their common prefix, and nothing else`() {
+    @Test func `a tab completes a command to the common prefix of those that match`() {
         var typing = Typing()
         typing.press(.text("/v"))
         typing.press(.tab)
@@ -347,7 +347,7 @@ private struct Typing {
         #expect(typing.inputLine == "> /chat an")
     }
 
-    @Test("every frame has the size of the terminal, whatever is typed and received", arguments: 1...15 as ClosedRange<UInt64>)
+    @Test("every frame fits the terminal, whatever is typed and received", arguments: 1...15 as ClosedRange<UInt64>)
     func frames(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         var typing = Typing(random.once(in: 2) ? .publicRoom : .latest)
@@ -423,7 +423,7 @@ private struct Typing {
         #expect(text(transfer(1, of: 0)).contains("100%"))
     }
 
-    @Test func `outcomes have their sentences`() {
+    @Test func `each outcome is told in words`() {
         #expect(text(transfer(10, of: 10, outcome: .completed)).contains("sent a.jpg of 10 B"))
         #expect(text(transfer(10, of: 10, outcome: .completed, isIncoming: true)).contains("received a.jpg of 10 B"))
         #expect(
@@ -517,7 +517,7 @@ private struct Typing {
         #expect(view.items.count == 4)
     }
 
-    @Test("R1: old items are dropped at the limit, and can be loaded again")
+    @Test("M6: old items are dropped at the limit, and can be loaded again")
     func limit() {
         var view = ConversationView(.conversation(.publicRoom))
         view.endLoading(([], isLast: true))
@@ -529,7 +529,7 @@ private struct Typing {
         }
     }
 
-    @Test("R1: a flood into a scrolled conversation is bounded, and leaves the rows that the user reads for a while")
+    @Test("M6: a flood into a scrolled conversation is bounded, and leaves the rows that the user reads for a while")
     func scrolledLimit() throws {
         var view = ConversationView(.conversation(.publicRoom))
         for number in 1...100 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }

@@ -13,25 +13,38 @@ struct InputReaderTests {
         return (ends[0], ends[1])
     }
 
-    @Test("an input is read to its end, in whatever parts it comes, or to the limit")
-    func parts() throws {
+    /// Whether bytes in the pipe wait to be read.
+    private func hasInput(_ descriptor: Int32) -> Bool {
+        var count: Int32 = 0
+        return ioctl(descriptor, UInt(FIONREAD), &count) == 0 && count > 0
+    }
+
+    @Test("an input is read to its limit, and the rest to its end")
+    func limit() throws {
         let ends = try pipe()
         defer { close(ends.reading) }
-        for part in ["one", "", "two"] { #expect(write(ends.writing, part, part.utf8.count) == part.utf8.count) }
+        #expect(write(ends.writing, "onetwo", 6) == 6)
         close(ends.writing)
         #expect(try InputReader.read(ends.reading, upTo: 4) == Array("onet".utf8))
         #expect(try InputReader.read(ends.reading, upTo: 100) == Array("wo".utf8))
     }
 
-    @Test("a non-blocking pipe is waited for")
-    func nonBlocking() async throws {
+    @Test("an input that comes in parts is read to its end, also from a non-blocking pipe", arguments: [false, true])
+    func parts(isNonBlocking: Bool) async throws {
         let ends = try pipe()
         defer { close(ends.reading) }
-        #expect(fcntl(ends.reading, F_SETFL, O_NONBLOCK) == 0)
-        let read = Task.detached { try InputReader.read(ends.reading, upTo: 100) }
-        #expect(write(ends.writing, "late", 4) == 4)
-        close(ends.writing)
-        #expect(try await read.value == Array("late".utf8))
+        if isNonBlocking { #expect(fcntl(ends.reading, F_SETFL, O_NONBLOCK) == 0) }
+        let writing = try BlockingThread.start {
+            for part in ["one", "two"] {
+                _ = write(ends.writing, part, part.utf8.count)
+                // The next part follows when this one has been read.
+                while hasInput(ends.reading) { sched_yield() }
+            }
+            close(ends.writing)
+        }
+        let read = try await BlockingThread.run { Result { try InputReader.read(ends.reading, upTo: 100) } }
+        await writing.join()
+        #expect(try read.get() == Array("onetwo".utf8))
     }
 
     @Test("a directory is an error, not an empty input")

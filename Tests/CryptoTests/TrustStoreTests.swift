@@ -84,7 +84,7 @@ import Testing
         #expect(book.trustStatus(of: known, claiming: nil) == .nameClash(knownAs: other))
     }
 
-    @Test("R6: names are looked up in an index, which follows every change of a full store")
+    @Test("R6: in a full store each name is found, also after changes")
     func fullStore() throws {
         func fingerprint(_ number: Int) -> Fingerprint {
             Fingerprint(bytes: UInt64(number).bigEndianBytes + [UInt8](repeating: 1, count: 24))!
@@ -95,16 +95,10 @@ import Testing
             let isAdded = book.introduce(fingerprint(number), claiming: name, as: name, at: now)
             #expect(isAdded)
         }
-        let clock = ContinuousClock()
-        // A search of all names took 27 ms each in a release build.
-        let elapsed = try clock.measure {
-            for number in 0..<500 {
-                let name = try DisplayName("p e e r \(number)")
-                #expect(
-                    book.trustStatus(of: fingerprint(9_000), claiming: name) == .nameClash(knownAs: fingerprint(number)))
-            }
+        for number in 0..<500 {
+            let name = try DisplayName("p e e r \(number)")
+            #expect(book.trustStatus(of: fingerprint(9_000), claiming: name) == .nameClash(knownAs: fingerprint(number)))
         }
-        #expect(elapsed < .seconds(5))
         book.rename(fingerprint(3), to: try DisplayName("Mia"))
         #expect(
             book.trustStatus(of: fingerprint(9_000), claiming: try DisplayName("mia")) == .nameClash(knownAs: fingerprint(3)))
@@ -117,7 +111,7 @@ import Testing
         )
     }
 
-    @Test("K2: a name given here can't be claimed either") func givenName() throws {
+    @Test("K2: no other key can claim a name that the user has given") func givenName() throws {
         var book = TrustStore()
         let known = try peer(10)
         book.recordContact(with: known, named: Self.ada, at: now)
@@ -128,7 +122,7 @@ import Testing
         #expect(book[known.fingerprint]?.name == Self.ada)
     }
 
-    @Test("K2: an imported key has the name given with it, which no other key can claim; known keys keep theirs")
+    @Test("K2: an imported key has the name given at the import, which no other key can claim; known keys keep theirs")
     func introduced() throws {
         var book = TrustStore()
         let (ada, eve) = (try peer(10), try peer(11))
@@ -172,7 +166,7 @@ import Testing
         #expect(book.trustStatus(of: eve, claiming: Self.ada) == .nameClash(knownAs: ada.fingerprint))
     }
 
-    @Test("K2: two people of one name are told apart once one of them has a name given here") func twoOfOneName() throws {
+    @Test("K2: two peers of one name are told apart once the user has given one of them a name") func twoOfOneName() throws {
         var book = TrustStore()
         let (first, second) = (try peer(10), try peer(11))
         book.recordContact(with: first, named: Self.ada, at: WallTime(milliseconds: 9))
@@ -227,7 +221,9 @@ import Testing
         #expect(book.trustStatus(of: try peer(12), claiming: otherName) == .new)
     }
 
-    @Test("K2, A5: who is merely seen shuts no friend out by having had the name first") func friendBehindAStranger() throws {
+    @Test("K2, A5: a peer that was only seen does not take a name from a friend that has it later") func friendBehindAStranger()
+        throws
+    {
         var book = TrustStore()
         let (ada, impostor) = (try peer(10), try peer(11))
         book.recordContact(with: ada, named: try DisplayName("Ada two"), at: now)
@@ -243,7 +239,7 @@ import Testing
         #expect(book.trustStatus(of: ada, claiming: Self.ada).isFriend)
     }
 
-    @Test("K2: a second one of a name has it once it is verified and the first is merely seen") func verifiedSecond() throws {
+    @Test("K2: of two peers of one name the verified one has it, if the other was only seen") func verifiedSecond() throws {
         var book = TrustStore()
         let (first, second) = (try peer(10), try peer(11))
         book.recordContact(with: first, named: Self.ada, at: now)
@@ -261,7 +257,7 @@ import Testing
         #expect(names.count == 8 && Set(names).count == 8 && names.last == "name 3" && !names.contains("name 4"))
     }
 
-    @Test("K3: codes that differ end what an earlier comparison has said, and nothing else") func denied() throws {
+    @Test("K3: differing codes revoke an earlier verification, and nothing else") func denied() throws {
         var book = TrustStore()
         let (ada, eve) = (try peer(10), try peer(11))
         book.recordVerification(of: ada, named: Self.ada, at: now)
@@ -276,7 +272,7 @@ import Testing
         #expect(book.trustStatus(of: eve, claiming: nil).isBlocked)
     }
 
-    @Test("K2: a name whose owner was forgotten or blocked falls to who uses it next", arguments: [true, false])
+    @Test("K2: the name of a forgotten or blocked peer is free for the next one that claims it", arguments: [true, false])
     func nameIsFreed(byForgetting: Bool) throws {
         var book = TrustStore()
         let (first, second, third) = (try peer(10), try peer(11), try peer(12))
@@ -334,7 +330,7 @@ import Testing
         #expect(TrustStatus.known(.blocked, isFriend: true).label == "blocked")
     }
 
-    @Test func aBlockedPeersNameIsFreeForOthers() throws {
+    @Test func `the name of a blocked peer is free for others`() throws {
         var book = TrustStore()
         let blocked = try peer(10)
         book.recordContact(with: blocked, named: Self.ada, at: now)
@@ -342,7 +338,7 @@ import Testing
         #expect(book.trustStatus(of: try peer(11), claiming: Self.ada) == .new)
     }
 
-    @Test func forgetting() throws {
+    @Test func `a forgotten peer is new again`() throws {
         var book = TrustStore()
         let known = try peer(10)
         book.recordContact(with: known, named: Self.ada, at: now)
@@ -362,7 +358,7 @@ import Testing
         #expect(book[known.fingerprint]?.firstSeen == now)
     }
 
-    @Test func aFileComesBackAsItWas() throws {
+    @Test func `a stored file is read as it was written`() throws {
         var book = TrustStore()
         for byte in 10..<14 as Range<UInt8> { book.recordContact(with: try peer(byte), named: Self.ada, at: now) }
         book.recordVerification(of: try peer(10), named: Self.ada, at: now)
@@ -371,7 +367,7 @@ import Testing
         #expect(decoded == book)
     }
 
-    @Test func aFileThatNamesAPeerTwiceIsRefused() throws {
+    @Test func `a file that names a peer twice is rejected`() throws {
         var book = TrustStore()
         book.recordContact(with: try peer(10), named: Self.ada, at: now)
         let record = String(decoding: try JSONEncoder().encode(book).dropFirst().dropLast(), as: UTF8.self)
@@ -381,7 +377,7 @@ import Testing
         #expect(throws: DecodingError.self) { try decode("[\(record.replacing("Ada", with: ""))]") }
     }
 
-    @Test("R6: the book is bounded, and who was chosen stays") func bounded() throws {
+    @Test("R6: a full store removes peers that were only seen, and no others") func bounded() throws {
         let record = { (number: Int, isFriend: Bool) in
             let fingerprint = String(repeating: "0", count: 60) + String(number + 0x1000, radix: 16).suffix(4)
             return """

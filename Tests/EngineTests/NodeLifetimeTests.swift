@@ -9,7 +9,7 @@ import Testing
 
 /// Nodes that run until they are stopped, rather than for the duration of a scope.
 @Suite(.timeLimit(.minutes(1)), .leavesNothing) struct NodeLifetimeTests {
-    @Test("a started node runs until it is stopped, which any number of calls wait for", arguments: LinkKind.allCases)
+    @Test("a node runs until stop(), which returns to all its callers when the node has ended", arguments: LinkKind.allCases)
     func stops(_ linkKind: LinkKind) async throws {
         let network = TestNetwork(linkKind)
         let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
@@ -41,8 +41,8 @@ import Testing
         await #expect(throws: SessionError.left) { try await session.invite(network.destination(1, 1)) }
         await #expect(throws: SessionError.left) { try await session.send(SessionMessage(text: "late")) }
         await #expect(throws: SessionError.left) { try await session.openStream(named: "late", to: network.id(1)) }
-        await #expect(throws: (any Error).self) { try await node.find("anna", timeout: .seconds(1)) }
-        await #expect(throws: (any Error).self) {
+        await #expect(throws: NodeError.self) { try await node.find("anna", timeout: .seconds(1)) }
+        await #expect(throws: NodeError.self) {
             try await node.withConnection(to: network.destination(1, 1)) { _ in }
         }
         #expect(await session.leave().isEmpty)
@@ -67,7 +67,7 @@ import Testing
         let steps = Mutex<[String]>([])
         var settings = SessionSettings()
         settings.trust = TrustPolicy { [stopping = first.stopping] _ in
-            // Would wait for this closure for ever, if it waited.
+            // The node awaits this closure, so stop() must not wait for the node here.
             await first.stop()
             _ = await stopping.value
             steps.withLock { $0.append("closure") }

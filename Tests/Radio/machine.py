@@ -9,6 +9,7 @@ this directory and powers off. Output and exit status are the command's.
 """
 
 import argparse
+import errno
 import hashlib
 import os
 import pathlib
@@ -66,7 +67,7 @@ def main():
 
 
 def prepare():
-    """Unpacks kernel, modules and initial file system into the cache; installs nothing on this machine."""
+    """Unpacks kernel, modules and initial file system into the cache. Installs no package; may renew apt's lists."""
     package = kernel_package()
     machine = CACHE / package if package else None
     if machine and machine.exists():
@@ -90,17 +91,21 @@ def prepare():
             "./lib/modules/*/modules.*",
             *(f"./lib/modules/*/kernel/{part}" for part in MODULES),
         ]
-        unpacked = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", new, "--wildcards", *wanted], stdin=unpacked.stdout, check=True)
+        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE) as unpacked:
+            subprocess.run(["tar", "-x", "-C", new, "--wildcards", *wanted], stdin=unpacked.stdout, check=True)
+        if unpacked.returncode != 0:
+            sys.exit(f"radio: dpkg-deb could not unpack {archive}")
         archive.unlink()
         version = package.removeprefix("linux-image-")
         subprocess.run(["/sbin/depmod", "-b", new, version], check=True)
         (new / "boot" / f"vmlinuz-{version}").rename(new / "kernel")
-        make_first_file_system(new, version)
+        make_initramfs(new, version)
         try:
             new.rename(machine)
-        except OSError:
-            pass  # another run was faster
+        except OSError as error:
+            # Another run was faster.
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
     return machine
 
 
@@ -109,7 +114,7 @@ def kernel_package():
     return next((line.split()[-1] for line in shown.splitlines() if "Depends: linux-image-" in line), None)
 
 
-def make_first_file_system(new, version):
+def make_initramfs(new, version):
     root = new / "first"
     (root / "bin").mkdir(parents=True)
     shutil.copy(shutil.which("busybox"), root / "bin/busybox")
