@@ -24,25 +24,26 @@ package enum Confinement {
     ///   - devices: devices, and directories of them. Missing ones are left out, as are missing directories.
     /// - Returns: the reason why this is not possible; nil when it is done.
     package static func restrictFiles(toWriting paths: [String], usingDevices devices: [String] = []) -> String? {
+        guard let threadCount else { return "the threads of this process can't be counted" }
         guard threadCount == 1 else { return "this process has several threads" }
-        guard let rights = LandlockRights(version: nearshare_landlock_version())?.changing else {
+        guard let rights = LandlockRights(version: nearshare_landlock_version())?.deniedToNode else {
             return "this kernel has no Landlock, or one that can't move files between directories"
         }
         return restrict(
-            rights, allowing: paths.map { ($0, rights.changingDirectory) } + devices.map { ($0, rights.usingDevice) })
+            rights, allowing: paths.map { ($0, rights.allowedInDirectory) } + devices.map { ($0, rights.allowedOnDevice) })
     }
 
     /// Takes all rights from this process, except to use the descriptors that it holds: no file, no program, no network. Covers
     /// the calling thread, which must be the only one. What the kernel or the machine lacks is left out.
-    /// - Parameter limit: called after the last descriptor was opened, and before the last system call is refused.
+    /// - Parameter beforeFilter: called after the last descriptor was opened, and before the last system call is refused.
     /// - Returns: whether nothing failed that the kernel and the machine have.
-    static func removeRights(limit: () -> Void) -> Bool {
+    static func removeRights(beforeFilter: () -> Void) -> Bool {
         let hasFilter = nearshare_load_seccomp() == nil
         var isDone = true
         if let rights = LandlockRights(version: nearshare_landlock_version()) {
             isDone = restrict(rights, allowing: []) == nil
         }
-        limit()
+        beforeFilter()
         if hasFilter, nearshare_filter_worker_calls() != 0 { isDone = false }
         return isDone
     }
@@ -60,9 +61,9 @@ package enum Confinement {
         return nearshare_landlock_restrict(ruleset) == 0 ? nil : systemErrorText()
     }
 
-    /// The number of threads of this process; 0 when it is not known.
-    package static var threadCount: Int {
-        guard let directory = opendir("/proc/self/task") else { return 0 }
+    /// The number of threads of this process; nil when it is not known.
+    package static var threadCount: Int? {
+        guard let directory = opendir("/proc/self/task") else { return nil }
         defer { closedir(directory) }
         var count = 0
         // The entries "." and ".." are not threads.
@@ -108,7 +109,7 @@ struct LandlockRights {
     }
 
     /// The rights that a node loses outside its directories. It opens any port and reads the files that the user sends.
-    var changing: LandlockRights {
+    var deniedToNode: LandlockRights {
         var rights = self
         rights.files &= ~(Self.readFile | Self.readDirectory)
         rights.network = 0
@@ -116,10 +117,10 @@ struct LandlockRights {
     }
 
     /// The rights below a directory that a node may change.
-    var changingDirectory: UInt64 {
+    var allowedInDirectory: UInt64 {
         files & ~(Self.execute | Self.makeCharacterDevice | Self.makeBlockDevice | Self.makeFIFO | Self.controlDevice)
     }
 
-    /// The rights on a device that a node may use. They are those of files, and so may name one.
-    var usingDevice: UInt64 { files & (Self.writeFile | Self.truncate | Self.controlDevice) }
+    /// The rights on a device that a node may use. Only rights that apply to files: a rule for a device node takes no others.
+    var allowedOnDevice: UInt64 { files & (Self.writeFile | Self.truncate | Self.controlDevice) }
 }

@@ -23,7 +23,7 @@ struct VoiceShowCommand: AsyncParsableCommand {
             if json { return JSONEvents.emit("note", found.json) }
             var rows: [[String]] = [["file", TerminalText.escaped(found.path, columns: 4096)], ["id", found.id]]
             if let speaker = found.speaker { rows.append(["speaker", speaker]) }
-            if let recorded = found.recorded { rows.append(["recorded", recorded]) }
+            if let recorded = found.recordedText { rows.append(["recorded", recorded]) }
             rows += [
                 ["length", found.duration.asClock], ["bit rate", found.bitrateText],
                 ["size", found.summary.byteCount.asByteCount],

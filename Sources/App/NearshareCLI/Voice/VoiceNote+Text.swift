@@ -3,9 +3,9 @@ internal import NearshareAudio
 internal import NearshareService
 
 extension VoiceNote {
-    var recorded: String? { summary.tags.recorded?.localText }
+    var recordedText: String? { summary.tags.recorded?.localText }
 
-    var title: String { [speaker ?? "voice note", recorded].compactMap(\.self).joined(separator: ", ") }
+    var title: String { [speaker ?? "voice note", recordedText].compactMap(\.self).joined(separator: ", ") }
 
     var bitrateText: String {
         let tenths = (summary.bitrate + 50) / 100
@@ -14,7 +14,7 @@ extension VoiceNote {
 
     var json: [String: JSONValue] {
         [
-            "id": .string(id), "path": .string(path), "seconds": .rate(milliseconds(duration)),
+            "id": .string(id), "path": .string(path), "seconds": .rate(roundedToMilliseconds(duration)),
             "size": .number(summary.byteCount), "bitrate": .number(UInt64(summary.bitrate)),
             "channels": .number(UInt64(summary.head.channels)), "speaker": JSONValue(summary.tags.speaker),
             "recorded": summary.tags.recorded.map { .number($0.unixMilliseconds) } ?? .null,
@@ -23,6 +23,6 @@ extension VoiceNote {
         ]
     }
 
-    /// Seconds, rounded to milliseconds.
-    private func milliseconds(_ duration: Duration) -> Double { (duration.inSeconds * 1000).rounded() / 1000 }
+    /// In seconds.
+    private func roundedToMilliseconds(_ duration: Duration) -> Double { (duration.inSeconds * 1000).rounded() / 1000 }
 }

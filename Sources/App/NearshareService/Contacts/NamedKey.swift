@@ -28,8 +28,8 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
 }
 
 extension TrustStore {
-    /// The peers with a name that the user relies on: friends, verified ones, and those to which the user has given a name. A
-    /// newcomer that takes such a name, or the beginning by which the user knows it, is not meant (K2).
+    /// The peers with a reserved name: friends, verified ones, and those to which the user has given a name. A new peer that
+    /// claims such a name is not selected by it, nor by its beginning (K2).
     /// - Parameter text: a name, the beginning of one, or an id.
     package func trustedPeers(named text: String) -> [NamedKey] {
         let trusted = entries.filter { $0.value.trust != .blocked && ($0.value.isTrusted || $0.value.givenName != nil) }

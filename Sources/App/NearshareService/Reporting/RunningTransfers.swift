@@ -27,7 +27,7 @@ package final class RunningTransfers: Sendable {
         state.withLock { $0.transfers.map { ($0.label, $0.transfer) } }
     }
 
-    /// The transfers with numbers that are never used again.
+    /// The transfers, each with a number that no later one gets.
     var numbered: [(number: Int, label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
 
     /// The peers to which a new connection is tried.

@@ -1,4 +1,5 @@
-/// A peer's identity: the SHA-256 of its X25519 static public key, 32 bytes.
+/// A peer's identity, 32 bytes: the SHA-256 of its X25519 static public key, or for a peer of another protocol of what it can
+/// prove or claim there.
 public struct Fingerprint: Sendable, Hashable {
     /// The size of a SHA-256 digest.
     @usableFromInline package static let byteCount = 32
@@ -22,7 +23,7 @@ public struct Fingerprint: Sendable, Hashable {
     /// 64 lower-case hexadecimal digits.
     public var hex: String { Hex.encode(bytes) }
 
-    /// The first 8 bytes: the peer's name in packets and TXT records.
+    /// The first 8 bytes: the peer's identifier in packets and TXT records.
     package var peerID: PeerID { PeerID(prefixOf: self) }
 }
 

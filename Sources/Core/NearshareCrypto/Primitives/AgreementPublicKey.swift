@@ -7,7 +7,7 @@ package struct AgreementPublicKey: Sendable, Hashable {
 
     /// Validates an encoded key.
     /// - Throws: ``CryptoError/wrongLength(expected:actual:)``; ``CryptoError/lowOrderPoint`` (K9);
-    ///   ``CryptoError/notCanonical`` for a coordinate of 2^255 - 19 or more. RFC 7748 would reduce it, but a peer is
+    ///   ``CryptoError/notCanonical`` for a coordinate of 2^255 - 19 or more, or with the unused highest bit. RFC 7748 accepts both, but a peer is
     ///   identified by the hash of these bytes: with a second encoding of its key, a blocked peer could evade the block.
     package init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
         guard bytes.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: bytes.count) }

@@ -11,7 +11,7 @@ struct ReceivingPart: Sendable {
     /// Whether the program has abandoned the stream, so that data is discarded.
     var isDiscarding = false
 
-    /// Whether there are bytes, or the end, to read.
+    /// Whether there are bytes to read, or the end, which stays readable.
     var isReadable: Bool { !queue.isEmpty || hasEnded }
 
     /// - Returns: Whether the stream has become readable.

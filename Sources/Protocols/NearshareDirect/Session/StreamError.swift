@@ -6,7 +6,7 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
     case reset(StreamResetReason)
     /// Too many streams are open on the link.
     case tooMany
-    /// The program has finished its direction.
+    /// This end has finished writing.
     case finished
 
     public var description: String {
@@ -14,9 +14,9 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
         case .notOpen: "the stream is closed"
         case .reset(.cancelled): "the peer has reset the stream"
         case .reset(.refused): "the peer does not accept streams of this name"
-        case .reset(.streamLimit): "the peer has too many open streams"
+        case .reset(.streamLimit): "the peer's limit on open streams is reached; close some first"
         case .tooMany: "too many streams are open; close some first"
-        case .finished: "this direction of the stream is already finished"
+        case .finished: "this end has finished writing to the stream"
         }
     }
 }

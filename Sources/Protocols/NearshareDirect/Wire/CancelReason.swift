@@ -15,8 +15,8 @@ public enum CancelReason: UInt8, Sendable, Hashable, Codable {
     case refused = 5
     /// The receiver cannot write.
     case storageFailed = 6
-    /// The side that cancels is shutting down.
+    /// The side that cancels is shutting down, or has waited too long for the other.
     case goingAway = 7
-    /// The content is larger than the receiver accepts, which its offer did not say.
+    /// The content is larger than the receiver accepts; its size was not known when it was offered.
     case tooLarge = 8
 }
