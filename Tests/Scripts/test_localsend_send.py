@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import wave
 
 from harness import MachinesInARow, Peer, Story, has_namespaces, wait_until
 from localsend_peer import GROUP, PORT, Certificate, LocalSendPeer, Receiver, group
@@ -366,6 +367,50 @@ class SendStory(Story):
             self.assertEqual(code, terminal.end())
             peer = json.loads(self.anna.run("peers", "--json").stdout)
             self.assertEqual((trust, self.certificate.fingerprint), (peer["trust"], peer["certificate"]))
+
+    def test_F16_verification_says_that_the_certificate_has_changed(self):
+        device = self.device()
+        self.anna.run("browse", "--json", "--via", "lan", "--timeout", "1")
+        terminal = self.terminal("peers", "verify", self.alias)
+        terminal.wait_for(r"remembered at the\s+first\s+transfer")
+        self.assertEqual(2, terminal.end())
+        self.assertCode(0, self.send(self.file("a", 10)))
+        device.close()
+        self.certificate = Certificate(self.place)
+        self.device()
+        terminal = self.terminal("peers", "verify", self.alias)
+        terminal.wait_for(rf"looking for \S*{self.alias.split()[0]}[\s\S]*another\s+certificate\s+since\s+you\s+met")
+        self.assertEqual(5, terminal.end())
+
+    # Messages and voice notes
+
+    def test_messages_are_refused_with_what_can_be_sent(self):
+        self.device()
+        self.anna.run("browse", "--json", "--via", "lan", "--timeout", "1")
+        for arguments, text in ((["message", "hi", "--to", self.alias], b""), (["chat", self.alias], b"hi\n")):
+            result = self.anna.run(*arguments, input=text)
+            self.assertCode(2, result)
+            self.assertIn(b"has LocalSend, which takes files and texts", result.stderr)
+            self.assertIn(b"nearshare send --text", result.stderr)
+            self.assertEqual(b"", result.stdout)
+        # One that is a friend is refused as well, and files still reach it while a node runs.
+        self.assertCode(0, self.anna.run("send", "--text", "hello", "--via", "lan", "--to", self.alias))
+        self.assertCode(0, self.anna.run("friends", "add", self.alias, "--unverified"))
+        self.assertCode(2, self.anna.run("message", "hi", "--to", self.alias))
+        node = self.anna.start("mesh", "run", "--json")
+        node.wait_for("ready")
+        self.assertCode(0, self.anna.run("send", "--text", "hello", "--to", self.alias))
+
+    def test_a_voice_note_arrives_as_a_file(self):
+        device = self.device()
+        path = self.place / "memo.wav"
+        with wave.open(str(path), "wb") as sound:
+            sound.setparams((1, 2, 16_000, 0, "NONE", ""))
+            sound.writeframes(self.random.randbytes(32_000))
+        self.assertCode(0, self.anna.run("voice", "--input", path, "--to", self.alias, "--via", "lan"))
+        ((name, content),) = device.files.items()
+        self.assertRegex(name, r"\.(opus|ogg)$")
+        self.assertEqual(b"OggS", content[:4])
 
     def test_a_pin_is_asked_for_on_the_terminal(self):
         device = self.device(

@@ -51,6 +51,8 @@ final class PipedConversation: Sendable {
 
     /// Timeout of the search for an unknown peer.
     private static let lookupTimeout = Duration.seconds(10)
+    /// Time after which the user is told about the search.
+    private static let noticeDelay = Duration.milliseconds(500)
     private static let maximumHistory = 500
     /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events
     /// that wait for it, so at least one reading follows each loss.
@@ -84,7 +86,7 @@ final class PipedConversation: Sendable {
         if isFirst {
             let contact: Contact?
             if let peer = parameters.peer {
-                contact = try await client.find(peer, timeout: Self.lookupTimeout)
+                contact = try await find(peer, through: client)
             } else {
                 contact = nil
             }
@@ -107,6 +109,18 @@ final class PipedConversation: Sendable {
             group.addTask { try await self.sendLines(in: conversation, client, sink) }
             try await follow(conversation, name: name, report, client, inputs, sink, &group)
             lines.stop()
+        }
+    }
+
+    /// Looks for the peer, and says so when it takes longer than a moment.
+    private func find(_ peer: String, through client: any NodeClient) async throws -> Contact {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                try await Task.sleep(for: Self.noticeDelay)
+                Console.notice("looking for \(TerminalText.escaped(peer))…")
+            }
+            return try await client.find(peer, timeout: Self.lookupTimeout)
         }
     }
 

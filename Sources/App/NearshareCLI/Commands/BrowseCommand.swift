@@ -62,7 +62,10 @@ struct BrowseCommand: AsyncParsableCommand {
                 interruption = error
             }
             try? RecentPeers.record(
-                list.peers.map { RecentPeers.Entry(id: $0.id, name: $0.name, lastSeen: SystemClock.wall()) }, in: machine.state)
+                list.peers.map {
+                    RecentPeers.Entry(
+                        id: $0.id, name: $0.name, lastSeen: SystemClock.wall(), isLocalSend: $0.destination.isLocalSend)
+                }, in: machine.state)
             if !watch, interruption == nil || !list.peers.isEmpty { try list.report() }
             if let interruption { throw interruption }
         }

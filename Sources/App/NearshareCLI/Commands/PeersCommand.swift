@@ -71,6 +71,9 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
     @OptionGroup var global: GlobalOptions
 
+    /// Timeout of the search for a LocalSend device, whose certificate is known already.
+    private static let deviceTimeout = Duration.seconds(2)
+
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
@@ -81,6 +84,8 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             if let (fingerprint, entry) = try machine.trust.read().peer(named: peer), let certificate = entry.certificate {
                 return try await verifyDevice(fingerprint, named: entry.name, certificate, on: machine, terminal)
             }
+            if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
+            if LinkAddress(parsing: peer) == nil { Console.notice("looking for \(TerminalText.escaped(peer))…") }
             let connector = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
             let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
@@ -101,6 +106,14 @@ extension PeersVerifyCommand {
         _ fingerprint: Fingerprint, named name: DisplayName, _ certificate: [UInt8], on machine: LocalMachine,
         _ terminal: TerminalDevice
     ) async throws {
+        Console.notice("looking for \(name.shown)…")
+        if let other = try await changedDevice(certificate, named: name, on: machine) {
+            throw CommandFailure(
+                .notTrusted,
+                "not verified: \(name.shown) has another certificate since you met it (\(CertificateText.short(certificate)), now "
+                    + "\(CertificateText.short(other))); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
+                    + "\(fingerprint.peerID)`, and send something to it; otherwise somebody else uses the name")
+        }
         let isSame = await YesNoPrompt.ask(
             "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.shown) should see the same "
                 + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal
@@ -115,6 +128,28 @@ extension PeersVerifyCommand {
                     + "`nearshare peers forget \(fingerprint.peerID)` removes it")
         }
         Console.notice(VerificationOperation.successText(for: name))
+    }
+
+    /// The certificate that a device of this name announces, where none nearby announces the known one.
+    private func changedDevice(
+        _ certificate: [UInt8], named name: DisplayName, on machine: LocalMachine
+    ) async throws -> [UInt8]? {
+        guard let security = machine.localSendSecurityIfAvailable(log: global.logger) else { return nil }
+        let settings = try machine.nodeSettings(
+            interface: nil, discovery: machine.discovery(log: global.logger), radio: nil, log: global.logger)
+        return try await withNode(settings) { node in
+            node.findLocalSendDevices(security)
+            var seen: [[UInt8]] = []
+            do {
+                seen = try await [node.find(name.claimed, timeout: Self.deviceTimeout, on: [.network])].compactMap(
+                    \.certificate)
+            } catch PeerLookupError.ambiguous(_, let peers) {
+                seen = peers.compactMap(\.certificate)
+            } catch is PeerLookupError {
+                // Not nearby: the known certificate is compared.
+            }
+            return seen.contains(certificate) ? nil : seen.first
+        }
     }
 
     private func verifyLink(on machine: LocalMachine) async throws {

@@ -159,8 +159,10 @@ struct VoiceRecordCommand: ConfinedCommand {
         _ parameters: RecordingSession.Parameters, _ decoders: any WorkerLauncher, from machine: LocalMachine
     ) async throws {
         let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+        let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
         // One node for the whole command: neighbours stay connected during the recording.
         try await withNode(settings) { node in
+            node.findLocalSendDevices(security)
             var parameters = parameters
             let receivers: VoiceNoteReceivers = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
                 try await lookUpReceivers(from: machine, on: node)
@@ -190,7 +192,8 @@ struct VoiceRecordCommand: ConfinedCommand {
             label: "voice note, \(note.duration.asClock)", canResume: true)
         let operation = SendOperation(
             machine: machine, source: sendSource, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
-            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.preferred)
+            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.preferred,
+            pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
         var failure: (any Error)?
         do {
             let targets = peers.map { SendOperation.Target.text($0) }

@@ -41,11 +41,14 @@ package struct ContactDirectory: Sendable {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
         if let known = try await knownContact(text) { return known }
         guard let messenger else { throw PeerLookupError.notFound(text, nearby: []) }
+        let device = machine.localSendDevice(named: text)
         do {
-            return try await search(text, messenger, timeout: timeout)
+            return try await search(
+                text, messenger, timeout: device == nil ? timeout : min(timeout, LocalSendContact.lookupTimeout))
         } catch PeerLookupError.notFound(let text, let nearby) {
             // A final check: a short timeout does not wait for BlueChat.
             if let contact = try snapshot().blueChatPeer(named: text) { return contact }
+            if let device { throw device.refusal }
             throw PeerLookupError.notFound(text, nearby: nearby)
         }
     }

@@ -33,7 +33,10 @@ package struct ContactSnapshot: Sendable {
 
     /// Peers whose keys were imported or met.
     package var addressBookIDs: [PeerID] { addressBook.entries.keys.map(\.peerID) }
-    package var friendIDs: [PeerID] { trust.entries.filter { $0.value.isFriend }.keys.map(\.peerID) }
+    /// Friends that messages can reach: LocalSend devices are left out.
+    package var friendIDs: [PeerID] {
+        trust.entries.filter { $0.value.isFriend && $0.value.certificate == nil }.keys.map(\.peerID)
+    }
 
     package func contacts(_ ids: some Sequence<PeerID>) -> [Contact] { ids.map(contact) }
 

@@ -161,6 +161,10 @@ package struct PeerResolver: Sendable {
         do {
             return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
         } catch PeerLookupError.notFound {
+            if machine.localSendDevice(named: name) != nil {
+                // No mesh reaches it.
+                return try await resolveDirectly(name, on: node, timeout: Timeout.network - Timeout.networkFirst)
+            }
             if let found = try await resolveThroughNode(name, timeout: Timeout.network) { return found }
             // Joined only now: most peers are found directly.
             let mesh = node.joinMesh()
@@ -185,7 +189,9 @@ package struct PeerResolver: Sendable {
         } catch PeerLookupError.ambiguous(let text, let peers) {
             throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
         }
-        record(peer.id, peer.name, Transport(peer.addresses.first?.medium ?? .network))
+        record(
+            peer.id, peer.name, Transport(peer.addresses.first?.medium ?? .network),
+            isLocalSend: peer.destination.isLocalSend)
         return .direct(peer.destination)
     }
 
@@ -213,9 +219,10 @@ package struct PeerResolver: Sendable {
         return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list.joined())"
     }
 
-    private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport) {
-        // Only the shell's completion depends on it.
-        try? RecentPeers.record([RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall())], in: machine.state)
+    private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport, isLocalSend: Bool = false) {
+        // Only the shell's completion and advice depend on it.
+        try? RecentPeers.record(
+            [RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall(), isLocalSend: isLocalSend)], in: machine.state)
         reporter.report(.found(id, name, transport))
     }
 }

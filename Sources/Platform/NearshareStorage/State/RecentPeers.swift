@@ -9,8 +9,13 @@ package struct RecentPeers: Sendable, Codable {
         package var lastSeen: WallTime
         /// The address at which it was reached; nil when none was recorded.
         package var address: String?
+        /// Whether it was seen as a LocalSend device; nil in files of earlier versions.
+        package var isLocalSend: Bool?
 
-        package init(id: PeerID, name: DisplayName, lastSeen: WallTime, address: String? = nil) {
+        package init(
+            id: PeerID, name: DisplayName, lastSeen: WallTime, address: String? = nil, isLocalSend: Bool = false
+        ) {
+            self.isLocalSend = isLocalSend
             self.id = id
             self.name = name
             self.lastSeen = lastSeen
