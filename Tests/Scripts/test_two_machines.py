@@ -127,8 +127,9 @@ class TwoMachinesStory(Story):
             self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", "anna"))
             ending.signal(INTERRUPT)
             ending.end()
-        expected = f"port 29742 is in use; listening on {second.ready['port']}: open it in the firewall"
+        expected = f"another `nearshare receive` of this user is running (process {first.process.pid})"
         self.assertTrue(any(expected in line for line in second.errors), second.errors)
+        self.assertFalse(any("is in use" in line for line in second.errors), second.errors)
         self.assertFalse(any("is in use" in line for line in first.errors), first.errors)
 
     def only_the_usual_port_is_open(self):

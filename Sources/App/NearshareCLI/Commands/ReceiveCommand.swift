@@ -259,8 +259,8 @@ private struct Greeting: Sendable {
         guard case .own(let port, let other) = state else { return }
         if let other {
             Console.warn(
-                "another `nearshare receive` of this user is running (process \(other)): what peers send arrives at one of the two; "
-                    + "end one of them")
+                "another `nearshare receive` of this user is running (process \(other)): peers see one machine, and what they send "
+                    + "arrives at either of the two, in its inbox; end one of them")
         } else if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) {
             Console.warn(notice)
         }

@@ -48,7 +48,8 @@ extension Node {
     /// - Parameter chosen: the port that the user has chosen.
     package static func fallbackNotice(port: UInt16, chosen: UInt16?) -> String? {
         guard chosen == nil, port != defaultPort, port != 0 else { return nil }
-        return "port \(defaultPort) is in use; listening on \(port): open it in the firewall, or end the program that uses "
-            + "\(defaultPort) and start again"
+        return
+            "port \(defaultPort) is in use, by a nearshare of another user or state directory or by another program; listening on "
+            + "\(port), which peers find: open it in the firewall, or end the other program and start again"
     }
 }

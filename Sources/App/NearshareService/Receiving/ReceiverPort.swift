@@ -7,7 +7,7 @@ package import Nearshare
 package struct ReceiverPort: Sendable {
     /// Where peers reach the receiver.
     package enum State: Sendable, Hashable {
-        /// - Parameter beside: the process of another `receive` of this user, at which senders may arrive as well.
+        /// - Parameter beside: the process of another `receive` of this user, at which senders arrive as well.
         case own(port: UInt16, beside: Int32? = nil)
         case node(port: UInt16, process: Int32)
 
@@ -56,7 +56,8 @@ package struct ReceiverPort: Sendable {
         var deadline = SystemClock.monotonic() + (awaitsNode ? Self.handOverTimeout : .zero)
         var awaitsSuccessor = awaitsNode
         while !Task.isCancelled {
-            if await serveLinks(report) {
+            let service = await serveLinks(report)
+            if service == .ended {
                 if !isFixed, listener.port != usualPort { node.closePort(of: listener) }
                 (deadline, awaitsSuccessor) = (SystemClock.monotonic() + Self.portTimeout, false)
             }
@@ -69,7 +70,7 @@ package struct ReceiverPort: Sendable {
                 try node.openPort(chosen: isFirst ? machine.configuration.port : 0, of: listener)
             }
             let port = listener.port
-            if port != 0 { emitIfChanged(.own(port: port), report) }
+            if port != 0 { emitIfChanged(.own(port: port, beside: service.otherReceiver), report) }
             guard let watch else { return }
             try await watch.awaitChange(timeout: port == 0 ? remaining : Self.maximumWait)
         }
@@ -86,25 +87,38 @@ package struct ReceiverPort: Sendable {
         if isNew { report(state) }
     }
 
+    /// The links that the running node passes.
+    private enum LinkService: Sendable, Hashable {
+        /// No node passes links.
+        case unavailable
+        /// Another `receive`, in this process, is the node and serves its links itself.
+        case refused(by: Int32)
+        case ended
+
+        var otherReceiver: Int32? { if case .refused(let process) = self { process } else { nil } }
+    }
+
     /// Serves the links that the running node passes, until one of the two ends.
-    /// - Returns: false when no node passes links.
-    private func serveLinks(_ report: @Sendable (State) -> Void) async -> Bool {
-        let isServed: Bool? = try? await withRunningNode(of: machine) { client in
+    private func serveLinks(_ report: @Sendable (State) -> Void) async -> LinkService {
+        let service: LinkService? = try? await withRunningNode(of: machine) { client in
             if !isFixed, listener.port == usualPort {
                 // A standing node that has just started waits for it.
                 node.closePort(of: listener)
                 DirectoryWatch.touch(machine.directories.runtime)
             }
-            guard let status = try await status(of: client) else { return false }
+            guard let status = try await status(of: client) else { return .unavailable }
             let ownPort = status.isStanding ? (hasOwnAdvertisement ? 0 : nil) : usualPort
             if listener.port == 0, let ownPort, try !node.openPort(ownPort, of: listener) {
                 _ = try node.openPort(0, of: listener)
             }
-            guard try await client.submit(.receiveLinks) == .done else { return false }
-            let isPassed = status.isStanding && !isFixed
-            let other = status.isStanding ? nil : status.process
+            do throws(ControlFailure) {
+                guard try await client.submit(.receiveLinks) == .done else { return .unavailable }
+            } catch {
+                return error.kind == .refused ? .refused(by: status.process) : .unavailable
+            }
             emitIfChanged(
-                isPassed ? .node(port: status.port, process: status.process) : .own(port: listener.port, beside: other), report)
+                status.isStanding && !isFixed
+                    ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
             for await link in client.links {
                 // A link that was not claimed in time, because this process was stopped, is served by the node.
                 if (try? await client.submit(.claimLink(link.number))) == .done {
@@ -113,9 +127,9 @@ package struct ReceiverPort: Sendable {
                     close(link.descriptor)
                 }
             }
-            return true
+            return .ended
         }
-        return isServed ?? false
+        return service ?? .unavailable
     }
 
     /// - Returns: nil when the node does not answer; then the connection is closed.
