@@ -175,6 +175,8 @@ class SendStory(Story):
         self.assertIn(b"requires its PIN", result.stderr)
         pin.write_text("wrong\n")
         self.assertCode(4, self.send("--pin-file", pin, path))
+        text = self.anna.run("history").stdout.decode()
+        self.assertEqual(2, text.count("  declined (it requires its PIN)  a"), text)
         pins = [query.get("pin") for _, name, query in device.requests if name == "v2/prepare-upload"]
         self.assertEqual([None, None, "wrong"], pins)
         self.assertEqual({}, device.files)

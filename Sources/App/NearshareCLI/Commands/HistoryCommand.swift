@@ -52,9 +52,16 @@ struct HistoryCommand: AsyncParsableCommand {
 
     private static func row(_ entry: TransferHistory.Entry) -> [String] {
         let isReceived = entry.direction == .incoming
-        let outcome = entry.outcome == "completed" ? (isReceived ? "received" : "sent") : entry.outcome
+        let isCompleted = entry.outcome == "completed"
+        let sentSize = entry.size.subtractingClamped(entry.presentSize)
+        let isPresent = isCompleted && entry.presentSize > 0 && sentSize == 0
+        let outcome =
+            isPresent
+            ? "already there"
+            : isCompleted
+                ? (isReceived ? "received" : "sent") : entry.reason.map { "\(entry.outcome) (\($0))" } ?? entry.outcome
         // Nothing has arrived, so that its size would be taken for that of the content.
-        let size = entry.size == 0 && entry.outcome != "completed" ? "-" : entry.size.asByteCount
+        let size = sentSize == 0 && (isPresent || !isCompleted) ? "-" : sentSize.asByteCount
         return [entry.when.localText, isReceived ? "from" : "to", entry.name.shown, size, outcome, entry.content]
     }
 
@@ -64,7 +71,7 @@ struct HistoryCommand: AsyncParsableCommand {
             "when": .number(entry.when.unixMilliseconds), "direction": .string(isReceived ? "received" : "sent"),
             "peer": .string(entry.id.hex), "peer_name": .string(entry.name.claimed), "size": .number(entry.size),
             "outcome": .string(entry.outcome), "content": entry.path == nil ? .string(entry.content) : .null,
-            "path": JSONValue(entry.path),
+            "path": JSONValue(entry.path), "reason": JSONValue(entry.reason), "present": .number(entry.presentSize),
         ]
     }
 }

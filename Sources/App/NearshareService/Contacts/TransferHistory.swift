@@ -13,6 +13,10 @@ package struct TransferHistory {
         package let size: UInt64
         /// How it has ended, as in JSON events.
         package let outcome: String
+        /// The reason why a rule of the receiver has declined it; safe for a terminal. nil for other ends.
+        package var reason: String?
+        /// Bytes of `size` that the receiver had before.
+        package var presentSize: UInt64 = 0
         /// The path of the received item; nil for what was sent or not received.
         package let path: String?
     }
@@ -41,7 +45,8 @@ package struct TransferHistory {
                 return Entry(
                     when: entry.when, direction: logged, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
-                    content: entry.content, size: entry.size, outcome: entry.outcome, path: nil)
+                    content: entry.content, size: entry.size, outcome: entry.outcome, reason: entry.reason,
+                    presentSize: entry.presentSize ?? 0, path: nil)
             }
         }
         entries.sort { $0.when < $1.when }

@@ -108,6 +108,21 @@ package struct SendResult: Sendable {
     /// The part that the receiver has accepted; nil for all.
     package var part: OfferPart.Counts?
     package var receiver = ""
+    /// Whether the receiver is a LocalSend device.
+    package var isDevice = false
+
+    /// The reason why a rule of the receiver has declined it, in a few words for the history; nil for the answer of a user.
+    var declineReason: String? {
+        guard case .declined(let reason) = outcome else { return nil }
+        return switch reason {
+        case .declined: nil
+        case .expired: "not answered in time"
+        // The only rule of those devices.
+        case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
+        case .takesNothing: "nothing is accepted there"
+        case .tooLarge, .noSpace, .busy, .identityChanged: reason.words
+        }
+    }
 }
 
 /// The end of a transfer from a peer.

@@ -377,7 +377,7 @@ package final class SendOperation: Sendable {
                 $0.recordDevice(peer.fingerprint, certificate: certificate, named: target.name, at: SystemClock.wall())
             }
         }
-        try conclude(result, of: transfer, content, to: peer.id, name: name, canResume: false)
+        try conclude(result, of: transfer, content, to: peer.id, name: name, canResume: false, isDevice: true)
     }
 
     // MARK: Through the mesh
@@ -436,10 +436,12 @@ package final class SendOperation: Sendable {
 
     private func conclude(
         _ result: TransferResult, of transfer: Transfer, _ part: any ResourceSource, to peer: PeerID, name: String,
-        canResume: Bool? = nil
+        canResume: Bool? = nil, isDevice: Bool = false
     ) throws(CommandFailure) {
         let canResume = canResume ?? self.canResume
-        report(result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer), canResume: canResume)
+        report(
+            result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer), canResume: canResume,
+            isDevice: isDevice)
         guard result.outcome == .completed else {
             throw CommandFailure(
                 ExitStatus(result.outcome),
@@ -513,7 +515,8 @@ package final class SendOperation: Sendable {
     }
 
     private func report(
-        _ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, content: String, canResume: Bool
+        _ result: TransferResult, of transfer: Transfer, to peer: PeerID, name: String, content: String, canResume: Bool,
+        isDevice: Bool = false
     ) {
         let progress = transfer.snapshot
         reporter.report(
@@ -523,7 +526,7 @@ package final class SendOperation: Sendable {
                     label: "\(content) → \(name)", content: content,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
                     changedNames: result.changedNames, compared: result.compared, part: progress.part,
-                    receiver: name)))
+                    receiver: name, isDevice: isDevice)))
     }
 
     /// The user's name for a peer, or else the one that it claims.

@@ -23,8 +23,16 @@ package struct TransferLog: Sendable {
         package var size: UInt64
         /// How it has ended, as in JSON events.
         package var outcome: String
+        /// The reason why a rule of the receiver has declined it; nil for a user's answer, and for other outcomes.
+        package var reason: String?
+        /// Bytes of `size` that the receiver had before; nil for none.
+        package var presentSize: UInt64?
 
-        package init(when: WallTime, peer: PeerID, peerName: String, content: String, size: UInt64, outcome: String) {
+        package init(
+            when: WallTime, peer: PeerID, peerName: String, content: String, size: UInt64, outcome: String,
+            reason: String? = nil, presentSize: UInt64? = nil
+        ) {
+            (self.reason, self.presentSize) = (reason, presentSize)
             self.when = when
             self.peer = peer
             self.peerName = peerName
