@@ -316,6 +316,23 @@ class OneMachineStory(Story):
         self.assertEqual([str(self.anna.inbox / name) for name in ("three.txt", "message.txt")], paths)
         self.assertCode(2, self.anna.run("inbox", "--last", "0"))
 
+    def test_mistakes_are_told_with_what_to_do(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        result = self.ben.run("send", self.file("a", 10), "--to", f"127.0.0.1:{port}")
+        self.assertCode(3, result)
+        self.assertIn(f"check that `nearshare receive` runs there, that port {port} is the one", result.stderr.decode())
+        self.assertCode(2, self.ben.run("send", "--text", "", "--to", "anna"))
+        result = self.ben.run("voice", "--input", self.place / "missing.wav", "--to", "nobody")
+        self.assertIn("could not read", result.stderr.decode())
+        self.assertNotIn("not found", result.stderr.decode())
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", self.file("a.txt", 10), "--to", anna.address))
+        anna.wait_for("delivered")
+        result = self.anna.run("inbox", "open")
+        self.assertCode(1, result)
+        self.assertRegex(result.stderr.decode(), r"^nearshare: there is no desktop to open .*a\.txt on")
+
     def test_equal_names_are_numbered(self):
         anna = self.anna.receive()
         for _ in range(2):

@@ -300,7 +300,7 @@ class QuestionStory(Asked):
                     drawn = anna.everything[start:]
                     self.assertNotIn(b"\x1b", drawn)
                     self.assertNotIn(b"\r", drawn.replace(b"\r\n", b""))
-                    self.assertRegex(drawn, rb"answer within \d+ s: accept\?")
+                    self.assertRegex(drawn, rb"answer by \d\d:\d\d:\d\d: accept\?")
                     self.assertNotIn(b"[c]ancel a transfer", drawn)
             self.assertEqual(1, anna.everything.count(b"c and Enter cancels a transfer"))
             anna.press("\x03")

@@ -39,7 +39,7 @@ class SentAgain(Story):
         self.assertEqual({"count": 3, "new": 0, "already_there": 3, "not_older": 0}, finished["files"])
         self.assertIn("3 files, 0 new, 3 were already there", said)
         history = self.ben.run("history").stdout.decode().splitlines()
-        self.assertRegex(history[-1], r"to +anna +- +already there +trip")
+        self.assertRegex(history[-1], r"to +anna +- +nothing new +trip")
         self.assertTrue(delivered["already_there"])
         self.assertEqual(str(self.anna.inbox / "trip"), delivered["path"])
         self.assertEqual(before, self.versions())

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces
+from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces, wait_until
 
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
@@ -26,6 +26,21 @@ class TwoMachinesStory(Story):
         delivered = anna.wait_for("delivered")
         self.assertEqual(digest(photo), digest(delivered["path"]))
         self.assertEqual("photo.jpg", os.path.basename(delivered["path"]))
+
+    def test_a_machine_without_a_network_says_so_and_when_it_comes(self):
+        self.network.cut()
+        arguments = ("receive", "--accept", "all", "--inbox", self.anna.inbox, "--name", "anna")
+        anna = self.anna.start(*arguments)
+        wait_until(lambda: any("no network: no interface" in line for line in anna.errors), "the warning")
+        for command in (("browse", "--timeout", "0.1"), ("send", self.file("a", 10), "--to", "ben", "--via", "lan")):
+            self.assertIn(b"no network: no interface", self.anna.run(*command).stderr)
+        self.assertNotIn("the network is available\n", anna.errors)
+        self.network.mend()
+        wait_until(lambda: "the network is available\n" in anna.errors, "the network")
+        self.assertCode(0, self.ben.run("send", self.file("a", 10), "--to", "anna", "--retry", "0"))
+        self.assertEqual(1, sum("no network" in line for line in anna.errors))
+        result = self.ben.run("browse", "--timeout", "0.1")
+        self.assertNotIn(b"no network", result.stderr)
 
     def test_a_folder_with_its_times(self):
         self.file("trip/day one/a.txt", 10)

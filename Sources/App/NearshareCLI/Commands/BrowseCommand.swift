@@ -55,8 +55,10 @@ struct BrowseCommand: AsyncParsableCommand {
             do {
                 try await withNode(settings) { [watch, timeout] node in
                     node.findLocalSendDevices(security)
-                    try await list.follow(
-                        node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch)
+                    try await withNetworkNotice(settings, report: NetworkNotice.show) {
+                        try await list.follow(
+                            node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch)
+                    }
                 }
             } catch let error as SignalHandling.Interrupted {
                 interruption = error

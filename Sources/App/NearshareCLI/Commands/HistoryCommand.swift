@@ -57,7 +57,7 @@ struct HistoryCommand: AsyncParsableCommand {
         let isPresent = isCompleted && entry.presentSize > 0 && sentSize == 0
         let outcome =
             isPresent
-            ? "already there"
+            ? "nothing new"
             : isCompleted
                 ? (isReceived ? "received" : "sent") : entry.reason.map { "\(entry.outcome) (\($0))" } ?? entry.outcome
         // Nothing has arrived, so that its size would be taken for that of the content.

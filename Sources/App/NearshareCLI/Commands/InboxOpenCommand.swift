@@ -86,7 +86,20 @@ struct InboxOpenCommand: AsyncParsableCommand {
                 guard await YesNoPrompt.ask(question, on: terminal) else { throw CommandFailure(.failure, "not opened") }
                 words = nil
             }
+            if words == nil, !Self.hasDesktop {
+                throw CommandFailure(
+                    .failure,
+                    "there is no desktop to open \(shown) on (WAYLAND_DISPLAY and DISPLAY are not set); name a program in [open] of "
+                        + "the configuration")
+            }
             try Self.execute((words ?? ["xdg-open"]) + [entry.path])
+        }
+    }
+
+    /// Whether xdg-open has a program to start: one of a desktop, or the one that BROWSER names.
+    private static var hasDesktop: Bool {
+        ["WAYLAND_DISPLAY", "DISPLAY", "BROWSER"].contains { (name: String) in
+            getenv(name).map { $0.pointee != 0 } ?? false
         }
     }
 

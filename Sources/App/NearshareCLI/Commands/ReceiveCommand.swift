@@ -144,6 +144,7 @@ struct ReceiveCommand: ConfinedCommand {
             }) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     defer { group.cancelAll() }
+                    group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }
                     group.addTask {
                         await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
                     }

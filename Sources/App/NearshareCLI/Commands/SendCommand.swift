@@ -111,6 +111,7 @@ struct SendCommand: AsyncParsableCommand {
         peers = PeerArgument.unique(peers)
         if text != nil, !files.isEmpty { throw ValidationError("give either files or --text, not both") }
         if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
+        if text == "" { throw ValidationError("the text is empty") }
         if files.contains("") { throw ValidationError("a file name is empty") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input cannot be combined with files") }
         if sentName != nil, files != ["-"] { throw ValidationError("--as needs standard input as the only file: -") }
@@ -168,19 +169,21 @@ struct SendCommand: AsyncParsableCommand {
                 resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation,
                 pin: try PINPrompt.make(file: pinFile, isQuiet: json || quiet))
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
-            try await withNode(settings) { [peers, transport, toEveryone] node in
+            try await withNode(settings) { [peers, transport, toEveryone, quiet] node in
                 node.findLocalSendDevices(security)
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
-                    let wanted =
-                        toEveryone
-                        ? [.everyone]
-                        : peers.isEmpty
-                            ? [
-                                try await PeerPicker.pick(
-                                    on: node, Transport.media(for: transport.preferred), knowing: machine.trust.read())
-                            ]
-                            : peers.map { .text($0) }
-                    try await operation.run(to: wanted, on: node)
+                    try await withNetworkNotice(settings, report: quiet ? nil : NetworkNotice.show) {
+                        let wanted =
+                            toEveryone
+                            ? [.everyone]
+                            : peers.isEmpty
+                                ? [
+                                    try await PeerPicker.pick(
+                                        on: node, Transport.media(for: transport.preferred), knowing: machine.trust.read())
+                                ]
+                                : peers.map { .text($0) }
+                        try await operation.run(to: wanted, on: node)
+                    }
                 }
             }
             try Self.failIfUnreadable(unreadableCount)

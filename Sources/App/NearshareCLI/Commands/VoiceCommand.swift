@@ -122,6 +122,8 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     private func record(with decoders: any WorkerLauncher) async throws {
         if listDevices { return try listAllDevices() }
+        // Before the receivers are looked for.
+        if let input, input != "-" { _ = try NoteFile.open(input) }
         let machine = try LocalMachine()
         let parameters = try makeParameters(machine)
         if peers.isEmpty {

@@ -21,8 +21,8 @@ struct PendingPrompts<Reply> {
         let allowsAlways: Bool
         /// The time at which the question ends unanswered; nil where it is not known.
         let deadline: MonotonicInstant?
-        /// The time for an answer; nil where it is not known.
-        let timeout: Duration?
+        /// ``deadline`` by this machine's clock, as shown to the user; nil where it is not known.
+        let answerTime: String?
     }
 
     enum Word: Sendable, Hashable {
@@ -46,13 +46,13 @@ struct PendingPrompts<Reply> {
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
     mutating func add(
         _ question: String, about name: String, pages: [String] = [], allowsPart: Bool = false, allowsAlways: Bool = false,
-        deadline: MonotonicInstant? = nil, timeout: Duration? = nil, _ reply: Reply
+        deadline: MonotonicInstant? = nil, answerTime: String? = nil, _ reply: Reply
     ) -> Int {
         lastNumber += 1
         open.append(
             Prompt(
                 number: lastNumber, name: name, question: question, pages: pages, allowsPart: allowsPart, reply: reply,
-                isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, timeout: timeout))
+                isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, answerTime: answerTime))
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }
@@ -89,7 +89,8 @@ struct PendingPrompts<Reply> {
 
     private static func timeLeft(_ prompt: Prompt, _ now: MonotonicInstant?) -> [String] {
         guard let deadline = prompt.deadline else { return [] }
-        guard let now else { return prompt.timeout.map { ["answer within \($0.asLargestUnit)"] } ?? [] }
+        // Other lines may repeat it later.
+        guard let now else { return prompt.answerTime.map { ["answer by \($0)"] } ?? [] }
         return ["\(max(.zero, deadline - now).asLargestUnit) left"]
     }
 

@@ -127,7 +127,7 @@ package final class PromptQueue: Sendable {
                     if state.prompts.open.isEmpty { display?.discardTypedInput() }
                     let number = state.prompts.add(
                         question, about: name, pages: pages, allowsPart: parts != nil, allowsAlways: allowsAlways,
-                        deadline: deadline, timeout: deadline.map { max(.zero, $0 - clock() + .milliseconds(500)) },
+                        deadline: deadline, answerTime: deadline.map(answerTime),
                         Reply(continuation: continuation, parts: parts, isShownToFeed: outline != nil))
                     display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
@@ -154,6 +154,12 @@ package final class PromptQueue: Sendable {
                 }
             }
         }
+    }
+
+    /// A deadline by this machine's clock.
+    private func answerTime(_ deadline: MonotonicInstant) -> String {
+        let remaining = max(.zero, deadline - clock()).components.seconds
+        return LocalTime.format(WallTime(milliseconds: SystemClock.wall().milliseconds + remaining * 1_000), "%H:%M:%S")
     }
 
     /// Updates the prompt each second until the deadline.

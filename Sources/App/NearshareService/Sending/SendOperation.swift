@@ -167,6 +167,7 @@ package final class SendOperation: Sendable {
         while true {
             let attempt = await attempt(source, to: destination, expecting: peer, on: node)
             guard let failure = attempt.failure else { return }
+            let isNewLoss = attempt.peer != nil || brokenSince == nil
             if attempt.byteCount > 0 || brokenSince == nil { brokenSince = SystemClock.monotonic() }
             if let proven = attempt.peer {
                 peer = proven
@@ -180,8 +181,11 @@ package final class SendOperation: Sendable {
                 // An answer of the peer counts more than the break before it.
             else { throw attempt.isBroken || attempt.peer == nil ? linkFailure ?? failure : failure }
             let name = name(of: peer.fingerprint, claimed: first.name)?.shown ?? peer.id.hex
-            reporter.report(
-                .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
+            if isNewLoss {
+                // A try that has not reached the peer is no second loss.
+                reporter.report(
+                    .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
+            }
             try await running.reconnecting(.init(label: name, since: brokenSince)) {
                 try await Task.sleep(for: delay)
                 let found = await resolver.resolveAgain(
@@ -212,15 +216,18 @@ package final class SendOperation: Sendable {
         }
     }
 
-    /// The failure of a connection; with advice for the other machine, where discovery has found the peer and its port does not
-    /// answer.
+    /// The failure of a connection, with advice for the other machine whose port does not answer.
     static func failure(_ error: any Error, to destination: PeerDestination) -> CommandFailure {
         var failure = CommandFailure(error)
-        guard let name = destination.name, let address = destination.addresses.last, address.medium == .network else {
-            return failure
-        }
+        guard let address = destination.addresses.last, address.medium == .network else { return failure }
         switch error as? NodeError {
         case .unreachable, .timedOut:
+            guard let name = destination.name else {
+                failure.message +=
+                    "; check that `nearshare receive` runs there, that port \(address.port) is the one it shows, and that no firewall "
+                    + "drops it (`sudo nearshare doctor` there)"
+                return failure
+            }
             failure.message =
                 "found \(name.quoted), but \(failure.message); a firewall there may drop it: `sudo nearshare doctor` on that "
                 + "machine says so"
