@@ -18,6 +18,8 @@ private struct ChannelPair {
     /// The messages that each end's program has not taken yet.
     var waiting: [[SessionMessage]] = [[], []]
     var restarts: [Int] = []
+    /// The metadata that each end has received.
+    var metadata: [[StructuredValue]] = [[], []]
     var readsAtOnce = true
     /// No caller waits for a message that carries an acknowledgement.
     var isImpatient = true
@@ -56,6 +58,7 @@ private struct ChannelPair {
             switch try ends[end].receive(frame, on: links[index].ids[end]) {
             case .message(let message): waiting[end].append(message)
             case .restarted(let lost): restarts.append(lost)
+            case .metadata(let value): metadata[end].append(value)
             case nil: break
             }
         }
@@ -295,6 +298,48 @@ private struct ChannelPair {
         try pair.settle(second)
         #expect(pair.taken == [numbers(20..<22), numbers(10..<12)])
         #expect(pair.areEmpty)
+    }
+
+    @Test("metadata arrives in order, is acknowledged without the program, and is no message") func metadata() throws {
+        var pair = ChannelPair()
+        pair.readsAtOnce = false
+        let link = pair.connect()
+        pair.ends[0].append(metadata: try StructuredValue.string("first").encoded())
+        try pair.settle(link)
+        #expect(pair.areEmpty)
+        pair.append(0..<1)
+        pair.ends[0].append(metadata: try StructuredValue.string("second").encoded())
+        try pair.settle(link)
+        #expect(pair.metadata == [[], [.string("first"), .string("second")]])
+        #expect(pair.waiting[1].map(\.bytes) == numbers(0..<1))
+        // Acknowledgements are in order.
+        #expect(pair.ends[0].unacknowledgedCount == 2)
+        pair.take(1)
+        try pair.settle(link)
+        #expect(pair.areEmpty)
+    }
+
+    @Test("S18: metadata that is too long or malformed is a violation, and more than the window allows as well")
+    func hostileMetadata() throws {
+        func receive(_ bytes: [UInt8], count: UInt64 = 1, behind unread: UInt64 = 0) throws {
+            var (channel, link) = try begun()
+            for number in 0..<unread { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
+            for number in unread..<unread + count {
+                let event = try channel.receive(frame(1, number, 0, tail: [3] + bytes), on: link)
+                #expect(event == .metadata(try StructuredValue(decoding: bytes[...])))
+            }
+        }
+        let longest = try StructuredValue.string(String(repeating: "a", count: 1021)).encoded()
+        #expect(longest.count == 1024)
+        try receive(longest)
+        try receive([0xf6], count: 10_000)
+        let tooLong = try StructuredValue.string(String(repeating: "a", count: 1022)).encoded()
+        for bytes in [tooLong, [], [0xff], [0xf6, 0xf6], [UInt8](repeating: 0x81, count: 17) + [0xf6]] {
+            #expect(throws: MalformedInput.self) { try receive(bytes) }
+        }
+        // Nothing after an unread message is acknowledged.
+        try receive([0xf6], count: 4095, behind: 1)
+        #expect(throws: MalformedInput.self) { try receive([0xf6], count: 4096, behind: 1) }
     }
 
     @Test func linksFromBeforeARestartSayNothingMore() throws {

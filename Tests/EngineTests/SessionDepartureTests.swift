@@ -336,7 +336,9 @@ extension Session.Change {
     fileprivate func concerns(_ id: PeerID) -> Bool {
         switch self {
         case .joined(let member): member.id == id
-        case .state(let member, _), .restarted(let member, _), .left(let member, _), .slow(let member): member == id
+        case .state(let member, _), .restarted(let member, _), .left(let member, _), .slow(let member),
+            .metadata(let member, _):
+            member == id
         }
     }
 }

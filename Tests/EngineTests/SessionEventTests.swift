@@ -29,6 +29,7 @@ import Testing
         case .change(.restarted(_, let lost)): "restarted \(lost)"
         case .change(.joined): "joined"
         case .change(.slow): "slow"
+        case .change(.metadata): "metadata"
         case .change(.state(_, let state)): "\(state)"
         case .stream: "stream"
         case .resource: "resource"
@@ -90,7 +91,8 @@ import Testing
                 var steps: [String] = []
                 for await event in sessions[1].events {
                     switch event {
-                    case .change(.joined), .change(.state), .change(.restarted), .change(.slow), .question: continue
+                    case .change(.joined), .change(.state), .change(.restarted), .change(.slow), .change(.metadata), .question:
+                        continue
                     case .message(let received): steps.append(received.message.text ?? "?")
                     case .stream(let incoming):
                         steps.append(incoming.stream.name.text)

@@ -54,6 +54,8 @@ import Nearshare
             switch change {
             case .joined(let member): print("* \(member.name.shown) joined")
             case .slow(let id): print("* \(id) does not read its messages")
+            case .metadata(let id, let value):
+                if let value { print("* \(id) says about itself: \(TerminalText.escaped("\(value)"))") }
             case .restarted(let id, let lost): print("* \(id) restarted; \(lost) messages to it are lost")
             case .left(let id, let lost): print("* \(id) left; \(lost) messages to it are lost")
             case .state(let id, let state): print("* \(id): \(state)")

@@ -117,6 +117,7 @@ enum Probe {
             switch change {
             case .joined(let member): say("joined", ["id": member.id.hex])
             case .slow(let id): say("slow", ["id": id.hex])
+            case .metadata(let id, _): say("metadata", ["id": id.hex])
             case .restarted(let id, let lost): say("restarted", ["id": id.hex, "lost": "\(lost)"])
             case .left(let id, let lost): say("left", ["id": id.hex, "lost": "\(lost)"])
             case .state(let id, .connected(let relay)):

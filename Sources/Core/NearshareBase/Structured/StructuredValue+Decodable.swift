@@ -3,7 +3,7 @@ extension StructuredValue {
     ///
     /// Recursion is bounded by ``maximumDepth``, since a peer's value never nests deeper.
     /// - Throws: `DecodingError` where the value does not match the type, and errors that the type throws.
-    package func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+    public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try read(type, at: [])
     }
 

@@ -244,16 +244,18 @@ extension Session {
     }
 
     private func handle(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
-        let (arrival, hasReceiptWaiters) = state.withLock { state in
+        let (arrival, hasReceiptWaiters, hasMetadataToSend) = state.withLock { state in
             let arrival = state.members.receive(frames, on: link)
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
             if arrival?.makesRoom == true { state.slow.recordRoom(of: link.peer) }
-            return (arrival, state.receiptWaiterCount > 0)
+            return (arrival, state.receiptWaiterCount > 0, state.members.hasMetadataToSend)
         }
         guard let arrival else { return }
         if !arrival.messages.isEmpty { messagesHaveArrived() }
         if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
+        if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
+        if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { change { _ in } }
         if arrival.hasFrames { link.wake() }
         if arrival.makesRoom || hasReceiptWaiters { progress.notifyAll() }
         if let failure = arrival.failure { throw failure }

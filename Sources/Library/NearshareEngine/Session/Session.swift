@@ -59,6 +59,8 @@ public final class Session: Sendable {
         public let unacknowledgedMessages: Int
         /// The bytes of these messages, each counted with 64 more.
         public let unacknowledgedBytes: Int
+        /// The value that the member has set with ``Session/setMetadata(_:)``; nil for none. It is untrusted, like the name.
+        public let metadata: StructuredValue?
         /// The round-trip time of the link to the member, measured when the link was silent for four seconds; nil before that.
         public fileprivate(set) var roundTripTime: Duration?
     }
@@ -72,6 +74,8 @@ public final class Session: Sendable {
         /// The member's program has restarted without its state: the count is of reliable messages that it had not
         /// acknowledged, and that are lost.
         case restarted(PeerID, lost: Int)
+        /// A member has set its metadata. Of several changes that were not read, only the latest is reported.
+        case metadata(PeerID, StructuredValue?)
         /// The member's program has not read its messages for two seconds, and more are sent to it. It is reported once, until
         /// the member reads again; see ``SessionSettings/slowMembers``.
         case slow(PeerID)
@@ -196,6 +200,20 @@ public final class Session: Sendable {
     /// The member that has started the session, and may remove others; nil while it is not known.
     public var founder: PeerID? { state.withLock { $0.members.roster.founder?.fingerprint.peerID } }
 
+    /// Sets what this node tells all other members about itself, those that join later included, as ``Member/metadata``. The
+    /// latest value counts. Members older than this version ignore it.
+    /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none.
+    /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded,
+    ///   ``SessionError/invalidParameter(_:)`` for a too large one.
+    public func setMetadata(_ value: some Encodable) throws {
+        let encoded = try StructuredValue(encoding: value).encoded()
+        guard encoded.count <= SessionMember.maximumMetadataByteCount else {
+            throw SessionError.invalidParameter(
+                "the metadata has \(encoded.count) bytes; the limit is \(SessionMember.maximumMetadataByteCount)")
+        }
+        change { $0.members.setOwnMetadata(encoded) }
+    }
+
     // MARK: Life
 
     /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node, otherwise
@@ -289,15 +307,18 @@ public final class Session: Sendable {
     /// The form of ``change(_:)`` for the thread that waits for the deadlines.
     private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
         let now = node.settings.clock()
-        let (result, changes, updates, gone) = state.withLock { state in
+        let (result, changes, updates, gone, metadata) = state.withLock { state in
             let result = body(&state)
             let changes = state.members.drainChanges()
             for case .left(let id, _) in changes.changes { state.slow.recordRoom(of: id) }
-            return (result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks)
+            let metadata = state.members.sendMetadata()
+            return (result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks, metadata)
         }
         for change in changes { emit(change) }
         for (link, frame) in updates { link.driver.send(frame) }
         for link in gone { link.driver.close(.done) }
+        for link in metadata.links { link.wake() }
+        if metadata.needsLinks { timer.wake() }
         if !changes.isEmpty { progress.notifyAll() }
         return result
     }
@@ -323,6 +344,16 @@ public final class Session: Sendable {
     }
 
     func emit(_ change: Change) { eventQueues.emit(change, to: eventQueues.changes) }
+
+    /// Reports the metadata of a member in place of what was reported of it and not read.
+    func emitMetadata(of id: PeerID) {
+        // Under the lock: of two threads, the one with the older value must not be the last.
+        state.withLock { state in
+            eventQueues.emit(.metadata(id, state.members.metadata(of: id)), to: eventQueues.changes) { change in
+                if case .metadata(id, _) = change { true } else { false }
+            }
+        }
+    }
 
     func emit(_ invitation: Invitation) { eventQueues.emit(invitation, to: eventQueues.resources) }
 
@@ -385,7 +416,7 @@ extension Session.Member {
         self.init(
             id: member.id, fingerprint: member.fingerprint, name: member.name, state: members.roster.state(of: member.id),
             neighbours: member.neighbours, unacknowledgedMessages: members.unacknowledgedCount(of: member.id),
-            unacknowledgedBytes: members.unacknowledgedByteCount(of: member.id))
+            unacknowledgedBytes: members.unacknowledgedByteCount(of: member.id), metadata: members.metadata(of: member.id))
     }
 }
 

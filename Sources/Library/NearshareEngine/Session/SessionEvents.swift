@@ -26,7 +26,10 @@ final class SessionEvents: Sendable {
         /// The events in the order of arrival, for one reader.
         var stream: AsyncStream<Event> { AsyncStream(unfolding: { [entries] in await entries.dequeue()?.event }) }
 
-        fileprivate func enqueue(_ entry: Entry<Event>) { entries.enqueue(entry, limit: limit) }
+        fileprivate func enqueue(_ entry: Entry<Event>, replacing isReplaced: ((Event) -> Bool)?) {
+            if let isReplaced { _ = entries.removeAll { isReplaced($0.event) } }
+            entries.enqueue(entry, limit: limit)
+        }
     }
 
     let changes = Queue<Session.Change>(.droppingOldest(beyond: SessionEvents.maximumChangeCount))
@@ -50,11 +53,13 @@ final class SessionEvents: Sendable {
     }
 
     /// Appends an event to its queue.
-    func emit<Event: Sendable>(_ event: Event, to queue: Queue<Event>) {
+    /// - Parameter isReplaced: selects the unread events that this one replaces.
+    func emit<Event: Sendable>(_ event: Event, to queue: Queue<Event>, replacing isReplaced: ((Event) -> Bool)? = nil) {
         // Under one lock, so that each queue is in the order of the numbers. A dropped event is released after it.
         lastNumber.withLock { last in
             last += 1
-            queue.enqueue(Entry(event: event, number: last, messageCount: inbox.arrivedCount))
+            queue.enqueue(
+                Entry(event: event, number: last, messageCount: inbox.arrivedCount), replacing: isReplaced)
         }
         arrival.notifyAll()
     }

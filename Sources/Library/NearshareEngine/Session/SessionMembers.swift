@@ -12,6 +12,10 @@ struct SessionMembers {
     /// The channels of members that have left, for receipts. They contain no messages.
     private var closedChannels: [MessageChannel] = []
     private static let maximumClosedCount = 64
+    /// This node's encoded metadata; nil before the program has set any.
+    private var ownMetadata: [UInt8]?
+    /// Members to whose channels the latest metadata is still to be appended.
+    private var metadataReceivers: Set<PeerID> = []
     /// This node's addresses, the latest first.
     private var addresses: [SessionMember.Address] = []
     /// The addresses of this node's interfaces, as far as they are known.
@@ -42,13 +46,16 @@ struct SessionMembers {
         var removed: [SessionLink] = []
         let changes = roster.drainChanges().map { change -> Session.Change in
             switch change {
-            case .joined(let member): return .joined(Session.Member(member, in: self))
+            case .joined(let member):
+                if ownMetadata != nil { metadataReceivers.insert(member.id) }
+                return .joined(Session.Member(member, in: self))
             case .state(let id, let state): return .state(id, state)
             case .left(let id):
                 let membership = memberships.removeValue(forKey: id)
                 let lost = membership?.channel.unacknowledgedCount ?? 0
                 removed += membership?.links ?? []
                 trustedKeys[id] = nil
+                metadataReceivers.remove(id)
                 if var channel = membership?.channel {
                     channel.discardMessages()
                     closedChannels = closedChannels.suffix(Self.maximumClosedCount - 1) + [channel]
@@ -67,6 +74,38 @@ struct SessionMembers {
             direct[member].map { ($0, frame) }
         }
     }
+
+    // MARK: Metadata
+
+    func metadata(of member: PeerID) -> StructuredValue? { memberships[member]?.metadata }
+
+    mutating func setOwnMetadata(_ encoded: [UInt8]) {
+        ownMetadata = encoded
+        metadataReceivers = Set(roster.memberIDs)
+    }
+
+    var hasMetadataToSend: Bool { !metadataReceivers.isEmpty }
+
+    /// Appends this node's metadata to the channels with room and a link, and asks for links to members without one.
+    /// - Returns: the links to wake, and whether connection attempts may be due.
+    mutating func sendMetadata() -> (links: [SessionLink], needsLinks: Bool) {
+        guard let ownMetadata else { return ([], false) }
+        var wakened: [SessionLink] = []
+        var needsLinks = false
+        for id in metadataReceivers.sorted() {
+            let links = links(to: id)
+            if links.isEmpty {
+                if roster.state(of: id).isConnected, roster.demandLink(to: id) { needsLinks = true }
+            } else if memberships[id]?.channel.hasRoom == true {
+                memberships[id]?.channel.append(metadata: ownMetadata)
+                metadataReceivers.remove(id)
+                wakened += links
+            }
+        }
+        return (wakened, needsLinks)
+    }
+
+    // MARK: Addresses
 
     /// Announces an address under which this node was reached.
     mutating func addAddress(_ address: SessionMember.Address) {
@@ -192,7 +231,10 @@ struct SessionMembers {
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {
-        memberships[link.peer]?.receive(frames, on: link)
+        let arrival = memberships[link.peer]?.receive(frames, on: link)
+        // Unacknowledged messages are lost, metadata included.
+        if arrival?.lostCount != nil, ownMetadata != nil { metadataReceivers.insert(link.peer) }
+        return arrival
     }
 
     mutating func nextBatch(for link: SessionLink, byteCount: Int) -> [UInt8]? {

@@ -6,6 +6,8 @@ struct SessionMembership {
     var channel: MessageChannel
     /// In the order in which they were opened.
     var links: [SessionLink] = []
+    /// The metadata that the member has set; nil for none.
+    var metadata: StructuredValue?
 
     /// - Returns: links over which the message may go, whether it is the only one in transit, and its receipt; nil while the
     ///   window is full.
@@ -46,6 +48,8 @@ struct SessionMembership {
         var messages: [Session.ReceivedMessage] = []
         /// The peer has restarted without its state: the number of our messages that are lost.
         var lostCount: Int?
+        /// The member's metadata has changed.
+        var hasNewMetadata = false
         /// The peer violated the protocol; messages before that are delivered.
         var failure: MalformedInput?
         /// The channel has frames to send on the link.
@@ -65,7 +69,12 @@ struct SessionMembership {
                     arrival.messages.append(
                         Session.ReceivedMessage(
                             sender: link.peer, message: message, mode: .reliable, position: channel.lastPosition))
-                case .restarted(let lost): arrival.lostCount = lost
+                case .metadata(let value):
+                    let value = value == .null ? nil : value
+                    if value != metadata { (metadata, arrival.hasNewMetadata) = (value, true) }
+                case .restarted(let lost):
+                    arrival.lostCount = lost
+                    if metadata != nil { (metadata, arrival.hasNewMetadata) = (nil, true) }
                 case nil: break
                 }
             }

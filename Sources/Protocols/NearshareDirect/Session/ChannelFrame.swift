@@ -10,6 +10,8 @@ enum ChannelFrame: Sendable, Hashable {
     /// All messages below this number were delivered to the program.
     case acknowledgement(UInt64)
 
+    /// The kind of a message with the sender's metadata.
+    static let metadataKind: UInt8 = 3
     /// The kind of a message that its sender has dropped. It has no content, and no message has this kind.
     static let droppedKind: UInt8 = 0xff
 

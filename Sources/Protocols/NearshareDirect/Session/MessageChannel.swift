@@ -38,14 +38,15 @@ package struct MessageChannel: Sendable {
     package enum Event: Sendable, Hashable {
         /// The next message for the program.
         case message(SessionMessage)
+        /// The metadata that the peer has set.
+        case metadata(StructuredValue)
         /// The peer has restarted and has lost its state. Messages that it had not delivered are lost.
         case restarted(lost: Int)
     }
 
     private enum DueFrame {
         case resume
-        /// nil for a message that was dropped.
-        case message(SessionMessage?, number: UInt64)
+        case message(SendQueue.Entry, number: UInt64)
         case acknowledgement
     }
 
@@ -110,6 +111,13 @@ package struct MessageChannel: Sendable {
     package mutating func append(_ message: SessionMessage, expiry: MonotonicInstant? = nil) -> UInt64 {
         precondition(message.bytes.count <= SessionMessage.maximumByteCount)
         return sendQueue.append(message, expiry: expiry)
+    }
+
+    /// Appends this member's metadata, which the peer acknowledges without its program.
+    /// - Precondition: ``hasRoom``, and at most ``SessionMember/maximumMetadataByteCount`` bytes.
+    package mutating func append(metadata: [UInt8]) {
+        precondition(metadata.count <= SessionMember.maximumMetadataByteCount)
+        sendQueue.append(SessionMessage(bytes: metadata), isMetadata: true)
     }
 
     /// The next time at which ``dropExpired(now:)`` may have something to drop.
@@ -182,7 +190,7 @@ package struct MessageChannel: Sendable {
         guard let next = link.next, links.preferred?.id == id else { return nil }
         // Messages that were acknowledged over another link are skipped.
         let number = max(next, sendQueue.firstNumber)
-        if let entry = sendQueue[number] { return .message(entry.message, number: number) }
+        if let entry = sendQueue[number] { return .message(entry, number: number) }
         guard receiveWindow.delivered > link.acknowledged else { return nil }
         let isDue = isAcknowledgementDue || receiveWindow.owesMuch(acknowledged: link.acknowledged, Self.window)
         return isDue ? .acknowledgement : nil
@@ -195,13 +203,13 @@ package struct MessageChannel: Sendable {
         case .resume:
             links.update(id) { $0.hasResumed = true }
             return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
-        case .message(let message, let number):
+        case .message(let entry, let number):
             links.update(id) { $0.next = number.addingClamped(1) }
             sentEnd = max(sentEnd, number.addingClamped(1))
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
-                number: number, acknowledged: receiveWindow.delivered,
-                kind: message?.kind.rawValue ?? ChannelFrame.droppedKind, bytes: message?.bytes[...] ?? []
+                number: number, acknowledged: receiveWindow.delivered, kind: entry.wireKind,
+                bytes: entry.message?.bytes[...] ?? []
             ).encoded
         case .acknowledgement:
             recordAcknowledgement(on: id)
@@ -232,7 +240,7 @@ package struct MessageChannel: Sendable {
             guard let kind = SessionMessage.Kind(rawValue: kind) else {
                 receiveWindow.skip()
                 isAcknowledgementDue = true
-                return nil
+                return kind == ChannelFrame.metadataKind ? .metadata(try Self.metadata(decoding: bytes)) : nil
             }
             let message = SessionMessage(kind: kind, bytes: Array(bytes))
             receiveWindow.store(message)
@@ -243,6 +251,13 @@ package struct MessageChannel: Sendable {
             return nil
         case nil: return nil
         }
+    }
+
+    private static func metadata(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) -> StructuredValue {
+        guard bytes.count <= SessionMember.maximumMetadataByteCount else {
+            throw MalformedInput("message: metadata of more than \(SessionMember.maximumMetadataByteCount) bytes")
+        }
+        return try StructuredValue(decoding: bytes)
     }
 
     private func requireResumed(_ id: LinkID) throws(MalformedInput) {

@@ -5,8 +5,16 @@ struct SendQueue: Sendable {
     struct Entry: Sendable {
         /// nil for a message that was dropped: its number is sent without it.
         fileprivate(set) var message: SessionMessage?
+        /// Whether the message is the sender's metadata, which is not delivered as a message.
+        fileprivate var isMetadata = false
         /// The time at which it is dropped, unless it was sent before.
         fileprivate var expiry: MonotonicInstant?
+
+        /// The kind in the frame that carries it.
+        var wireKind: UInt8 {
+            guard let message else { return ChannelFrame.droppedKind }
+            return isMetadata ? ChannelFrame.metadataKind : message.kind.rawValue
+        }
 
         fileprivate var windowByteCount: Int { message?.windowByteCount ?? SessionMessage.windowOverheadByteCount }
     }
@@ -33,8 +41,9 @@ struct SendQueue: Sendable {
     }
 
     /// - Returns: The message's number.
-    mutating func append(_ message: SessionMessage, expiry: MonotonicInstant? = nil) -> UInt64 {
-        messages.append(Entry(message: message, expiry: expiry))
+    @discardableResult
+    mutating func append(_ message: SessionMessage, expiry: MonotonicInstant? = nil, isMetadata: Bool = false) -> UInt64 {
+        messages.append(Entry(message: message, isMetadata: isMetadata, expiry: expiry))
         if expiry != nil { expiringCount += 1 }
         byteCount += message.windowByteCount
         // Bounded: at least this message is counted.

@@ -28,6 +28,8 @@ package struct SessionMember: Sendable, Hashable {
 
     /// Limit on addresses in one entry.
     package static let maximumAddressCount = 8
+    /// Limit on the encoded metadata of a member.
+    package static let maximumMetadataByteCount = 1024
 
     /// The fingerprint of the member's key.
     package var fingerprint: Fingerprint
