@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from harness import MachinesInARow, Peer, Story, has_namespaces
+from harness import MachinesInARow, Peer, Story, has_namespaces, wait_until
 from pseudo_terminal import PseudoTerminal
 
 TIMEOUT = 60
@@ -112,6 +112,24 @@ class ChatStory(Story):
         self.assertIn(b"\x1b[?25h\x1b[?1049l", anna.drawn[-200:])
         self.assertEqual(130, ben.end(signal.SIGTERM))
         self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.drawn[-200:])
+
+    def test_an_offered_file_is_asked_about_in_the_chat(self):
+        anna, ben = self.screen(self.anna, "ben"), self.screen(self.ben, "anna")
+        anna.wait_for("ben is near")
+        anna.press("hello\r")
+        ben.wait_for("hello")
+        path = self.file("photo.jpg", 20_000)
+        for answer, outcome in (("/decline", "declined"), ("/accept", "accepted")):
+            ben.forget()
+            anna.press(f"/send {path}\r")
+            ben.wait_for(r"photo\.jpg[\s\S]*/accept \d+ or /decline \d+")
+            ben.press(f"{answer}\r")
+            ben.wait_for(outcome)
+            anna.wait_for("ben declined" if answer == "/decline" else r"photo\.jpg")
+        wait_until(lambda: "photo.jpg" in self.ben.received(), "the photo")
+        self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
+        ben.press("/accept\r")
+        ben.wait_for("no offer is open")
 
     def test_another_node_takes_over(self):
         ben = self.screen(self.ben, "anna")

@@ -98,6 +98,14 @@ extension ChatScreen {
             let showsPath = parts[0] == "/trace"
             return withPeer(argument, at: now) { [.request(.ping($0), .ping(.peer($0), showsPath: showsPath))] }
         case "/msg": return message(argument, at: now)
+        case "/accept", "/decline":
+            let answer: QuestionAnswer = parts[0] == "/accept" ? .yes : .no
+            switch offers.choose(argument, for: String(parts[0]), at: now) {
+            case .offer(let number):
+                offers.answer(number)
+                return [.request(.answer(number, answer), .answer(number: number, answer))]
+            case .hint(let hint): addNotice(hint, at: now)
+            }
         case "/clear":
             guard let conversation = requireConversation(at: now),
                 isConfirmed("/clear", "all lines of this conversation are removed from this machine", at: now)
@@ -234,6 +242,7 @@ extension ChatScreen {
         "/public        the public room, which everyone in reach can read",
         "/who           list the peers nearby, and friends",
         "/send FILE     send a file; Tab completes its name; /send --allow-unencrypted FILE for an app that takes no others",
+        "/accept, /decline  answer an offer, by its number where several are open",
         "/msg NAME TEXT open a conversation, and send a line there",
         "/block NAME, /unblock NAME, /fav NAME, /unfav NAME: without a name, the peer of the conversation",
         "/ping NAME     ask a peer for a sign of life; /trace NAME also through whom it came",
@@ -337,7 +346,8 @@ extension ChatScreen {
     }
 
     private static let commands = [
-        "/block ", "/chat ", "/clear", "/export", "/fav ", "/help", "/msg ", "/panic", "/ping ", "/public", "/quit", "/search ",
+        "/accept ", "/block ", "/chat ", "/clear", "/decline ", "/export", "/fav ", "/help", "/msg ", "/panic", "/ping ",
+        "/public", "/quit", "/search ",
         "/send ", "/trace ", "/unblock ", "/unfav ", "/verify", "/voice", "/who",
     ]
 

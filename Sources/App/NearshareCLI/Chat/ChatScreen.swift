@@ -42,6 +42,8 @@ struct ChatScreen: Sendable {
         case verificationLink(Conversation?)
         /// The proof of the peer whose link the user has pasted.
         case verify(Conversation?)
+        /// The user's answer to an offer.
+        case answer(number: Int, QuestionAnswer)
     }
 
     /// How the recording of a voice note has ended.
@@ -94,6 +96,7 @@ struct ChatScreen: Sendable {
     private(set) var rows = 24
     var contacts: [PeerID: Contact] = [:]
     var views = ConversationViews()
+    var offers = ChatOffers()
     /// Whether the last frame that was drawn shows the public room.
     private var isPublicRoomShown = false
     /// Whether the user was told of lines that quitting drops.
@@ -341,9 +344,24 @@ struct ChatScreen: Sendable {
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
         case .notice(let text): views.visible.addNotice(TerminalText.sanitized(text), at: now)
+        case .receiving(.question(let question)): return show(question, at: now)
+        case .receiving(.questionEnded(let number)):
+            if let ended = offers.end(number, at: now) {
+                views.visible.addNotice("no longer open: \(TerminalText.sanitized(ended.title))", at: now)
+            }
         case .messageChanged, .received, .receiving: break
         }
         return []
+    }
+
+    /// Asks about an offer, in the view that the user looks at.
+    private mutating func show(_ question: OpenQuestion, at now: WallTime) -> [Reaction] {
+        offers.add(question)
+        for line in [question.title] + question.lines {
+            views.visible.addNotice(TerminalText.sanitized(line), at: now)
+        }
+        views.visible.addNotice("/accept \(question.number) or /decline \(question.number)", at: now)
+        return notify(at: now)
     }
 
     private mutating func insert(_ message: ChatMessage, at now: WallTime) -> [Reaction] {
@@ -412,6 +430,7 @@ struct ChatScreen: Sendable {
         case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
         case (.verify(let conversation), .contact(let contact)):
             addNotice(VerificationOperation.successText(for: contact.name), in: conversation, at: now)
+        case (.answer(_, let answer), .done): addNotice(answer == .yes ? "accepted" : "declined", at: now)
         default: break
         }
         return []
@@ -441,7 +460,7 @@ struct ChatScreen: Sendable {
             addNotice(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addNotice("not verified: \(reason)", in: conversation, at: now)
-        case .contacts, .conversations, .markRead: addNotice(reason, at: now)
+        case .contacts, .conversations, .markRead, .answer: addNotice(reason, at: now)
         }
     }
 

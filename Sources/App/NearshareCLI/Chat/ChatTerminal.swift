@@ -70,6 +70,7 @@ final class ChatTerminal: Sendable {
     ///   the next node.
     func run() async throws {
         let events = try await client.events()
+        let offers = try await subscribeToOffers()
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
         Console.fullScreenMessageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
         FullScreen.enter(terminal)
@@ -78,6 +79,7 @@ final class ChatTerminal: Sendable {
                 for await event in events { sink.yield(.screen(.event(event))) }
                 if !Task.isCancelled { sink.yield(.nodeEnded) }
             }
+            group.addTask { [sink] in for await event in offers { sink.yield(.screen(.event(.receiving(event)))) } }
             group.addTask { [self] in
                 for await _ in SignalHandling.terminations() { sink.yield(.interrupted) }
             }
@@ -97,6 +99,23 @@ final class ChatTerminal: Sendable {
             savedScreen.withLock { $0 = screen }
             throw ControlFailure(.gone, "the node has stopped")
         }
+    }
+
+    /// Makes the node ask about offers here. That of another process sends them with its other events.
+    private func subscribeToOffers() async throws -> AsyncStream<ReceiveEvent> {
+        let (offers, continuation) = AsyncStream.makeStream(of: ReceiveEvent.self)
+        guard client is NodeService else {
+            // A node that receives nothing refuses.
+            _ = try? await client.submit(.subscribeReceiving)
+            continuation.finish()
+            return offers
+        }
+        guard let (open, events) = try? await client.receiveEvents() else {
+            continuation.finish()
+            return offers
+        }
+        for question in open { sink.yield(.screen(.event(.receiving(.question(question))))) }
+        return events
     }
 
     /// The state of ``run()`` between inputs.
@@ -360,7 +379,7 @@ extension ChatScreen.RequestTag {
         case .sendLine, .sendFile: true
         case .contacts, .conversations, .history, .markRead, .lookup, .verificationLink, .verify, .search, .setBlocked,
             .setFriend,
-            .ping, .clear:
+            .ping, .clear, .answer:
             false
         }
     }

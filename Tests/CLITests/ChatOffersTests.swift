@@ -1,0 +1,48 @@
+import Nearshare
+import NearshareService
+import Testing
+
+@testable import NearshareCLI
+
+@Suite("offers in the chat")
+struct ChatOffersTests {
+    private let start = WallTime(milliseconds: 1_000_000)
+
+    private func question(_ number: Int) -> OpenQuestion {
+        OpenQuestion(number: number, title: "offer \(number)", lines: [], yes: "Accept", no: "Decline")
+    }
+
+    private func later(_ seconds: Int64) -> WallTime { WallTime(milliseconds: start.milliseconds + seconds * 1_000) }
+
+    @Test func `a single offer needs no number, several do`() {
+        var offers = ChatOffers()
+        #expect(offers.choose("", for: "/accept", at: start) == .hint("no offer is open"))
+        offers.add(question(1))
+        #expect(offers.choose("", for: "/accept", at: start) == .offer(1))
+        offers.add(question(2))
+        #expect(offers.choose("", for: "/decline", at: start) == .hint("which one? /decline 1, /decline 2"))
+        #expect(offers.choose("2", for: "/accept", at: start) == .offer(2))
+        #expect(offers.choose("3", for: "/accept", at: start) == .hint("offer 3 is not open"))
+        #expect(offers.choose("all", for: "/accept", at: start) == .hint("which one? /accept 1, /accept 2"))
+    }
+
+    @Test("R4: an answer without a number never means an offer that has replaced another one")
+    func replaced() {
+        var offers = ChatOffers()
+        offers.add(question(1))
+        #expect(offers.end(1, at: start)?.number == 1)
+        offers.add(question(2))
+        #expect(offers.choose("", for: "/accept", at: later(59)) == .hint("which one? /accept 2"))
+        #expect(offers.choose("2", for: "/accept", at: later(1)) == .offer(2))
+        #expect(offers.choose("", for: "/accept", at: later(60)) == .offer(2))
+    }
+
+    @Test func `the end of an offer that the user has answered is expected`() {
+        var offers = ChatOffers()
+        offers.add(question(1))
+        offers.answer(1)
+        #expect(offers.end(1, at: start) == nil)
+        offers.add(question(2))
+        #expect(offers.choose("", for: "/decline", at: start) == .offer(2))
+    }
+}
