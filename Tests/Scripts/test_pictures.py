@@ -18,7 +18,7 @@ import time
 import unittest
 import wave
 
-from harness import TIMEOUT, Story
+from harness import TIMEOUT, MachinesInARow, Peer, Story, has_namespaces
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "pictures"
 COLUMNS, ROWS = 80, 24
@@ -152,10 +152,11 @@ class Terminal:
         self.tmux("kill-server")
 
 
-@unittest.skipUnless(shutil.which("tmux"), "needs tmux")
+@unittest.skipUnless(shutil.which("tmux") and has_namespaces(), "needs tmux, root and iproute2")
 class PictureStory(Story):
     def people(self):
-        super().people()
+        anna, ben = self.enterContext(MachinesInARow()).names
+        self.anna, self.ben = Peer(self.place / "anna", anna), Peer(self.place / "ben", ben)
         for peer in (self.anna, self.ben):
             self.assertCode(0, peer.run("identity", "rename", peer.home.name))
 
@@ -192,7 +193,7 @@ class PictureStory(Story):
         anna.enter("nearshare receive")
         anna.wait_for("Ctrl-C")
         port = re.search(r"port (\d+)", "\n".join(text_of(line) for line in anna.lines()))[1]
-        self.ben.start("send", photo, "--to", f"127.0.0.1:{port}")
+        self.ben.start("send", photo, "--to", f"10.77.0.1:{port}")
         anna.wait_for(r"accept\?")
         anna.wait_for(r"short code \d")
         self.compare("receive", "anna: nearshare receive", anna)

@@ -74,8 +74,9 @@ import Testing
             addresses: [LinkAddress(host: "10.0.0.9", port: 445)], id: peer.id, name: try DisplayName("anna"))
         let other = SendOperation.failure(NodeError.timedOut("timed out"), to: chosen)
         #expect(other.message.contains("sudo nearshare doctor") && !other.message.contains("445"))
-        // A port that the user has typed was not found by discovery.
+        // A port that the user has typed was not found by discovery, and may be wrong.
         let typed = SendOperation.failure(NodeError.timedOut("timed out"), to: PeerDestination(addresses: peer.addresses))
-        #expect(typed.message == "timed out")
+        #expect(typed.message.hasPrefix("timed out; check that `nearshare receive` runs there, that port 29742 is the one"))
+        #expect(!typed.message.contains("ufw allow"))
     }
 }
