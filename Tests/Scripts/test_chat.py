@@ -130,6 +130,17 @@ class ChatStory(Story):
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ben.press("/accept\r")
         ben.wait_for("no offer is open")
+        for screen, sentence in ((ben, r"received \S*/photo\.jpg"), (anna, r"sent photo\.jpg")):
+            screen.press("/export\r")
+            screen.wait_for("written to")
+            peer = self.ben if screen is ben else self.anna
+            (exported,) = peer.inbox.glob("chat *.txt")
+            self.assertRegex(exported.read_text(), rf"hello\n[\s\S]*\d\d:\d\d {sentence}\n")
+            screen.press("/quit\r")
+            self.assertEqual(0, screen.end())
+        self.assertIn("photo.jpg", self.anna.run("history", "--sent").stdout.decode())
+        again = self.screen(self.anna, "ben")
+        again.wait_for(r"hello[\s\S]*photo\.jpg: declined[\s\S]*sent photo\.jpg")
 
     def test_another_node_takes_over(self):
         ben = self.screen(self.ben, "anna")

@@ -6,6 +6,7 @@ internal import NearshareTerminal
 /// Writes a conversation to a text file.
 struct ChatExport {
     let client: any NodeClient
+    let machine: LocalMachine
 
     private static let pageCount = 1_000
     /// Limit on the names that are tried for a file that exists.
@@ -54,6 +55,13 @@ struct ChatExport {
         throw ControlFailure(.storage, "there are files of this name already")
     }
 
+    /// The files that were sent and received beside the lines.
+    private func files(of conversation: Conversation) -> [SharedFile] {
+        guard case .peer(let peer) = conversation else { return [] }
+        // Without the log the lines are written.
+        return (try? SharedFile.all(of: peer, on: machine)) ?? []
+    }
+
     /// All lines with their days, the oldest first, escaped for a terminal.
     private func lines(of conversation: Conversation, called name: String) async throws(ControlFailure) -> [String] {
         var messages: [ChatMessage] = []
@@ -62,12 +70,18 @@ struct ChatExport {
             page = try await client.history(of: conversation, before: messages.first?.number, limit: Self.pageCount)
             messages = page + messages
         } while page.count == Self.pageCount
-        guard !messages.isEmpty else { throw ControlFailure(.refused, "there are no lines") }
+        var blocks = messages.map { (when: $0.when, lines: ChatReport.lines($0, called: name)) }
+        for file in files(of: conversation) {
+            blocks.insert(
+                (file.when, ["\(LocalTime(file.when).clock) \(file.sentence)"]),
+                at: blocks.firstIndex { $0.when > file.when } ?? blocks.count)
+        }
+        guard !blocks.isEmpty else { throw ControlFailure(.refused, "there are no lines") }
         var day = ""
-        return messages.flatMap { message -> [String] in
-            let present = LocalTime(message.when).day
+        return blocks.flatMap { block -> [String] in
+            let present = LocalTime(block.when).day
             defer { day = present }
-            return (present == day ? [] : ["-- \(present) --"]) + ChatReport.lines(message, called: name)
+            return (present == day ? [] : ["-- \(present) --"]) + block.lines
         }
     }
 }

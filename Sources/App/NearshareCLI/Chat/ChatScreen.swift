@@ -62,6 +62,8 @@ struct ChatScreen: Sendable {
         case paths(String, [String])
         /// A conversation was written to a file, or could not be.
         case exported(Conversation, Result<String, ControlFailure>)
+        /// The files of a conversation, the oldest first.
+        case files(PeerID, [SharedFile])
         /// The recording of a voice note for a peer has ended.
         case recorded(PeerID, RecordingOutcome)
         /// The node has stopped for good.
@@ -78,6 +80,8 @@ struct ChatScreen: Sendable {
         case listPaths(String)
         /// Writes a conversation to a new file in the inbox.
         case export(Conversation, name: String)
+        /// Reads the files that were sent to or received from a peer before the screen was shown.
+        case listFiles(PeerID, before: WallTime)
         /// Ends the command, and removes the key and everything that is stored.
         case erase
         /// Records a voice note on the terminal.
@@ -90,8 +94,9 @@ struct ChatScreen: Sendable {
     }
 
     let settings: Settings
-    /// Whether requests have been sent to a node, this one or an earlier one.
-    private(set) var hasStarted = false
+    /// The time of the first requests to a node, this one or an earlier one.
+    private var started: WallTime?
+    var hasStarted: Bool { started != nil }
     private(set) var columns = 80
     private(set) var rows = 24
     var contacts: [PeerID: Contact] = [:]
@@ -117,7 +122,7 @@ struct ChatScreen: Sendable {
 
     /// The first requests.
     mutating func start(at now: WallTime) -> [Reaction] {
-        hasStarted = true
+        started = now
         var reactions = Self.initialRequests
         switch settings.opening {
         case .peer(let name): reactions += lookUp(name, at: now)
@@ -152,6 +157,9 @@ struct ChatScreen: Sendable {
             return []
         case .paths(let path, let candidates):
             complete(path, with: candidates)
+            return []
+        case .files(let peer, let files):
+            if let index = views.index(of: .peer(peer)) { for file in files { views[index].insert(file) } }
             return []
         case .recorded(let peer, .saved(let path)): return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
         case .exported(let conversation, .success(let path)):
@@ -408,8 +416,10 @@ struct ChatScreen: Sendable {
         case (.conversations, .conversations(let all)): return handle(all, at: now)
         case (.history(let conversation), .chatMessages(let messages)):
             guard let index = views.index(of: conversation) else { return [] }
+            let isNewest = views[index].history == .loadingNewest
             views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
-            return []
+            guard isNewest, case .peer(let peer) = conversation, let started else { return [] }
+            return [.listFiles(peer, before: started)]
         case (.lookup(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             return resolve(name, as: contact, at: now)

@@ -135,6 +135,8 @@ final class ChatTerminal: Sendable {
         /// Whether the command ends now.
         var isOver = false
         var pendingCount = 0
+        /// The files that this screen sends.
+        var sentFiles: Set<TransferStatus.ID> = []
         /// Failures after the user had quit, which no screen shows.
         var unsent: [String] = []
     }
@@ -181,6 +183,7 @@ final class ChatTerminal: Sendable {
                     state.unsent.append("not sent: \(TerminalText.sanitized(failure.description))")
                 }
             }
+            record(event, &state, &group)
             return state.screen.handle(event, at: now)
         case .keyboardBytes(let bytes):
             let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
@@ -214,6 +217,26 @@ final class ChatTerminal: Sendable {
         return []
     }
 
+    /// Records the files that this screen sends in the history.
+    private func record(_ event: ChatScreen.Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) {
+        switch event {
+        case .replied(.sendFile, .success(.transferAccepted(let id))): state.sentFiles.insert(.transfer(id))
+        case .event(.transfer(let status)):
+            guard let outcome = status.outcome, state.sentFiles.remove(status.id) != nil else { return }
+            let entry = TransferLog.Entry(
+                when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
+                content: NameText.shown(status.name), size: status.done, outcome: outcome.word)
+            group.addTask { [machine, sink] in
+                do {
+                    try TransferLog(of: .sent, in: machine.state).append(entry)
+                } catch {
+                    sink.yield(.screen(.event(.notice("\(error)"))))
+                }
+            }
+        default: break
+        }
+    }
+
     private func perform(
         _ reaction: ChatScreen.Reaction, _ state: inout RunState, _ group: inout DiscardingTaskGroup,
         _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
@@ -228,6 +251,12 @@ final class ChatTerminal: Sendable {
             resolve(path, for: peer, isSealed: isSealed, tag, submissions)
         case .listPaths(let path): complete(path)
         case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
+        case .listFiles(let peer, let end):
+            group.addTask { [machine, sink] in
+                // Without the log only these lines are missing.
+                let files = (try? SharedFile.latest(of: peer, before: end, on: machine)) ?? []
+                sink.yield(.screen(.files(peer, files)))
+            }
         case .erase:
             erases.withLock { $0 = true }
             state.ending = .quit
@@ -329,7 +358,8 @@ final class ChatTerminal: Sendable {
         let result: Result<String, ControlFailure>
         do throws(ControlFailure) {
             let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
-            result = .success(try await ChatExport(client: client).write(conversation, name: name, to: inbox, at: now))
+            result = .success(
+                try await ChatExport(client: client, machine: machine).write(conversation, name: name, to: inbox, at: now))
         } catch {
             result = .failure(error)
         }

@@ -176,6 +176,18 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
+    /// Inserts a file of the past at its time.
+    mutating func insert(_ file: SharedFile) {
+        let item = makeItem(.notice(file.sentence), file.when)
+        // After a change of the node they are listed again.
+        guard !items.contains(where: { $0.content == item.content && $0.when == item.when }) else { return }
+        let isLoaded = history == .complete || items.contains { $0.when < file.when }
+        // Above the loaded lines, they would be in the way of older ones.
+        guard isLoaded else { return }
+        items.insert(item, at: items.firstIndex { $0.when > file.when } ?? items.count)
+        dropOldest()
+    }
+
     /// Removes all items, after the node has removed the lines.
     mutating func removeAll() {
         items = []

@@ -63,7 +63,7 @@ struct ChatCommand: ConfinedCommand {
         if !isScreen, peer == nil, !isPublic {
             throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
         }
-        let confined = try ConfinedMachine(sandbox, recordsVoice: isScreen, log: global.logger)
+        let confined = try ConfinedMachine(sandbox, createsInbox: isScreen, recordsVoice: isScreen, log: global.logger)
         return { try await chat(on: confined.machine, decoders: confined.helper) }
     }
 

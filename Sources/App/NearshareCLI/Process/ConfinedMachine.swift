@@ -20,7 +20,7 @@ struct ConfinedMachine {
     ///   - options: may keep the process unconfined.
     ///   - inbox: the path that the user has given.
     ///   - createsInbox: whether a missing inbox is created. A command that uses the running node, which may have another inbox,
-    ///     creates none.
+    ///     creates none, unless it writes there itself.
     ///   - recordsVoice: whether notes are recorded and played.
     ///   - log: receives a warning for each feature that the kernel lacks.
     init(

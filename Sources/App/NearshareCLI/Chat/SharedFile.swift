@@ -1,0 +1,31 @@
+internal import Nearshare
+internal import NearshareService
+
+/// A file that was sent or received in a conversation, from the history.
+struct SharedFile: Sendable, Hashable {
+    let when: WallTime
+    /// The name and the outcome, escaped for a terminal.
+    let sentence: String
+
+    /// Limit on the files that a conversation lists when it is opened.
+    private static let maximumListedCount = 20
+
+    init(_ entry: TransferHistory.Entry) {
+        when = entry.when
+        let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
+        sentence =
+            entry.outcome == "completed"
+            ? "\(entry.direction == .incoming ? "received" : "sent") \(name)"
+            : "\(name): \(entry.outcome)\(entry.reason.map { " (\($0))" } ?? "")"
+    }
+
+    /// The latest files of a peer before a time, the oldest first.
+    static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedFile] {
+        try all(of: peer, on: machine).filter { $0.when < end }.suffix(maximumListedCount)
+    }
+
+    /// All files of a peer, the oldest first.
+    static func all(of peer: PeerID, on machine: LocalMachine) throws(StorageError) -> [SharedFile] {
+        try TransferHistory(of: machine).entries.filter { $0.id == peer }.map(SharedFile.init)
+    }
+}
