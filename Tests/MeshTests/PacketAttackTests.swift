@@ -47,7 +47,9 @@ import Testing
         #expect(ben.number() != 0)
     }
 
-    @Test("M17: a route that fills a fragment is not cut for ever, and hinders no other packet", arguments: [8, 63, 200])
+    @Test(
+        "M17: a route that fills a fragment multiplies no bytes, and hinders no other packet",
+        arguments: [8, 28, 29, 52, 63, 200])
     func longRoutes(hops: Int) throws {
         var victim = AttackedRouter(links: 3, .radio)
         var anna = UntrustedPeer(seed: 1)
@@ -55,15 +57,24 @@ import Testing
         victim.receive(try anna.announcement(at: victim.now))
         victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
         victim.run(for: .seconds(1))
-        for number in 0..<20 {
+        victim.forgetWritten()
+        var receivedCount = 0
+        for number in 0..<4 {
             let others = (0..<hops - 2).map { _ in anna.randomID() }
             let packet = MeshPacket(
                 version: .v2, type: .noiseEncrypted, timestamp: victim.now + UInt64(number), sender: anna.id, recipient: ben.id,
                 route: [victim.router.id, ben.id] + others, payload: anna.bytes(2_000)[...])
-            victim.receive(try packet.encoded())
+            let frame = try packet.encoded()
+            receivedCount += frame.count
+            victim.receive(frame)
         }
         victim.run(for: .seconds(10))
         #expect(victim.router.fragments.isEmpty)
+        let fragments = victim.written(.fragment, on: 1)
+        #expect(Set(fragments.map(\.route.count)) == [hops <= 28 ? hops : 0])
+        #expect(fragments.count >= 20)
+        // Each fragment fills a write of 512 bytes at most.
+        #expect(fragments.count * 512 < receivedCount * 5 / 2)
         victim.forgetWritten()
         // Does not become smaller when it is compressed.
         let text = Hex.encode(anna.bytes(1_500))

@@ -58,18 +58,17 @@ package struct MeshFragmentation: Sendable {
     }
 
     /// The largest slice of a packet with a source route, which each fragment repeats.
-    /// - Returns: nil where the route leaves no room: it has more hops than a packet can make.
+    /// - Returns: nil where the route takes more than half of the slice: fragments with it would multiply the bytes (M17).
     package static func chunkByteCount(forLargestWrite maximumFrameByteCount: Int, route: [PeerID]) -> Int? {
         let chunk = chunkByteCount(forLargestWrite: maximumFrameByteCount)
         guard !route.isEmpty else { return chunk }
         // The longer length field of version 2, the number of hops, and the hops.
         let rest = chunk - (2 + 1 + PeerID.byteCount * route.count)
-        return rest >= leastRoutedChunk ? rest : nil
+        return rest >= chunk / 2 ? rest : nil
     }
 
     /// The fields of a fragment, and those of a packet of version 1 with sender and recipient.
     private static let headerByteCount = MeshFragment.headerByteCount + 14 + 2 * PeerID.byteCount
     private static let androidReserve = 15
     private static let leastChunk = 64
-    private static let leastRoutedChunk = 32
 }

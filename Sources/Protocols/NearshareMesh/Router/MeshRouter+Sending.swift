@@ -139,11 +139,16 @@ extension MeshRouter {
             links.enqueue(frame, on: link, priority: priority, origin: origin.outbox)
             return
         }
-        guard fragments.hasRoom(for: frame.count, origin: origin),
-            let chunk = MeshFragmentation.chunkByteCount(
-                forLargestWrite: profile.maximumFrameByteCount, route: packet.route),
+        guard fragments.hasRoom(for: frame.count, origin: origin) else { return }
+        let write = profile.maximumFrameByteCount
+        var original = packet
+        let routed = MeshFragmentation.chunkByteCount(forLargestWrite: write, route: packet.route)
+        // The fragments travel without the route; the packet that they form has it.
+        if routed == nil { original.route = [] }
+        let chunk = routed ?? MeshFragmentation.chunkByteCount(forLargestWrite: write)
+        guard
             let fragmentation = try? MeshFragmentation(
-                packet, frame: frame, id: node.randomFragmentID(), chunkByteCount: chunk)
+                original, frame: frame, id: node.randomFragmentID(), chunkByteCount: chunk)
         else { return }
         fragments.insert(FragmentJob(fragmentation, byteCount: frame.count, origin: origin, to: .link(link)))
     }
