@@ -98,13 +98,18 @@ import Testing
         #expect(machine.isOpen(try #require(joined)))
     }
 
-    @Test("R3: a neighbour that announces itself and proves nothing gives way after two seconds") func unprovenNeighbours() {
+    @Test("R3: a neighbour that announces itself and proves nothing gives way after a quarter of a second")
+    func unprovenNeighbours() {
         var machine = machine()
         let taken = (0..<12).compactMap { join(&machine, from: "\($0)", key: UInt8(10 + $0), at: 0, isProven: false) }
         #expect(taken.count == 12)
-        let early = machine.linkUp(.stream, from: "anna", now: moment(1_900))
-        let late = machine.linkUp(.stream, from: "anna", now: moment(2_000))
-        #expect(early == nil && late != nil && machine.drainReplaced() == [taken[0]])
+        let early = machine.linkUp(.stream, from: "anna", now: moment(240))
+        #expect(early == nil)
+        var proven = machine
+        proven.linkDown(taken[11], now: moment(250))
+        let kept = join(&proven, from: "anna", key: 3, at: 250)
+        let late = proven.linkUp(.stream, from: "ben", now: moment(260))
+        #expect(late != nil && proven.drainReplaced() == [taken[0]] && kept.map { proven.isOpen($0) } == true)
     }
 
     @Test("R3: newly made keys that answer pings cannot exclude newcomers or friends, and are evicted after a minute")
@@ -148,6 +153,28 @@ import Testing
             if let anna { try #require(machine.isOpen(anna), "\(time) ms") }
         }
         #expect(anna != nil && taken.contains { $0.map { machine.isOpen($0) } == true })
+    }
+
+    @Test("R3: made-up keys that hold all links of the newcomer's own address, and return at once, keep nobody out")
+    func oneAddress() throws {
+        var machine = machine()
+        let ben = try #require(join(&machine, from: "lo", key: 2, at: 0))
+        var taken = [MeshLinkID?](repeating: nil, count: 16)
+        var anna: MeshLinkID?
+        var attempts = 0
+        for time in stride(from: 100 as Int64, to: 70_000, by: 100) {
+            for number in taken.indices where taken[number].map({ !machine.isOpen($0) }) ?? true {
+                taken[number] = join(&machine, from: "lo", key: UInt8(10 + number), at: time)
+            }
+            if time >= 10_000, time % 500 == 0, anna == nil {
+                attempts += 1
+                anna = join(&machine, from: "lo", key: 3, at: time)
+            }
+            let areKept = machine.isOpen(ben) && anna.map { machine.isOpen($0) } != false
+            try #require(areKept, "\(time) ms")
+        }
+        let heldCount = taken.count { $0.map { machine.isOpen($0) } == true }
+        #expect(anna != nil && attempts == 1 && heldCount == MeshMachine.maximumIncomingLinkCount - 2)
     }
 
     @Test("R3: addresses of one /64 count as one source, and so do unusual loopback addresses") func networks() {

@@ -18,10 +18,14 @@ package struct MeshMachine: Machine {
         /// The machine of the neighbour that opened the link; nil for one that this node opened, and for a radio.
         let address: String?
         let opened: MonotonicInstant
+        /// Whether the opening was counted for the neighbour that has proven its key.
+        var isCounted = false
     }
 
     private var links: [MeshLinkID: Link] = [:]
-    private var openings = LinkOpenings()
+    private var openings = LinkOpenings<String>()
+    /// Those of neighbours that have proven their keys.
+    private var returns = LinkOpenings<PeerID>()
     private var lastLink: UInt64 = 0
     /// Links that gave way to others, and are to be closed.
     private var replaced: [MeshLinkID] = []
@@ -33,10 +37,13 @@ package struct MeshMachine: Machine {
     /// Links of strangers among them that stay for ``strangerTimeout``. The rest is for friends, and for newcomers, of whom nobody
     /// knows yet whether they are friends.
     package static let maximumStrangerLinkCount = 9
-    /// Time in which a neighbour that has announced itself proves its key, and in which its link gives way to no newcomer.
+    /// Time in which a neighbour that has announced itself proves its key, and in which its link gives way as one of the last.
     package static let acquaintanceTimeout = Duration.seconds(2)
     /// Time after which a stranger's link may give way to another, as on the direct path (Q6).
     package static let strangerTimeout = Duration.seconds(60)
+    /// Time in which a silent link gives way only after those of neighbours that return, and of addresses with several, and in
+    /// which one whose neighbour has announced itself gives way to none.
+    package static let announcementTimeout = Duration.milliseconds(250)
     /// Time for the queued frames when the node leaves.
     package static let farewellTimeout = Duration.milliseconds(500)
 
@@ -60,6 +67,7 @@ package struct MeshMachine: Machine {
         _ profile: MeshLinkProfile, from address: String? = nil, friends: Set<PeerID> = [], now: Moment
     ) -> MeshLinkID? {
         guard !isLeaving else { return nil }
+        for link in links.keys { countReturn(on: link, now: now.monotonic) }
         let incomingCount = links.values.count { $0.address != nil }
         if links.count >= Self.maximumLinkCount || (address != nil && incomingCount >= Self.maximumIncomingLinkCount) {
             guard let link = replaceable(by: address, friends, now: now.monotonic) else { return nil }
@@ -77,32 +85,48 @@ package struct MeshMachine: Machine {
 
     /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most
     /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
-    /// neighbour none from one that had as many: whoever returns pushes out nobody who came once.
+    /// neighbour none from one that had as many: whoever returns pushes out nobody who came once. The same holds for keys: a
+    /// neighbour that has returned within a minute gives way before one that came once.
     private func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
+        let returns = returns.counts(now: now)
         var strangerCount = 0
+        var isOwnUnproven = false
         let candidates = links.sorted { $0.key.rawValue < $1.key.rawValue }
             .compactMap { id, link -> (id: MeshLinkID, order: Int, count: Int)? in
                 guard let holder = link.address, let count = counts[holder] else { return nil }
                 let isOwn = holder == address
                 let age = now - link.opened
                 let order: Int?
-                switch router.standing(of: id) {
-                case .silent: order = 0
+                let standing = router.standing(of: id)
+                if isOwn, !standing.isProven { isOwnUnproven = true }
+                switch standing {
+                case .silent: order = age >= Self.announcementTimeout ? 0 : 3
                 case .claimed where age >= Self.acquaintanceTimeout: order = 1
                 // A contact's signing key is pinned, so nobody else proves to have its id.
                 case .proven(let peer, isContact: true) where friends.contains(peer): order = nil
-                case .claimed: order = count > max(1, own) ? 2 : nil
+                case .claimed: order = count > max(1, own) ? 2 : age >= Self.announcementTimeout ? 5 : nil
+                case .proven(let peer, _) where returns[peer, default: 0] > 1: order = 1
                 case .proven:
                     strangerCount += 1
                     let isOver = strangerCount > Self.maximumStrangerLinkCount && age >= Self.acquaintanceTimeout
                     guard isOwn || count > own else { return nil }
-                    order = count > max(1, own) ? 2 : age >= Self.strangerTimeout ? 3 : isOver ? 4 : nil
+                    order = count > max(1, own) ? 2 : age >= Self.strangerTimeout ? 4 : isOver ? 6 : nil
                 }
                 return count >= own ? order.map { (id, $0, count) } : nil
             }
-        return candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }?.id
+        let first = candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }
+        // An address takes the place of a neighbour that came once when it has proven who is at the end of all its other links.
+        guard let first, !isOwnUnproven || !router.standing(of: first.id).isProven || first.order < 3 else { return nil }
+        return first.id
+    }
+
+    /// Counts the opening of a link once, as soon as its neighbour has proven a key.
+    private mutating func countReturn(on link: MeshLinkID, now: MonotonicInstant) {
+        guard links[link]?.isCounted == false, case .proven(let peer, _) = router.standing(of: link) else { return }
+        links[link]?.isCounted = true
+        returns.record(peer, now: now)
     }
 
     /// Removes and returns the links that gave way to others.
@@ -118,6 +142,7 @@ package struct MeshMachine: Machine {
     }
 
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
+        countReturn(on: link, now: now.monotonic)
         router.linkDown(link, now: now)
         links[link] = nil
         finishIfUnlinked()

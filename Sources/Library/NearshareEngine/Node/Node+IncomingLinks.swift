@@ -51,8 +51,8 @@ extension Node {
                         if waiting != nil, await passOn(link) { break }
                         await serve(link, waiting, ticket)
                     case .frames(let link, let theirs):
-                        // The mesh has limits of its own.
-                        state.withLock { $0.links.attach(ticket, disuse: { _ in nil }, end: { link.close() }) }
+                        // The mesh has limits of its own: its links take no place of the direct ones.
+                        release(ticket)
                         if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
                     case .nothing: link.close()
                     }

@@ -24,6 +24,8 @@ package enum MeshLinkStanding: Sendable {
     /// It has announced itself and proven nothing.
     case claimed
     case proven(PeerID, isContact: Bool)
+
+    package var isProven: Bool { if case .proven = self { true } else { false } }
 }
 
 /// The capacity of a link to a neighbour.
