@@ -1,8 +1,9 @@
-"""One hostile machine of the mesh, as a process of its own: `flood_peer.py ATTACK PORT VICTIM NEWCOMER`.
+"""One hostile machine of the mesh, as a process of its own: `flood_peer.py ATTACK PORT VICTIM NEWCOMER [RATE]`.
 
 It connects to a node on loopback, from the newcomer's address or from others, writes "started" once the first frames are out,
-and goes on at a bounded rate until its standard input ends, or for SECONDS. VICTIM is the node's id, NEWCOMER the seed of a
-peer whose public keys it knows, as any peer that has met her does.
+and goes on at a bounded rate until its standard input ends, or for SECONDS; then it writes how many bytes it sent a second.
+VICTIM is the node's id, NEWCOMER the seed of a peer whose public keys it knows, as any peer that has met her does. With RATE,
+in bytes a second, the attack is hastened to that.
 """
 
 import hashlib
@@ -25,6 +26,8 @@ BUNDLES, FILES = 1 << 33, 1 << 32
 BUNDLE = 0x6E
 UNKNOWN = 0x61
 TURN = 0.02
+# Time in which a hastened attack makes its frames, and their number.
+PREPARATION, POOL = 4, 20_000
 
 
 def now():
@@ -60,6 +63,7 @@ class Machine:
         # Whether it connects from addresses of its own, each time from another.
         self.has_addresses = False
         self.attempt = 0
+        self.sent = 0
         # The identities that answer pings, by link, and what has arrived there.
         self.identities, self.framers = {}, {}
 
@@ -75,6 +79,17 @@ class Machine:
             self.links[number].close()
         self.links[number] = None
 
+    def take_turn(self, turn):
+        """Sends the frames of a turn, those of a link in one write; None closes its link."""
+        waiting = {}
+        for number, frame in turn:
+            if frame is None:
+                self.close(number)
+            else:
+                waiting.setdefault(number, []).append(frame)
+        for number, frames in waiting.items():
+            self.send(number, b"".join(frames))
+
     def send(self, number, data):
         """Writes while the victim reads; what it does not read in time is lost."""
         try:
@@ -82,7 +97,10 @@ class Machine:
                 self.open(number)
             link = self.links[number]
             link.settimeout(0.5)
-            link.sendall(data)
+            while data:
+                count = link.send(data)
+                self.sent += count
+                data = data[count:]
             self.read(number)
         except OSError:
             self.close(number)
@@ -206,16 +224,14 @@ def reports(victim, *_):
     count = 0
     while True:
         count += 1
-        frames = [ready[(count * 7 + each) % 300] for each in range(190)]
-        yield [(link, b"".join(frames[link::3])) for link in range(3)]
+        yield [(each % 3, ready[(count * 7 + each) % 300]) for each in range(190)]
 
 
 def tiny(*_):
     """F10: 4,500 packets of a few bytes each second."""
     generator = random.Random(10)
     while True:
-        frames = [wire.encode(Packet(0x60, generator.randbytes(8), now(), b"x", 1)) for _ in range(90)]
-        yield [(0, b"".join(frames))]
+        yield [(0, wire.encode(Packet(0x60, generator.randbytes(8), now(), b"x", 1))) for _ in range(90)]
 
 
 def silent(*_):
@@ -254,19 +270,50 @@ ATTACKS = {
 }
 
 
+# Where the timestamp of a frame has its two low bytes.
+STAMP = slice(9, 11)
+
+
+def hastened(turns, rate):
+    """Turns that hold `rate` bytes a second: those that the attack makes within PREPARATION seconds, again and again. Each
+    second time the frames have other timestamps: they are new to the victim, and what was signed is forged."""
+    pool, closed = [], {}
+    end = time.monotonic() + PREPARATION
+    while len(pool) < POOL and time.monotonic() < end:
+        for number, frame in next(turns):
+            if frame is None:
+                closed[number] = [(number, None), (number, b"")]
+            elif frame:
+                pool.append((number, frame))
+    closings = [each for pair in closed.values() for each in pair]
+    passes, place = 0, 0
+    while True:
+        turn, size = [], 0
+        while pool and size < rate * TURN:
+            number, frame = pool[place]
+            if passes % 2:
+                frame = frame[: STAMP.start] + (passes & 0xFFFF).to_bytes(2, "big") + frame[STAMP.stop :]
+            turn.append((number, frame))
+            size += len(frame)
+            place += 1
+            if place == len(pool):
+                passes, place = passes + 1, 0
+        # Links that an attack closes now and then are closed in each turn.
+        yield closings + turn
+
+
 def main():
     name, port, victim, newcomer = sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), sys.argv[4]
     link_count, attack = ATTACKS[name]
     machine = Machine(port, link_count)
-    end = time.monotonic() + SECONDS
     turns, is_started = attack(victim, newcomer, machine), False
-    next_turn = time.monotonic()
+    if len(sys.argv) > 5:
+        turns = hastened(turns, int(sys.argv[5]))
+    start = time.monotonic()
+    end = start + SECONDS
+    next_turn = start
     while time.monotonic() < end and not select.select([sys.stdin], [], [], 0)[0]:
-        for number, data in next(turns):
-            if data is None:
-                machine.close(number)
-            else:
-                machine.send(number, data)
+        machine.take_turn(next(turns))
         for number in range(link_count):
             machine.read(number)
         if not is_started and time.monotonic() > end - SECONDS + 1:
@@ -275,6 +322,7 @@ def main():
         # A turn that took longer is not made up for: the rate stays bounded.
         next_turn = max(next_turn + TURN, time.monotonic())
         time.sleep(max(0, next_turn - time.monotonic()))
+    print(round(machine.sent / (time.monotonic() - start)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,19 @@
-"""Memory and processor time of a node under each attack of flood_peer.py: `NEARSHARE=… python3 measure_floods.py [ATTACK…]`.
+"""What an honest newcomer meets, and what the node uses, under each attack of flood_peer.py at full rate:
+`NEARSHARE=… python3 measure_floods.py [ATTACK…]`.
 
-Prints the highest resident memory of the node (VmHWM), and its share of one processor, over SECONDS of each attack; "none" is a
-node that nobody attacks."""
+Prints the bytes that the attack sent a second, the seconds until the newcomer is known, until her 20 lines and then her file of
+100 KB have arrived, the node's highest resident memory (VmHWM), and its share of one processor in that time."""
 
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import time
+import unittest
 
+import test_floods
 from flood_peer import ATTACKS
-from harness import Peer
 
-SECONDS = 5
-
-
-def memory(process):
-    """The highest resident memory so far, in MiB."""
-    status = pathlib.Path(f"/proc/{process}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+RATE = 10_000_000
 
 
 def processor_time(process):
@@ -28,28 +22,29 @@ def processor_time(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(attack):
-    with tempfile.TemporaryDirectory() as place:
-        peer = Peer(pathlib.Path(place) / "anna")
-        running = peer.receive("--interface", "lo")
-        node = running.process.pid
-        attacker = None
-        if attack != "none":
-            script = pathlib.Path(__file__).with_name("flood_peer.py")
-            arguments = [sys.executable, script, attack, str(running.ready["port"]), running.ready["id"], "carol"]
-            attacker = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            attacker.stdout.readline()
-        start, used = time.monotonic(), processor_time(node)
-        time.sleep(SECONDS)
-        share = (processor_time(node) - used) / (time.monotonic() - start)
-        print(f"{attack:10} {memory(node):6.0f} MiB {100 * share:4.0f} %", flush=True)
-        if attacker:
-            attacker.stdin.close()
-            attacker.wait(10)
-            attacker.stdout.close()
-        peer.stop_all()
+class Measurement(test_floods.FloodStory):
+    rate = RATE
+
+    def __init__(self, name):
+        super().__init__("measure")
+        self.name = name
+
+    def attack(self, attack, anna, newcomer):
+        self.attacker = super().attack(attack, anna, newcomer)
+        self.node = anna.process.pid
+        self.start, self.used = time.monotonic(), processor_time(self.node)
+        return self.attacker
+
+    def measure(self):
+        known, lines, file = self.flood(self.name, is_heard_behind=self.name != "F5")
+        share = (processor_time(self.node) - self.used) / (time.monotonic() - self.start)
+        self.attacker.stdin.close()
+        rate = int(self.attacker.stdout.read())
+        megabytes, memory = rate / 1e6, test_floods.highest_memory(self.node)
+        times = " ".join(f"{each:6.1f} s" for each in (known, lines, file))
+        print(f"{self.name:16} {megabytes:5.1f} MB/s {times} {memory:6.0f} MiB {100 * share:4.0f} %", flush=True)
 
 
 if __name__ == "__main__":
-    for attack in sys.argv[1:] or ["none", *ATTACKS]:
-        measure(attack)
+    suite = unittest.TestSuite(Measurement(each) for each in sys.argv[1:] or ATTACKS)
+    sys.exit(not unittest.TextTestRunner(verbosity=0).run(suite).wasSuccessful())

@@ -2,9 +2,12 @@
 one machine, a newcomer becomes known, and 20 of her 20 lines and a file of 100 KB arrive."""
 
 import contextlib
+import itertools
 import pathlib
+import socket
 import subprocess
 import sys
+import time
 import unittest
 from unittest import mock
 
@@ -16,7 +19,16 @@ from harness import Story
 LINES = 20
 
 
+def highest_memory(process):
+    """The highest resident memory of a process so far, in MiB."""
+    status = pathlib.Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
+
+
 class FloodStory(Story):
+    # Bytes a second of the attack; None for that of its own.
+    rate = None
+
     def setUp(self):
         super().setUp()
         # The honest peers hold all made-up ones: only the node is tested.
@@ -33,6 +45,7 @@ class FloodStory(Story):
                 str(anna.ready["port"]),
                 anna.ready["id"],
                 newcomer,
+                *([str(self.rate)] if self.rate else []),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -43,11 +56,14 @@ class FloodStory(Story):
         return process
 
     def flood(self, attack, is_heard_behind=True):
+        """Returns the seconds until the newcomer was known, until her lines were read, and until her file was there."""
         anna = self.anna.receive("--interface", "lo", accept="all")
         ben = self.join(anna, "ben")
         newcomer = f"carol {self.seed}"
         process = self.attack(attack, anna, newcomer)
+        times = [time.monotonic()]
         carol = self.join(anna, "carol", newcomer)
+        times.append(time.monotonic())
         there = anna.ready["id"]
         known = carol.send_private_message(there, "hello")
         carol.wait_for_receipt(known)
@@ -59,11 +75,14 @@ class FloodStory(Story):
             anna.wait_for("chat_message", lambda event, text=text: (event["text"], event["from"]) == (text, carol.id))
             if is_heard_behind:
                 ben.wait_for("public-message", lambda event, text=text: event["text"] == text)
+        times.append(time.monotonic())
         content = self.random.randbytes(100_000)
         carol.send_private_file(there, "img.jpg", "image/jpeg", content)
         anna.wait_for("delivered", lambda event: event["path"].endswith("/img.jpg"))
         self.assertTrue(content == self.anna.received()["img.jpg"])
+        times.append(time.monotonic())
         self.assertIsNone(process.poll(), "the attack ended early")
+        return [end - start for start, end in itertools.pairwise(times)]
 
     def join(self, running, name, seed=None):
         peer = BitchatPeer(name, seed=seed or f"{name} {self.seed}", relays=False)
@@ -139,6 +158,29 @@ class FloodStory(Story):
 
     def test_R3_made_up_keys_that_answer_pings(self):
         self.flood("F11-proven")
+
+
+class HastenedFloods(FloodStory):
+    """The attacks at 10 MB a second: she is known within 5 s, and the node stays below 100 MiB. What all of them cost a release
+    build: measure_floods.py."""
+
+    rate = 10_000_000
+
+    def flood(self, attack, is_heard_behind=True):
+        known, _, _ = super().flood(attack, is_heard_behind)
+        self.assertLess(known, 5)
+        self.assertLess(highest_memory(self.anna.started[-1].process.pid), 100)
+
+
+class MeshLinks(Story):
+    def test_R3_mesh_links_take_no_place_of_direct_ones(self):
+        anna = self.anna.receive("--interface", "lo", accept="all")
+        for _ in range(12):
+            link = socket.create_connection(("127.0.0.1", anna.ready["port"]), 5)
+            self.addCleanup(link.close)
+            link.sendall(FRAMES)
+            self.assertEqual(FRAMES[:4], link.recv(8, socket.MSG_WAITALL)[:4])
+        self.assertCode(0, self.ben.run("send", self.file("a.bin", 1000), "--to", anna.address))
 
 
 if __name__ == "__main__":
