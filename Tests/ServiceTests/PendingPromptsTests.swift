@@ -46,6 +46,21 @@ struct PendingPromptsTests {
         #expect(dan > cleo, "a late answer must not fit another question")
     }
 
+    @Test("R4: the question of a known peer stands before those of new ones, however many they are") func known() {
+        var prompts = PendingPrompts<String>()
+        let strangers = (0..<19).map { prompts.add("accept?", about: "device \($0)", "s") }
+        let anna = prompts.add("accept?", about: "anna", isKnown: true, "a")
+        let ben = prompts.add("accept?", about: "ben", isKnown: true, "b")
+        #expect(
+            prompts.prompt()?.hasPrefix(
+                "number \(anna), anna: accept?  number \(ben), ben: accept?  number \(strangers[0]), device 0: accept?")
+                == true)
+        #expect(prompts.prompt()?.contains("and 17 more") == true)
+        #expect(prompts.parse("y", answering: nil) == .none(hint: "which one? y \(anna) or y \(ben) or y 1 or y 2"))
+        // An answer that was begun for another question keeps its meaning.
+        #expect(prompts.prompt(answering: strangers[0])?.hasPrefix("number \(strangers[0]), device 0") == true)
+    }
+
     @Test("K2: always is an answer only where the question says so") func always() {
         var prompts = PendingPrompts<String>()
         let ben = prompts.add("accept?", about: "ben", allowsAlways: true, "b")

@@ -6,6 +6,8 @@ struct PendingPrompts<Reply> {
         let number: Int
         /// The peer's name, escaped.
         let name: String
+        /// Whether the user has met the peer before.
+        let isKnown: Bool
         let question: String
         /// The answers to `l`, in whole lines, one after the other; empty where there is nothing to list.
         let pages: [String]
@@ -37,6 +39,7 @@ struct PendingPrompts<Reply> {
         case none(hint: String?)
     }
 
+    /// Those of known peers first: new ones, which cost an attacker nothing, do not hide them (R4).
     private(set) var open: [Prompt] = []
     private var lastNumber = 0
 
@@ -45,14 +48,17 @@ struct PendingPrompts<Reply> {
 
     /// - Returns: a number that is never used again, so that a late answer does not match another question.
     mutating func add(
-        _ question: String, about name: String, pages: [String] = [], allowsPart: Bool = false, allowsAlways: Bool = false,
+        _ question: String, about name: String, isKnown: Bool = false, pages: [String] = [], allowsPart: Bool = false,
+        allowsAlways: Bool = false,
         deadline: MonotonicInstant? = nil, answerTime: String? = nil, _ reply: Reply
     ) -> Int {
         lastNumber += 1
-        open.append(
+        let index = isKnown ? open.firstIndex { !$0.isKnown } : nil
+        open.insert(
             Prompt(
-                number: lastNumber, name: name, question: question, pages: pages, allowsPart: allowsPart, reply: reply,
-                isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, answerTime: answerTime))
+                number: lastNumber, name: name, isKnown: isKnown, question: question, pages: pages, allowsPart: allowsPart,
+                reply: reply, isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, answerTime: answerTime),
+            at: index ?? open.endIndex)
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return lastNumber
     }

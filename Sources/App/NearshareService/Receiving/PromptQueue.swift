@@ -107,6 +107,7 @@ package final class PromptQueue: Sendable {
     ///   - text: the subject, in whole lines.
     ///   - question: the question itself.
     ///   - name: of the peer, escaped.
+    ///   - isKnown: whether the user has met the peer before.
     ///   - pages: shown one after the other when the user asks for them, in whole lines.
     ///   - parts: selects a part; nil where it is no answer.
     ///   - allowsAlways: whether "always" is an answer.
@@ -114,7 +115,8 @@ package final class PromptQueue: Sendable {
     ///   - outline: the question for front ends besides the terminal; nil for one that only the terminal asks.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
-        _ text: String, question: String, about name: String, pages: [String] = [], parts: PartChooser? = nil,
+        _ text: String, question: String, about name: String, isKnown: Bool = false, pages: [String] = [],
+        parts: PartChooser? = nil,
         allowsAlways: Bool = false, deadline: MonotonicInstant? = nil, outline: Outline? = nil,
         until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
@@ -126,7 +128,8 @@ package final class PromptQueue: Sendable {
                     // Input from before the first question was meant for none.
                     if state.prompts.open.isEmpty { display?.discardTypedInput() }
                     let number = state.prompts.add(
-                        question, about: name, pages: pages, allowsPart: parts != nil, allowsAlways: allowsAlways,
+                        question, about: name, isKnown: isKnown, pages: pages, allowsPart: parts != nil,
+                        allowsAlways: allowsAlways,
                         deadline: deadline, answerTime: deadline.map(answerTime),
                         Reply(continuation: continuation, parts: parts, isShownToFeed: outline != nil))
                     display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)

@@ -261,8 +261,9 @@ package final class ReceiveController: Sendable {
             refusal: refusal?.detail)
         let parts = PartChooser(invitation.offer, listed: invitation.contents)
         let answer = await prompts.ask(
-            text, question: "accept?", about: shown.name.quoted(of: shown.id), pages: parts.pages,
-            parts: Self.sendsParts(invitation) ? parts : nil, allowsAlways: warning == nil && peer.foreign == nil,
+            text, question: "accept?", about: shown.name.quoted(of: shown.id), isKnown: peer.trustStatus.isKnown,
+            pages: parts.pages, parts: Self.sendsParts(invitation) ? parts : nil,
+            allowsAlways: warning == nil && peer.foreign == nil,
             deadline: invitation.expiry,
             outline: OfferText.outline(
                 invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal?.detail),

@@ -23,6 +23,8 @@ public enum TrustStatus: Sendable, Hashable, Codable {
     public var isFriend: Bool { if case .known(let trust, isFriend: true) = self { trust != .blocked } else { false } }
     /// Whether the user has blocked the key.
     public var isBlocked: Bool { if case .known(.blocked, _) = self { true } else { false } }
+    /// Whether the user has met the peer before, and has not blocked it.
+    package var isKnown: Bool { if case .known = self { !isBlocked } else { false } }
     /// Whether both users have compared the short authentication string.
     public var isVerified: Bool { if case .known(.verified, _) = self { true } else { false } }
 
