@@ -209,7 +209,7 @@ let slowTests: [Target] = [
         "Engine",
         [
             "Nearshare", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect", "NearshareEngine",
-            "NearshareTesting", "NearshareWeb",
+            "NearshareInterfaces", "NearshareLocalSend", "NearshareTesting", "NearshareWeb",
         ]),
     tests(
         "Service",

@@ -10,6 +10,8 @@ final class LocalSendDevices: Sendable {
     private struct Entry {
         var sighting: ServiceSighting
         var lastSeen: MonotonicInstant
+        /// Changes of name and address that are reported; others wait for a later sign of the device.
+        var changes: TokenBucket
     }
 
     private struct State {
@@ -25,6 +27,10 @@ final class LocalSendDevices: Sendable {
     static let maximumCountPerHost = 8
     /// The time without a sign after which a device is gone: two announcements of this node, which devices answer.
     static let lifetime = Duration.seconds(150)
+
+    /// A claimed certificate costs nothing: each change is an event for programs, and a line on a screen (F17).
+    private static let changeBurst = 3.0
+    private static let changesPerSecond = 0.1
 
     private let own: [UInt8]
     private let clock: @Sendable () -> MonotonicInstant
@@ -51,8 +57,14 @@ final class LocalSendDevices: Sendable {
                     state.entries.values.count(where: { $0.sighting.address.host == host }) < Self.maximumCountPerHost
                 else { return }
             }
-            let before = state.entries.updateValue(Entry(sighting: sighting, lastSeen: now), forKey: certificate)
-            if before?.sighting != sighting { Self.emit(.seen(sighting), &state) }
+            let changes = TokenBucket(capacity: Self.changeBurst, perSecond: Self.changesPerSecond, now: now)
+            var entry = state.entries[certificate] ?? Entry(sighting: sighting, lastSeen: now, changes: changes)
+            entry.lastSeen = now
+            let isNew = state.entries[certificate] == nil
+            let isChanged = entry.sighting != sighting && entry.changes.consume(now: now)
+            if isChanged { entry.sighting = sighting }
+            state.entries[certificate] = entry
+            if isNew || isChanged { Self.emit(.seen(sighting), &state) }
         }
     }
 
