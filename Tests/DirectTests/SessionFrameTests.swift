@@ -37,6 +37,7 @@ import Testing
             .roster(id, (0..<64).map { member($0) }),
             .datagrams(id, port: 0, tag: 0), .datagrams(id, port: .max, tag: .max), .founder(id, founder, removed: []),
             .founder(id, founder, removed: (0..<64).map { member($0).fingerprint }),
+            .share(id, [UInt8](repeating: 4, count: 32)), .confirm(id, proof: [UInt8](repeating: 5, count: 32)),
         ] + ([.declined, .expired, .full, .unknown, .untrusted, .removed] as [SessionRefusal]).map { .refuse(id, $0) }
 
     @Test(arguments: frames) func comesBackAsItWas(_ frame: SessionFrame) throws {
@@ -55,7 +56,7 @@ import Testing
     }
 
     @Test func framesOfOtherKindsAreLeftAlone() throws {
-        let known = FrameType.sessionInvite...FrameType.sessionFounder
+        let known = FrameType.sessionInvite...FrameType.sessionConfirm
         for type in UInt8.min...UInt8.max where !known.contains(type) {
             #expect(try SessionFrame(decoding: [type, 1, 2]) == nil, "type \(type)")
         }

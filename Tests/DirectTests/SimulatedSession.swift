@@ -43,6 +43,10 @@ struct SimulatedSession: Simulation {
         var roster: SessionRoster?
         var channels: [Int: MessageChannel] = [:]
         var wakesAt: MonotonicInstant?
+        /// The peers that the member has discovered in its room; nil for one that was invited.
+        var candidates: RoomCandidates?
+        var invitingCount = 0
+        var invitesAt: MonotonicInstant?
     }
 
     enum Event {
@@ -112,6 +116,47 @@ struct SimulatedSession: Simulation {
         for number in numbers({ $0.members.contains(member) }) { cut(number) }
         members[member].instance += 1
         members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member), limits: limits)
+    }
+
+    /// The member joins a room, which it and the others in it discover after a while.
+    mutating func join(_ member: Int) {
+        begin(member)
+        members[member].candidates = RoomCandidates(own: Self.identity(member).id)
+        for other in members.indices where other != member && members[other].candidates != nil {
+            for (one, seen) in [(member, other), (other, member)] {
+                after(delay(1...2000)) { session in
+                    let time = session.now
+                    session.members[one].candidates?.recordSighting(of: Self.identity(seen).id, now: time)
+                    session.inviteCandidates(one)
+                }
+            }
+        }
+    }
+
+    /// Up to three invitations at a time, some of which fail.
+    private mutating func inviteCandidates(_ member: Int) {
+        guard let roster = members[member].roster, var candidates = members[member].candidates else { return }
+        while members[member].invitingCount < 3, let id = candidates.next(now: now, isMember: { roster.member($0) != nil }) {
+            members[member].invitingCount += 1
+            let fails = Int.random(in: 0..<5, using: &random) == 0
+            after(delay(20...800)) { session in
+                let (other, time) = (session.number(id), session.now)
+                let isPossible = !fails && session.members[other].roster != nil && !session.apart.contains([member, other])
+                if isPossible { session.connect(member, other, relay: nil, legs: []) }
+                session.members[member].invitingCount -= 1
+                session.members[member].candidates?.recordOutcome(of: id, isMember: isPossible, now: time)
+                session.inviteCandidates(member)
+            }
+        }
+        members[member].candidates = candidates
+        guard let deadline = candidates.deadline(isMember: { roster.member($0) != nil }), deadline > now else { return }
+        guard members[member].invitesAt.map({ deadline < $0 || $0 <= now }) ?? true else { return }
+        members[member].invitesAt = deadline
+        after(deadline - now) { session in
+            guard session.members[member].invitesAt == session.now else { return }
+            session.members[member].invitesAt = nil
+            session.inviteCandidates(member)
+        }
     }
 
     /// An accepted invitation.

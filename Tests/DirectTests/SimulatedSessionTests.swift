@@ -17,6 +17,29 @@ import Testing
         return session
     }
 
+    @Test("nodes that join a room at about the same time are in one session", arguments: [2, 3, 8], seeds(0..<40))
+    func rooms(count: Int, seed: UInt64) {
+        var session = SimulatedSession(seed: seed, count: count)
+        for member in (0..<count).shuffled(using: &session.random) {
+            session.join(member)
+            session.run(for: .milliseconds(Int.random(in: 0...400, using: &session.random)))
+        }
+        session.run(for: .seconds(20))
+        expectConverged(session, seed, staying: count)
+    }
+
+    @Test("two groups of a room merge when they can reach each other", arguments: seeds(0..<10))
+    func groupsMerge(seed: UInt64) {
+        var session = SimulatedSession(seed: seed, count: 8)
+        for one in 0..<4 { for other in 4..<8 { session.partition(one, other) } }
+        for member in 0..<8 { session.join(member) }
+        session.run(for: .seconds(20))
+        #expect(session.inside.allSatisfy { session.roster($0)?.others.count == 3 }, "seed \(seed)")
+        session.letAllMeet()
+        session.run(for: .seconds(90))
+        expectConverged(session, seed)
+    }
+
     private func chat(_ session: inout SimulatedSession, for seconds: Int) {
         for _ in 0..<seconds * 10 {
             let from = Int.random(in: 0..<8, using: &session.random)

@@ -11,7 +11,7 @@ extension Node {
     ///   node cannot listen or has stopped.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
-        if listeningPort == nil { try listenForMembers() }
+        if listeningPort == nil { _ = try listenForMembers() }
         let founder = SessionFounder(
             fingerprint: self.settings.identity.fingerprint, nonce: self.settings.random(SessionFounder.nonceByteCount))
         // Safe: `random` returns as many bytes as asked for.
@@ -23,25 +23,42 @@ extension Node {
     /// The TCP port of the first listener; nil when the node does not listen.
     var listeningPort: UInt16? { state.withLock { $0.listeners.port } }
 
-    private func listenForMembers() throws(NodeError) {
+    /// Listens on a free port, for members of this node's sessions.
+    /// - Parameter record: advertised with the port; nil to advertise nothing.
+    func listenForMembers(
+        advertising record: PeerTXTRecord? = nil, as service: ServiceType = .nearshare
+    ) throws(NodeError) -> (socket: any StreamListener, advertisement: (any RunningAdvertisement)?) {
         let listener: any StreamListener
         do {
             listener = try settings.transport.listen(port: 0, interface: settings.interface)
         } catch {
             throw NodeError(error)
         }
-        guard keep(listener, nil) else { throw Self.stoppedError }
+        var advertisement: (any RunningAdvertisement)?
+        if let record {
+            do throws(NodeError) {
+                advertisement = try advertise(record, as: service, port: listener.port)
+            } catch {
+                listener.close()
+                throw error
+            }
+        }
+        guard keep(listener, advertisement) else { throw Self.stoppedError }
         do throws(NodeError) {
             try startAccepting(from: listener, nil, nil)
         } catch {
+            advertisement?.stop()
             remove(listener)
             throw error
         }
+        return (listener, advertisement)
     }
 
     /// Returns the session with this id, or creates it; there is at most one.
-    func makeSession(_ id: SessionID, _ settings: SessionSettings, founder: SessionFounder? = nil) -> Session {
-        let made = Session(id, settings, self, founder: founder)
+    func makeSession(
+        _ id: SessionID, _ settings: SessionSettings, founder: SessionFounder? = nil, room: Room? = nil
+    ) -> Session {
+        let made = Session(id, settings, self, founder: founder, room: room)
         let (session, isShuttingDown) = state.withLock { state in
             let session = state.sessions[id] ?? made
             state.sessions[id] = session

@@ -177,19 +177,12 @@ public final class Node: Sendable {
             if error.code == .portInUse { return false }
             throw NodeError(error)
         }
-        var advertisement: (any RunningAdvertisement)?
-        if let discovery = settings.discovery {
-            let tag = Hex.encode(settings.random(2))
-            do {
-                advertisement = try discovery.advertise(
-                    Advertisement(
-                        // Two processes with one identity may listen on one machine; the tag distinguishes them.
-                        instance: "\(id.hex)-\(tag)", type: listener.service, port: socket.port,
-                        txt: listener.record.current.strings, interface: settings.interface))
-            } catch {
-                socket.close()
-                throw .unavailable(error.description)
-            }
+        let advertisement: (any RunningAdvertisement)?
+        do throws(NodeError) {
+            advertisement = try advertise(listener.record.current, as: listener.service, port: socket.port)
+        } catch {
+            socket.close()
+            throw error
         }
         guard keep(socket, advertisement) else { throw Self.stoppedError }
         listener.endpoint.open(socket, advertisement)
@@ -200,6 +193,24 @@ public final class Node: Sendable {
             throw error
         }
         return true
+    }
+
+    /// Advertises a port of this node.
+    /// - Returns: nil without discovery.
+    func advertise(
+        _ record: PeerTXTRecord, as service: ServiceType, port: UInt16
+    ) throws(NodeError) -> (any RunningAdvertisement)? {
+        guard let discovery = settings.discovery else { return nil }
+        let tag = Hex.encode(settings.random(2))
+        do {
+            return try discovery.advertise(
+                Advertisement(
+                    // Two processes with one identity may listen on one machine; the tag distinguishes them.
+                    instance: "\(id.hex)-\(tag)", type: service, port: port, txt: record.strings,
+                    interface: settings.interface))
+        } catch {
+            throw .unavailable(error.description)
+        }
     }
 
     /// Closes the TCP port of a listener and withdraws its advertisement. Existing links are served as before.

@@ -11,6 +11,8 @@ final class IncomingSessionLink: Sendable {
         weak var invitation: SessionInvitation?
         /// The session of the only invitation that a link may carry, answered or not.
         var invited: SessionID?
+        /// The proofs of a room's secret, once the peer has sent its share.
+        var proofs: SessionRoom.Proofs?
         /// The invitation was withdrawn, or the link has ended.
         var isOver = false
     }
@@ -44,6 +46,27 @@ final class IncomingSessionLink: Sendable {
             state.invited = session
             return true
         }
+    }
+
+    /// Answers the peer's share for the proof of a room's secret.
+    /// - Returns: the share of this end; nil for one that is not valid, and for all but the first.
+    func share(answering share: [UInt8], with exchange: SessionRoom.SecretExchange) -> [UInt8]? {
+        guard let proofs = exchange.proofs(with: share, isInitiator: false) else { return nil }
+        return state.withLock { state in
+            guard state.proofs == nil, state.invited == nil else { return nil }
+            state.proofs = proofs
+            return exchange.share
+        }
+    }
+
+    /// Checks the peer's proof of a room's secret, which it can send once.
+    /// - Returns: the proof of this end; nil for a wrong proof.
+    func confirmation(of proof: [UInt8], in room: Room, now: MonotonicInstant) -> [UInt8]? {
+        guard let proofs = state.withLock({ $0.proofs.take() }), room.beginGuess(now: now),
+            constantTimeEqual(proofs.initiator, proof)
+        else { return nil }
+        room.endGuess()
+        return proofs.responder
     }
 
     func attach(_ invitation: SessionInvitation) {
@@ -123,13 +146,26 @@ extension Node {
                 return incoming.driver.send(.refuse(id, .declined))
             }
             let expiry = settings.clock() + timeout
-            if let session = session(id), session.isMember(peer.id) {
+            let session = session(id)
+            if let session, let room = session.room, !proof.isEmpty {
+                // Also of a member: the peer may not know yet that it is one.
+                guard let confirmation = incoming.confirmation(of: proof, in: room, now: settings.clock()) else {
+                    settings.log.info("room: \(peer.id.hex) did not prove that it knows the secret, or too many have not")
+                    return incoming.driver.send(.refuse(id, .declined))
+                }
+                incoming.driver.send(.confirm(id, proof: confirmation))
+                incoming.driver.reserve(until: expiry)
+                _ = incoming.join(session, known)
+                return
+            }
+            if let session, session.isMember(peer.id) {
                 incoming.driver.reserve(until: expiry)
                 start { await self.readmit(peer, on: incoming, into: session, known) }
                 return
             }
-            guard let waiting, settings.acceptsSessions, session(id) == nil else {
-                let isRemoved = session(id)?.isRemoved(peer.fingerprint) == true
+            if let session, let room = session.room { return admit(peer, on: incoming, into: session, room, known) }
+            guard let waiting, settings.acceptsSessions, session == nil else {
+                let isRemoved = session?.isRemoved(peer.fingerprint) == true
                 return incoming.driver.send(.refuse(id, isRemoved ? .removed : .unknown))
             }
             guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
@@ -163,8 +199,39 @@ extension Node {
             if let code = known.shortCode { invitation.shortCodeIsReady(code) }
             waiting.sessions.yield(invitation)
             start { await Self.expire(incoming, at: expiry, self.settings) }
+        case .share(let id, let share):
+            guard let room = session(id)?.room?.room, let hash = known.handshake?.handshakeHash,
+                let exchange = room.exchange(on: hash, seed: settings.random(CPace.seedByteCount)),
+                let answer = incoming.share(answering: share, with: exchange)
+            else { return incoming.driver.send(.refuse(id, .unknown)) }
+            incoming.driver.send(.share(id, answer))
         case .withdraw(let id): incoming.withdraw(id)
         default: break
+        }
+    }
+
+    /// Handles an invitation into a room without the proof of a secret.
+    private func admit(
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ room: Room, _ known: LinkPeerInfo
+    ) {
+        switch room.admission {
+        case .secret: incoming.driver.send(.refuse(session.id, .declined))
+        case .open: _ = incoming.join(session, known)
+        case .ask:
+            guard room.beginQuestion(about: peer.id) else {
+                return incoming.driver.send(.refuse(session.id, .declined))
+            }
+            guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
+                room.endQuestion(about: peer.id)
+                return incoming.driver.send(.refuse(session.id, .declined))
+            }
+            incoming.driver.reserve(until: settings.clock() + room.timeout)
+            start { [self] in
+                defer { room.endQuestion(about: peer.id) }
+                guard await isTrusted(peer, on: incoming, in: session, voucher: nil) else { return }
+                prompt.release()
+                _ = incoming.join(session, known)
+            }
         }
     }
 

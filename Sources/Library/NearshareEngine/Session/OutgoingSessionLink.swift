@@ -16,6 +16,12 @@ final class OutgoingSessionLink: Sendable {
         var link: SessionLink?
         /// Frames received between the peer's acceptance and ours.
         var queuedFrames: [SessionFrame] = []
+        /// This end's part of the proof of a room's secret, until the peer has sent its share.
+        var exchange: SessionRoom.SecretExchange?
+        /// The proof that the peer has to send before it accepts.
+        var expectedProof: [UInt8]?
+        /// The peer has proven to know the room's secret, if there is one.
+        var isProven: Bool
     }
 
     private let invitation: SessionFrame
@@ -23,17 +29,20 @@ final class OutgoingSessionLink: Sendable {
     private let expected: PeerID?
     let voucher: PeerID?
     let outcome: Promise<Result<PeerID, SessionError>>
-    private let state = Mutex(State())
+    private let room: Room?
+    private let state: Mutex<State>
     /// Fulfilled when the link has joined the session, or does not.
     private let joinEvent = Promise<Bool>()
     private static let maximumQueuedFrameCount = 16
 
     init(
-        invitation: SessionFrame, secret: [UInt8]?, expected: PeerID?, voucher: PeerID?,
+        invitation: SessionFrame, secret: [UInt8]?, room: Room? = nil, expected: PeerID?, voucher: PeerID?,
         outcome: Promise<Result<PeerID, SessionError>>
     ) {
         self.invitation = invitation
         self.secret = secret
+        self.room = room
+        state = Mutex(State(isProven: room?.room.secret == nil))
         self.expected = expected
         self.voucher = voucher
         self.outcome = outcome
@@ -47,11 +56,46 @@ final class OutgoingSessionLink: Sendable {
         return settings.trustStatus(peer, nil).isBlocked ? SessionError(NodeError.blocked(peer.id.hex)) : nil
     }
 
-    func frame(on handshake: HandshakeResult) -> SessionFrame {
+    /// The first frame on the link: the share for the proof of a room's secret, or the invitation.
+    func frame(on handshakeHash: [UInt8], random: (Int) -> [UInt8]) -> SessionFrame {
+        if let exchange = room?.room.exchange(on: handshakeHash, seed: random(CPace.seedByteCount)),
+            let id = invitation.invitedSession
+        {
+            state.withLock { $0.exchange = exchange }
+            return .share(id, exchange.share)
+        }
         guard let secret, case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
         return .invite(
-            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: handshake.handshakeHash), context: context)
+            id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: handshakeHash), context: context)
     }
+
+    /// The invitation with this end's proof, once the peer has sent its share. The peer can test one guess with it.
+    /// - Returns: nil for a share that is not valid or a second one, and when too many proofs have failed.
+    func invitation(answering share: [UInt8], now: MonotonicInstant) -> SessionFrame? {
+        guard let exchange = state.withLock({ $0.exchange.take() }),
+            let proofs = exchange.proofs(with: share, isInitiator: true), room?.beginGuess(now: now) == true,
+            case .invite(let id, let timeout, _, let context) = invitation
+        else { return nil }
+        state.withLock { $0.expectedProof = proofs.responder }
+        return .invite(id, timeout: timeout, proof: proofs.initiator, context: context)
+    }
+
+    /// Checks the peer's proof of the room's secret.
+    func confirm(_ proof: [UInt8]) -> Bool {
+        let isRight = state.withLock { state in
+            guard let expected = state.expectedProof.take(), constantTimeEqual(expected, proof) else { return false }
+            state.isProven = true
+            return true
+        }
+        if isRight { room?.endGuess() }
+        return isRight
+    }
+
+    /// Whether a peer that was found in a room may cause a question to the user.
+    var asksForRoom: Bool { room?.admission == .ask }
+
+    /// Whether the peer has proven to know the room's secret, if there is one.
+    var isProven: Bool { state.withLock(\.isProven) }
 
     var link: SessionLink? { state.withLock { $0.link } }
 
@@ -98,7 +142,9 @@ final class OutgoingSessionLink: Sendable {
 
     private func proceed(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
         let isTurn = state.withLock { state in
-            guard state.isAccepted, state.isTrusted == true, !state.isJoining, !state.isOver else { return false }
+            guard state.isAccepted, state.isTrusted == true, state.isProven, !state.isJoining, !state.isOver else {
+                return false
+            }
             state.isJoining = true
             return true
         }
@@ -115,4 +161,9 @@ final class OutgoingSessionLink: Sendable {
             return state.queuedFrames.map { ($0, link) }
         }
     }
+}
+
+extension SessionFrame {
+    /// The session of an invitation; nil for another frame.
+    fileprivate var invitedSession: SessionID? { if case .invite(let id, _, _, _) = self { id } else { nil } }
 }

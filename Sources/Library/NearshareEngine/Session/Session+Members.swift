@@ -25,6 +25,25 @@ extension Session {
             throw .invalidParameter(
                 "the timeout of an invitation must be 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
         }
+        let invitation = SessionFrame.invite(
+            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
+        return try await send(invitation, secret: secret, to: destination, timeout: timeout)
+    }
+
+    /// Invites a peer that advertises the room of this session.
+    func inviteIntoRoom(_ destination: PeerDestination) async throws(SessionError) -> PeerID {
+        let timeout = room?.timeout ?? .seconds(10)
+        if let id = destination.id, room?.asks(about: id) == true {
+            throw .unavailable("the peer has invited this node, and the user is being asked")
+        }
+        let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [])
+        return try await send(invitation, room: room, to: destination, timeout: timeout)
+    }
+
+    private func send(
+        _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room? = nil, to destination: PeerDestination,
+        timeout: Duration
+    ) async throws(SessionError) -> PeerID {
         let refusal: SessionError? = state.withLock { state in
             if let end = state.end { return end }
             let count = state.members.roster.others.count
@@ -40,10 +59,8 @@ extension Session {
         }
         let outcome = Promise<Result<PeerID, SessionError>>()
         let driver = node.makeDriver(link, .initiator)
-        let invitation = SessionFrame.invite(
-            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
         let outgoingLink = OutgoingSessionLink(
-            invitation: invitation, secret: secret, expected: destination.id, voucher: nil, outcome: outcome)
+            invitation: invitation, secret: secret, room: room, expected: destination.id, voucher: nil, outcome: outcome)
         guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
             link.close()
             throw .left
@@ -140,22 +157,41 @@ extension Session {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
                     } else {
-                        driver.send(outgoingLink.frame(on: handshake))
+                        driver.send(outgoingLink.frame(on: handshake.handshakeHash, random: node.settings.random))
                     }
                 case .shortCode(let code):
                     open.shortCodeIsReady(code)
                     guard let peer = known.peer(node.settings) else { continue }
+                    let prompt =
+                        outgoingLink.asksForRoom ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt
+                    guard let prompt else {
+                        abandon(driver, outgoingLink, because: Self.unconfirmedCode)
+                        continue
+                    }
                     let check = IdentityCheck(peer: peer, shortCode: code, voucher: outgoingLink.voucher)
                     let peerInfo = known
                     node.start { [self] in
                         let isTrusted = await judge(check)
+                        if isTrusted { prompt.release() }
                         let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
-                        guard isTrusted else { return abandon(driver, outgoingLink) }
+                        guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }
                         // The link may have ended while a user was deciding.
                         if outgoingLink.isOver, let sessionLink = outgoingLink.link { remove(sessionLink) }
                         for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                     }
+                case .session(.share(id, let share)):
+                    guard let invitation = outgoingLink.invitation(answering: share, now: node.settings.clock()) else {
+                        abandon(driver, outgoingLink, because: Self.unprovenSecret)
+                        continue
+                    }
+                    driver.send(invitation)
+                case .session(.confirm(id, let proof)):
+                    if !outgoingLink.confirm(proof) { abandon(driver, outgoingLink, because: Self.unprovenSecret) }
                 case .session(.accept(id)):
+                    guard outgoingLink.isProven else {
+                        abandon(driver, outgoingLink, because: Self.unprovenSecret)
+                        continue
+                    }
                     let peerInfo = known
                     let queuedFrames = outgoingLink.accepted { join(peerInfo) }
                     for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
@@ -178,10 +214,11 @@ extension Session {
         }
     }
 
-    private func abandon(_ driver: LinkDriver, _ outgoingLink: OutgoingSessionLink) {
-        outgoingLink.outcome.fulfil(
-            .failure(
-                .untrusted("the short codes were not confirmed; the peer may be impersonating the one you invited")))
+    private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
+    private static let unprovenSecret = "the peer did not prove that it knows the secret of the room, or too many have not"
+
+    private func abandon(_ driver: LinkDriver, _ outgoingLink: OutgoingSessionLink, because reason: String) {
+        outgoingLink.outcome.fulfil(.failure(.untrusted(reason)))
         driver.send(.withdraw(id))
         driver.close(.verificationFailed)
     }

@@ -11,7 +11,8 @@ internal import Synchronization
 ///
 ///     not in it ──start, accept──► in it ──leave, node ends──► over
 ///
-/// Made by ``Node/startSession(_:)`` and ``SessionInvitation/accept(_:asksTrust:)``. It ends when the node leaves it or stops.
+/// Made by ``Node/startSession(_:)``, ``SessionInvitation/accept(_:asksTrust:)`` and
+/// ``Node/join(_:for:admission:settings:)``. It ends when the node leaves it or stops.
 ///
 /// Lock order: the state, then the inbox.
 public final class Session: Sendable {
@@ -145,6 +146,8 @@ public final class Session: Sendable {
 
     let node: Node
     let settings: SessionSettings
+    /// The room that makes the identifier; nil for a session to which members are invited.
+    let room: Room?
     let state: Mutex<State>
     /// Locked after ``state`` where both are needed.
     let inbox = SessionInbox()
@@ -155,8 +158,11 @@ public final class Session: Sendable {
     let datagrams: SessionDatagrams?
     let eventQueues: SessionEvents
 
-    init(_ id: SessionID, _ settings: SessionSettings, _ node: Node, founder: SessionFounder? = nil) {
+    init(
+        _ id: SessionID, _ settings: SessionSettings, _ node: Node, founder: SessionFounder? = nil, room: Room? = nil
+    ) {
         self.id = id
+        self.room = room
         self.settings = settings
         self.node = node
         let identity = node.settings.identity
@@ -197,7 +203,7 @@ public final class Session: Sendable {
         }
     }
 
-    /// The member that has started the session, and may remove others; nil while it is not known.
+    /// The member that has started the session, and may remove others; nil while it is not known, and in a room.
     public var founder: PeerID? { state.withLock { $0.members.roster.founder?.fingerprint.peerID } }
 
     /// Sets what this node tells all other members about itself, those that join later included, as ``Member/metadata``. The

@@ -46,4 +46,6 @@ package enum FrameType {
     package static let sessionLeave: UInt8 = 0x45
     package static let sessionDatagrams: UInt8 = 0x46
     package static let sessionFounder: UInt8 = 0x47
+    package static let sessionShare: UInt8 = 0x48
+    package static let sessionConfirm: UInt8 = 0x49
 }

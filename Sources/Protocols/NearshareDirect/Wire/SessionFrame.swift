@@ -4,7 +4,7 @@ package import NearshareBase
 package enum SessionFrame: Sendable, Hashable {
     /// Limit on the context of an invitation.
     package static let maximumContextByteCount = 1024
-    /// The size of the proof of a shared secret.
+    /// The size of the proof of a shared secret, and of a share.
     package static let proofByteCount = 32
     /// Limit on the entries of a roster, members that are gone included.
     package static let maximumRosterCount = 64
@@ -31,6 +31,10 @@ package enum SessionFrame: Sendable, Hashable {
     case datagrams(SessionID, port: UInt16, tag: UInt64)
     /// The founder of the session, and the members that it has removed. Only the founder's own frame removes members.
     case founder(SessionID, SessionFounder, removed: [Fingerprint])
+    /// The sender's share of the proof of a room's secret, ``proofByteCount`` bytes.
+    case share(SessionID, [UInt8])
+    /// The proof of the end that accepts an invitation into a room with a secret, ``proofByteCount`` bytes.
+    case confirm(SessionID, proof: [UInt8])
 
     /// The frame's bytes: type, session, then fields.
     package var encoded: [UInt8] {
@@ -56,6 +60,8 @@ package enum SessionFrame: Sendable, Hashable {
             writer.write([FrameType.sessionFounder] + id.bytes + founder.fingerprint.bytes + founder.nonce)
             writer.write(UInt8(removed.count))
             for fingerprint in removed { writer.write(fingerprint.bytes) }
+        case .share(let id, let share): writer.write([FrameType.sessionShare] + id.bytes + share)
+        case .confirm(let id, let proof): writer.write([FrameType.sessionConfirm] + id.bytes + proof)
         }
         return writer.bytes
     }
@@ -63,7 +69,7 @@ package enum SessionFrame: Sendable, Hashable {
     /// Decodes exactly one frame.
     /// - Returns: nil for a type that is not a session frame.
     package init?(decoding frame: ArraySlice<UInt8>) throws(MalformedInput) {
-        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionFounder).contains(type) else { return nil }
+        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionConfirm).contains(type) else { return nil }
         var reader = ByteReader(frame.dropFirst(), of: "session frame")
         let id = try SessionID(from: &reader)
         switch type {
@@ -90,6 +96,8 @@ package enum SessionFrame: Sendable, Hashable {
         case FrameType.sessionLeave: self = .leave(id)
         case FrameType.sessionDatagrams:
             self = .datagrams(id, port: try reader.readInteger(), tag: try reader.readInteger())
+        case FrameType.sessionShare: self = .share(id, Array(try reader.readBytes(Self.proofByteCount)))
+        case FrameType.sessionConfirm: self = .confirm(id, proof: Array(try reader.readBytes(Self.proofByteCount)))
         default:
             let fingerprint = try Self.readFingerprint(from: &reader)
             guard

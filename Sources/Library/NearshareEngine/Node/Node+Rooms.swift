@@ -1,0 +1,172 @@
+internal import Logging
+internal import NearshareBase
+internal import NearshareDirect
+public import NearshareInterfaces
+internal import Synchronization
+
+extension Node {
+    /// Joins a room: the nodes on the network that join the same one are members of one session, whichever of them came first. It
+    /// is left like any session, with ``Session/leave(waiting:)``.
+    ///
+    /// Nodes that meet later, or again, merge their members, up to the limit of the settings. A room has no founder.
+    /// - Parameters:
+    ///   - name: 1 to 63 bytes of UTF-8. It is not secret.
+    ///   - service: the type under which the node advertises itself, other than ``NearshareInterfaces/ServiceType/nearshare``.
+    ///   - admission: the rule for peers that no member has admitted before.
+    ///   - settings: the trust policy applies with ``RoomAdmission/ask`` only.
+    /// - Returns: the session, at first without other members.
+    /// - Throws: ``NodeError/invalidParameter(_:)`` for a wrong name or type, settings out of their bounds, or a room that this
+    ///   node is in; ``NodeError/unavailable(_:)`` without discovery, or when the node has stopped.
+    public func join(
+        _ name: String, for service: ServiceType, admission: RoomAdmission, settings: SessionSettings = SessionSettings()
+    ) throws(NodeError) -> Session {
+        do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
+        guard service != .nearshare else {
+            throw .invalidParameter("a room needs a service type of its own, such as my-game")
+        }
+        let secret: [UInt8]? = if case .secret(let text) = admission { Array(text.utf8) } else { nil }
+        if secret?.isEmpty == true { throw .invalidParameter("the secret of a room is empty") }
+        guard let room = SessionRoom(name: name, service: service.name, secret: secret) else {
+            throw .invalidParameter("the name of a room has 1 to \(SessionRoom.maximumNameByteCount) bytes")
+        }
+        guard session(room.session) == nil else { throw .invalidParameter("this node is in the room already") }
+        let changes = try browseNetwork(for: service)
+        let (socket, advertisement) = try advertise(room, as: service)
+        var settings = settings
+        // The rule of the room has decided.
+        if admission != .ask { settings.trust = .anyKey }
+        let session = makeSession(
+            room.session, settings, room: Room(room, admission, now: self.settings.clock()))
+        let isStarted = start { [self] in
+            await meet(in: session, room, changes)
+            close(socket, advertisement)
+        }
+        if !isStarted {
+            close(socket, advertisement)
+            throw Self.stoppedError
+        }
+        return session
+    }
+
+    private func advertise(
+        _ room: SessionRoom, as service: ServiceType
+    ) throws(NodeError) -> (socket: any StreamListener, advertisement: (any RunningAdvertisement)?) {
+        let info: DiscoveryInfo
+        do throws(DiscoveryInfo.Invalid) {
+            info = try DiscoveryInfo([SessionRoom.infoKey: room.session.hex])
+        } catch {
+            throw .invalidParameter(error.description)
+        }
+        let record = PeerTXTRecord(id: id, name: name, acceptsMeshLinks: false, info: info)
+        return try listenForMembers(advertising: record, as: service)
+    }
+
+    /// Withdraws the advertisement of a room that this node has left. The port stays while other sessions may have announced it.
+    private func close(_ socket: any StreamListener, _ advertisement: (any RunningAdvertisement)?) {
+        if let advertisement {
+            advertisement.stop()
+            state.withLock { $0.listeners.remove(advertisement) }
+        }
+        if state.withLock(\.sessions.isEmpty) { remove(socket) }
+    }
+
+    /// Invites the peers that advertise a room, until its session is over.
+    private func meet(in session: Session, _ room: SessionRoom, _ changes: NearbyChanges) async {
+        let peers = RoomPeers(own: id, room)
+        await withDiscardingTaskGroup { group in
+            group.addTask { [self] in
+                do {
+                    for try await event in changes.events {
+                        peers.apply(event, now: settings.clock())
+                        session.progress.notifyAll()
+                    }
+                } catch {
+                    settings.log.error("discovery has ended; the room meets no more peers: \(error)")
+                }
+            }
+            // A peer that does not answer delays no other one.
+            for _ in 0..<Self.concurrentInvitationCount {
+                group.addTask { [self] in await invitePeers(peers, into: session) }
+            }
+            _ = await session.ended
+            group.cancelAll()
+        }
+    }
+
+    private func invitePeers(_ peers: RoomPeers, into session: Session) async {
+        while !session.isOver, !Task.isCancelled {
+            let now = settings.clock()
+            if let peer = peers.next(now: now, isMember: session.isMember) {
+                var isRefused = false
+                do throws(SessionError) {
+                    _ = try await session.inviteIntoRoom(peer.destination)
+                } catch {
+                    settings.log.info("room: \(peer.id.hex): \(error)")
+                    if case .untrusted = error { isRefused = session.room?.admission == .ask }
+                }
+                peers.recordOutcome(
+                    of: peer.id, isMember: session.isMember(peer.id), isRefused: isRefused, now: settings.clock())
+                session.progress.notifyAll()
+                continue
+            }
+            let deadline = peers.deadline(isMember: session.isMember)
+            let change: @Sendable () async -> Void = {
+                await session.progress.wait {
+                    session.isOver || peers.deadline(isMember: session.isMember) != deadline
+                }
+            }
+            if let deadline { await withTimeout(deadline - now, change) } else { await change() }
+        }
+    }
+
+    private static let concurrentInvitationCount = 3
+}
+
+/// The peers that advertise a room.
+private final class RoomPeers: Sendable {
+    private struct State {
+        var table: PeerTable
+        var candidates: RoomCandidates
+    }
+
+    private let state: Mutex<State>
+    private let room: SessionRoom
+
+    init(own: PeerID, _ room: SessionRoom) {
+        state = Mutex(State(table: PeerTable(ownID: own), candidates: RoomCandidates(own: own)))
+        self.room = room
+    }
+
+    func apply(_ event: DiscoveryEvent, now: MonotonicInstant) {
+        var event = event
+        // A peer may advertise several rooms.
+        if case .seen(let seen) = event,
+            PeerTXTRecord(strings: seen.txt)?.info.pairs[SessionRoom.infoKey] != room.session.hex
+        {
+            event = .gone(seen.key)
+        }
+        state.withLock { state in
+            for change in state.table.apply(event) {
+                if change.isThere {
+                    state.candidates.recordSighting(of: change.peer.id, now: now)
+                } else {
+                    state.candidates.recordLoss(of: change.peer.id)
+                }
+            }
+        }
+    }
+
+    func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> NearbyPeer? {
+        state.withLock { state in
+            state.candidates.next(now: now, isMember: isMember).flatMap { state.table.peers[$0] }
+        }
+    }
+
+    func recordOutcome(of id: PeerID, isMember: Bool, isRefused: Bool, now: MonotonicInstant) {
+        state.withLock { $0.candidates.recordOutcome(of: id, isMember: isMember, isRefused: isRefused, now: now) }
+    }
+
+    func deadline(isMember: (PeerID) -> Bool) -> MonotonicInstant? {
+        state.withLock { $0.candidates.deadline(isMember: isMember) }
+    }
+}

@@ -1,0 +1,52 @@
+internal import NearshareBase
+internal import NearshareDirect
+internal import Synchronization
+
+/// The rule by which a room admits peers that no member has admitted before; see ``Node/join(_:for:admission:settings:)``.
+public enum RoomAdmission: Sendable, Hashable {
+    /// Admits all peers that join the room. Keys are not compared.
+    case open
+    /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes.
+    case ask
+    /// Admits the peers that prove to know the secret, such as a word said in the room. Neither a listener nor a peer that does
+    /// not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a minute.
+    case secret(String)
+}
+
+/// The room of a session, and the rate at which untrusted peers may guess its secret (S19).
+final class Room: Sendable {
+    let room: SessionRoom
+    let admission: RoomAdmission
+    private let guesses: Mutex<TokenBucket>
+    /// The peers about which the user is being asked because they have invited this node.
+    private let asked = Mutex<Set<PeerID>>([])
+
+    init(_ room: SessionRoom, _ admission: RoomAdmission, now: MonotonicInstant) {
+        self.room = room
+        self.admission = admission
+        guesses = Mutex(TokenBucket(capacity: Self.guessCapacity, perSecond: Self.guessesPerSecond, now: now))
+    }
+
+    /// Counts a proof that is about to be checked, here or by the peer.
+    /// - Returns: false when too many have failed.
+    func beginGuess(now: MonotonicInstant) -> Bool { guesses.withLock { $0.consume(now: now) } }
+
+    /// Records that the proof was right.
+    func endGuess() { guesses.withLock { $0.refund(1) } }
+
+    /// Whether the user is being asked about a peer that has invited this node.
+    func asks(about id: PeerID) -> Bool { asked.withLock { $0.contains(id) } }
+
+    /// Records that the user is asked about a peer.
+    /// - Returns: false when that is so already.
+    func beginQuestion(about id: PeerID) -> Bool { asked.withLock { $0.insert(id).inserted } }
+
+    /// Records that the user was asked.
+    func endQuestion(about id: PeerID) { asked.withLock { _ = $0.remove(id) } }
+
+    /// The time that an invitation waits for its answer.
+    var timeout: Duration { admission == .ask ? .seconds(60) : .seconds(10) }
+
+    private static let guessCapacity = 16.0
+    private static let guessesPerSecond = 1.0 / 6
+}

@@ -1,0 +1,87 @@
+package import NearshareBase
+
+/// The peers that advertise the same room, and the times at which this node invites each of them. Peers with a lower id are
+/// invited at once, in their order, so that nodes that join at the same time meet at the one with the lowest id; the others
+/// after a while, unless they have invited this node before (`docs/PROTOCOL.md`, section 12.7).
+///
+///     seen ──due──► invited ──► member, or failed ──due──► invited …        gone
+package struct RoomCandidates: Sendable {
+    private struct Candidate {
+        var due: MonotonicInstant
+        var failureCount = 0
+        var lastAttempt: MonotonicInstant?
+        var isInvited = false
+        /// A user has refused.
+        var isRefused = false
+        /// It is not advertised any more, and the invitation in progress is its last one.
+        var isGone = false
+    }
+
+    private let own: PeerID
+    private var candidates: [PeerID: Candidate] = [:]
+
+    /// Starts without candidates.
+    package init(own: PeerID) {
+        self.own = own
+    }
+
+    /// Records that a peer advertises the room, or advertises it with other addresses.
+    package mutating func recordSighting(of id: PeerID, now: MonotonicInstant) {
+        guard id != own else { return }
+        guard var known = candidates[id] else {
+            candidates[id] = Candidate(due: id < own ? now : now + Self.higherIDDelay)
+            return
+        }
+        known.isGone = false
+        // New addresses may be false: they do not lead to a flood of attempts.
+        if !known.isRefused {
+            known.due = min(known.due, max(now, known.lastAttempt.map { $0 + Self.minimumInterval } ?? known.due))
+        }
+        candidates[id] = known
+    }
+
+    /// Records that a peer does not advertise the room any more.
+    package mutating func recordLoss(of id: PeerID) {
+        if candidates[id]?.isInvited == true { candidates[id]?.isGone = true } else { candidates[id] = nil }
+    }
+
+    /// Returns the peer to invite now, and records that it is invited; nil for none.
+    /// - Parameter isMember: whether a peer is a member of the session.
+    package mutating func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> PeerID? {
+        let due = candidates.filter { !$0.value.isInvited && $0.value.due <= now && !isMember($0.key) }
+        // Those that have failed come last: a peer that never answers does not keep out another one.
+        guard let next = due.min(by: { ($0.value.failureCount, $0.key) < ($1.value.failureCount, $1.key) })?.key else {
+            return nil
+        }
+        candidates[next]?.isInvited = true
+        candidates[next]?.lastAttempt = now
+        return next
+    }
+
+    /// Records the end of an invitation.
+    /// - Parameter isRefused: whether a user has refused, who is not to be asked again soon.
+    package mutating func recordOutcome(of id: PeerID, isMember: Bool, isRefused: Bool = false, now: MonotonicInstant) {
+        guard var candidate = candidates[id] else { return }
+        candidate.isInvited = false
+        candidate.isRefused = isRefused
+        // Bounded: each failure takes an attempt.
+        candidate.failureCount = isMember ? 0 : candidate.failureCount + 1
+        candidate.due =
+            now + (isMember ? Self.minimumInterval : isRefused ? Self.refusalPause : Self.pause(after: candidate.failureCount))
+        candidates[id] = candidate.isGone ? nil : candidate
+    }
+
+    /// The next time at which ``next(now:isMember:)`` may return a peer that is no member; nil for none.
+    package func deadline(isMember: (PeerID) -> Bool) -> MonotonicInstant? {
+        candidates.filter { !$0.value.isInvited && !isMember($0.key) }.map(\.value.due).min()
+    }
+
+    private static func pause(after failureCount: Int) -> Duration { .seconds(1 << min(failureCount - 1, 6)) }
+
+    /// The time in which a peer with a higher id can invite this node.
+    package static let higherIDDelay = Duration.seconds(3)
+    /// The time after which a user that has refused may be asked again.
+    package static let refusalPause = Duration.seconds(600)
+    /// The least time between two attempts.
+    package static let minimumInterval = Duration.seconds(2)
+}

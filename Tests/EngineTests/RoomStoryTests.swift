@@ -1,0 +1,218 @@
+import NearshareBase
+import NearshareCrypto
+import NearshareDirect
+import NearshareInterfaces
+import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
+
+/// Nodes that join a room in any order.
+@Suite(.timeLimit(.minutes(2)), .leavesNothing) struct RoomStoryTests {
+    private static var service: ServiceType { get throws { try ServiceType("my-game") } }
+
+    /// The nodes of one network segment, as nested scopes.
+    private func withNodes(
+        _ count: Int, _ linkKind: LinkKind, _ body: @escaping @Sendable (TestNetwork, [Node]) async throws -> Void
+    ) async throws {
+        let network = TestNetwork(linkKind)
+        let segment = InMemorySegment(interfaceName: linkKind.interface ?? "memory0")
+        try await nest([], count, network, segment, body)
+    }
+
+    private func nest(
+        _ nodes: [Node], _ count: Int, _ network: TestNetwork, _ segment: InMemorySegment,
+        _ body: @escaping @Sendable (TestNetwork, [Node]) async throws -> Void
+    ) async throws {
+        guard nodes.count < count else { return try await body(network, nodes) }
+        var settings = network.settings(nodes.count)
+        settings.discovery = segment.join(host: "127.0.0.1")
+        try await withNode(settings) { node in try await nest(nodes + [node], count, network, segment, body) }
+    }
+
+    @Test("nodes that join at the same time are in one session", arguments: LinkKind.allCases, [2, 3, 8])
+    func together(_ linkKind: LinkKind, _ count: Int) async throws {
+        try await withNodes(count, linkKind) { network, nodes in
+            let sessions = try await withThrowingTaskGroup { group in
+                for node in nodes {
+                    group.addTask { try node.join("attic", for: try Self.service, admission: .secret("said in the room")) }
+                }
+                var sessions: [Session] = []
+                for try await session in group { sessions.append(session) }
+                return sessions
+            }
+            for session in sessions { try await session.waitUntilAllAreConnected(count - 1) }
+            #expect(Set(sessions.map(\.id)).count == 1)
+            try await sessions[0].send(SessionMessage(text: "hello"))
+            for session in sessions.dropFirst() {
+                #expect(await session.messages.first { _ in true }?.message.text == "hello")
+            }
+            for session in sessions { await session.leave() }
+        }
+    }
+
+    @Test("a node joins later, all leave, and one comes back", arguments: LinkKind.allCases)
+    func later(_ linkKind: LinkKind) async throws {
+        try await withNodes(3, linkKind) { network, nodes in
+            func join(_ number: Int) throws -> Session {
+                try nodes[number].join("attic", for: try Self.service, admission: .open)
+            }
+            var sessions = [try join(0), try join(1)]
+            for session in sessions { try await session.waitUntilAllAreConnected(1) }
+            #expect(throws: NodeError.self) { try join(0) }
+            await sessions[0].leave()
+            sessions = [sessions[1], try join(2)]
+            for session in sessions { try await session.waitUntilAllAreConnected(1) }
+            sessions.append(try join(0))
+            for session in sessions { try await session.waitUntilAllAreConnected(2) }
+            for session in sessions { await session.leave() }
+        }
+    }
+
+    @Test("two groups of a room that meet later merge", arguments: LinkKind.allCases)
+    func merge(_ linkKind: LinkKind) async throws {
+        try await withNodes(4, linkKind) { network, nodes in
+            let pairs = [(0, 2), (0, 3), (1, 2), (1, 3)]
+            for (one, other) in pairs { network.partition(one, other) }
+            let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .open) }
+            for session in sessions { try await session.waitUntilAllAreConnected(1) }
+            for (one, other) in pairs { network.heal(one, other) }
+            for session in sessions { try await session.waitUntilAllAreConnected(3) }
+            for session in sessions { await session.leave() }
+        }
+    }
+
+    @Test("other rooms and service types do not meet, and one node is in several", arguments: LinkKind.allCases)
+    func apart(_ linkKind: LinkKind) async throws {
+        try await withNodes(2, linkKind) { network, nodes in
+            let first = try ["attic", "cellar"].map { try nodes[0].join($0, for: try Self.service, admission: .open) }
+            let second = try ["cellar", "attic"].map { try nodes[1].join($0, for: try Self.service, admission: .open) }
+            let others = [
+                try nodes[1].join("attic", for: try Self.service, admission: .secret("word")),
+                try nodes[1].join("attic", for: try ServiceType("other-game"), admission: .open),
+            ]
+            for session in first + second { try await session.waitUntilAllAreConnected(1) }
+            #expect(first.map(\.id) == second.reversed().map(\.id))
+            #expect(others.allSatisfy { $0.members.isEmpty })
+            for session in first + second + others { await session.leave() }
+        }
+    }
+
+    @Test("wrong arguments are errors") func wrongArguments() async throws {
+        try await withNodes(1, .memory) { _, nodes in
+            for name in ["", String(repeating: "a", count: 64)] {
+                #expect(throws: NodeError.self) { try nodes[0].join(name, for: try Self.service, admission: .open) }
+            }
+            #expect(throws: NodeError.self) { try nodes[0].join("attic", for: .nearshare, admission: .open) }
+            #expect(throws: NodeError.self) { try nodes[0].join("attic", for: try Self.service, admission: .secret("")) }
+        }
+        try await withNode(TestNetwork(.memory).settings(0)) { node in
+            // Without discovery.
+            #expect(throws: NodeError.self) { try node.join("attic", for: try Self.service, admission: .open) }
+            return
+        }
+    }
+
+    @Test("with ask, both users compare the short code", arguments: [true, false])
+    func asks(_ isSame: Bool) async throws {
+        try await withNodes(2, .memory) { network, nodes in
+            let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .ask) }
+            var codes: [String] = []
+            for (number, session) in sessions.enumerated() {
+                let question = try #require(await session.identityQuestions.first { _ in true })
+                #expect(question.check.peer.id == network.id(1 - number))
+                codes.append("\(question.check.shortCode)")
+                question.answer(isSame: isSame)
+                if !isSame { break }
+            }
+            #expect(Set(codes).count == 1)
+            if isSame {
+                for session in sessions { try await session.waitUntilAllAreConnected(1) }
+            } else {
+                #expect(sessions.allSatisfy { $0.members.isEmpty })
+            }
+            for session in sessions { await session.leave() }
+        }
+    }
+
+    @Test("S19: a peer that does not know the secret is not admitted", arguments: LinkKind.allCases)
+    func secret(_ linkKind: LinkKind) async throws {
+        try await withNodes(1, linkKind) { network, nodes in
+            let session = try nodes[0].join("attic", for: try Self.service, admission: .secret("word"))
+            let port = try #require(nodes[0].listeningPort)
+            let hostile = HostileMember(TestNetwork.identity(9))
+            let transport = network.settings(9).transport
+            func expectRefusal(_ reason: SessionRefusal, _ frames: (HostileLink) async throws -> [SessionFrame]) async throws {
+                let link = try await hostile.connect(to: port, over: transport)
+                defer { link.close() }
+                for frame in try await frames(link) { link.say(frame.encoded) }
+                try await link.wait { (try? SessionFrame(decoding: $0[...])) == .refuse(session.id, reason) }
+            }
+            let shares = [[UInt8](repeating: 0, count: 32), [UInt8](repeating: 0xff, count: 32)]
+            for share in shares { try await expectRefusal(.unknown) { _ in [.share(session.id, share)] } }
+            for proof in [[], [UInt8](repeating: 1, count: 32)] {
+                try await expectRefusal(.declined) { _ in
+                    [.invite(session.id, timeout: .seconds(30), proof: proof, context: [])]
+                }
+            }
+            let exchange = try CPace(
+                password: Array("sword".utf8), channel: [], session: [], seed: [UInt8](repeating: 1, count: CPace.seedByteCount)
+            )
+            try await expectRefusal(.declined) { link in
+                link.say(SessionFrame.share(session.id, exchange.share).encoded)
+                try await link.wait { if case .share? = try? SessionFrame(decoding: $0[...]) { true } else { false } }
+                return [.invite(session.id, timeout: .seconds(30), proof: [UInt8](repeating: 1, count: 32), context: [])]
+            }
+            // A second share on one link is not answered: it would allow another guess.
+            try await expectRefusal(.unknown) { _ in [.share(session.id, exchange.share), .share(session.id, exchange.share)] }
+            #expect(session.members.isEmpty)
+            await session.leave()
+        }
+    }
+
+    @Test("S19: a node joins no peer that has not proven the secret, and sends one proof to it") func unproven() throws {
+        let name = try #require(SessionRoom(name: "attic", service: "my-game", secret: Array("word".utf8)))
+        let room = Room(name, .secret("word"), now: SystemClock.monotonic())
+        let outcome = Promise<Result<PeerID, SessionError>>()
+        let link = OutgoingSessionLink(
+            invitation: .invite(name.session, timeout: .seconds(10), proof: [], context: []), secret: nil, room: room,
+            expected: nil, voucher: nil, outcome: outcome)
+        let hash = [UInt8](repeating: 1, count: 32)
+        let seed = [UInt8](repeating: 2, count: CPace.seedByteCount)
+        guard case .share(name.session, _) = link.frame(on: hash, random: { _ in seed }) else {
+            Issue.record("no share")
+            return
+        }
+        let peer = try #require(name.exchange(on: hash, seed: [UInt8](repeating: 3, count: CPace.seedByteCount)))
+        let now = SystemClock.monotonic()
+        #expect(link.invitation(answering: peer.share, now: now) != nil)
+        #expect(link.invitation(answering: peer.share, now: now) == nil)
+        #expect(!link.confirm([UInt8](repeating: 0, count: 32)))
+        #expect(!link.isProven)
+        #expect(
+            link.decided(isTrusted: true) {
+                Issue.record("it joined")
+                return nil
+            }.isEmpty)
+        #expect(
+            link.accepted {
+                Issue.record("it joined")
+                return nil
+            }.isEmpty)
+        #expect(outcome.current == nil)
+    }
+
+    @Test("S19: sixteen wrong proofs are checked at once, then ten a minute; right ones do not count") func guesses() throws {
+        let name = try #require(SessionRoom(name: "attic", service: "my-game", secret: [1]))
+        var now = SystemClock.monotonic()
+        let room = Room(name, .secret("word"), now: now)
+        for _ in 0..<100 {
+            #expect(room.beginGuess(now: now))
+            room.endGuess()
+        }
+        for _ in 0..<16 { #expect(room.beginGuess(now: now)) }
+        #expect(!room.beginGuess(now: now))
+        now = now + .seconds(60)
+        #expect((0..<20).filter { _ in room.beginGuess(now: now) }.count == 10)
+    }
+}
