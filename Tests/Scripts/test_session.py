@@ -17,11 +17,11 @@ MARKER = b"no relay or observer reads this line, at any number of copies\n"
 class Member(Peer):
     """A user who runs the library's session probe."""
 
-    def begin(self):
+    def begin(self, *options):
         # The probe stands beside the executable.
         self.probe = harness.BINARY.parent / "session-probe"
         process = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, str(self.probe), str(self.inbox)],
+            ["ip", "netns", "exec", self.namespace, str(self.probe), str(self.inbox), *options],
             env=self.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -129,6 +129,26 @@ class ThreeMembersStory(Story):
         self.assertEqual(0, tap.found)
         # All content passed here, in and out; the tap may have missed a part of it.
         self.assertGreater(tap.byte_count, 10_000_000)
+
+    def test_S19_a_room_of_members_that_know_the_secret_whoever_comes_first(self):
+        members = (self.anna, self.cleo, self.ben)
+        for member in members:
+            member.begin("--discovery")
+        # Anna and Ben see Cleo only, and each other through her.
+        for member in members:
+            member.say("join", "attic", "word" if member != self.ben else "sword")
+        self.anna.wait_for("state", lambda event: event["id"] == self.cleo.id and event["state"] == "connected", timeout=60)
+        self.ben.say("leave")
+        self.ben.wait_for("bye", timeout=60)
+        self.ben.begin("--discovery")
+        self.ben.say("join", "attic", "word")
+        for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
+            state = one.wait_for(
+                "state", lambda event, other=other: event["id"] == other.id and event["state"] == "connected", timeout=60
+            )
+            self.assertEqual(self.cleo.id, state["via"])
+        self.anna.say("message", "hello")
+        self.ben.wait_for("message", timeout=60)
 
     def test_the_tap_finds_plaintext(self):
         """Validates the test above: the tap detects plaintext."""

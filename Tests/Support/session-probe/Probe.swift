@@ -6,17 +6,18 @@ internal import Nearshare
 enum Probe {
     static func main() async {
         do {
-            try await run(inboxPath: CommandLine.arguments.dropFirst().first ?? "Inbox")
+            let arguments = CommandLine.arguments.dropFirst()
+            try await run(inboxPath: arguments.first ?? "Inbox", findsOthers: arguments.contains("--discovery"))
         } catch {
             say("error", ["text": "\(error)"])
             exit(1)
         }
     }
 
-    private static func run(inboxPath: String) async throws {
+    private static func run(inboxPath: String, findsOthers: Bool) async throws {
         let machine = try LocalMachine()
         let inbox = try machine.inbox(inboxPath)
-        try await withNode(machine.nodeSettings(discovery: nil)) { node in
+        try await withNode(machine.nodeSettings(discovery: findsOthers ? machine.discovery() : nil)) { node in
             let listener = try node.listen()
             say("ready", ["port": "\(listener.port)", "id": node.id.hex])
             var settings = SessionSettings()
@@ -38,6 +39,13 @@ enum Probe {
                     switch input {
                     case .joined(let joined): session = joined
                     case .line(["begin"]): session = try? node.startSession(settings)
+                    case .line(let words) where words.first == "join" && words.count == 3:
+                        do {
+                            session = try node.join(
+                                words[1], for: ServiceType("session-probe"), admission: .secret(words[2]), settings: settings)
+                        } catch {
+                            say("failed", ["command": "join", "text": "\(error)"])
+                        }
                     case .line(["memory"]): say("memory", ["peak": peakMemory()])
                     case .line(["leave"]): continuation.finish()
                     case .line(let words):
