@@ -32,6 +32,14 @@ import Testing
         #expect(keepalive.roundTripTime == .milliseconds(250))
     }
 
+    @Test("a ping that was asked for gives the round-trip time, and postpones the next one") func asked() {
+        var keepalive = Keepalive(now: at(0))
+        #expect(keepalive.ping(now: at(1)) == [.send(.ping(UInt64(bitPattern: at(1).nanoseconds)))])
+        keepalive.receivePong(UInt64(bitPattern: at(1).nanoseconds), now: at(1.5))
+        #expect(keepalive.roundTripTime == .milliseconds(500))
+        #expect(keepalive.deadline == at(1) + DirectLimits.keepaliveInterval)
+    }
+
     @Test func `any byte of the peer postpones both`() {
         var keepalive = Keepalive(now: at(0))
         keepalive.recordActivity(now: at(3.9))

@@ -197,6 +197,10 @@ final class LinkDriver: Sendable {
     /// Counts the link as used until it ends: it belongs to a friend or to a session.
     func reserve() { reserve(until: MonotonicInstant(nanoseconds: .max)) }
 
+    func measureRoundTripTime() {
+        control.decide { connection, now in connection.measureRoundTripTime(now: now) }
+    }
+
     func requestVerification() {
         control.decide { connection, _ in connection.requestVerification() }
     }

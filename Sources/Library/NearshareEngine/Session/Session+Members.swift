@@ -303,6 +303,7 @@ extension Session {
         // First: the entries of removed members are ignored.
         if let founder { link.driver.send(founder) }
         link.driver.send(roster)
+        link.driver.measureRoundTripTime()
         if link.relay == nil, let datagrams {
             link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
         }

@@ -62,7 +62,8 @@ public final class Session: Sendable {
         public let unacknowledgedBytes: Int
         /// The value that the member has set with ``Session/setMetadata(_:)``; nil for none. It is untrusted, like the name.
         public let metadata: StructuredValue?
-        /// The round-trip time of the link to the member, measured when the link was silent for four seconds; nil before that.
+        /// The round-trip time of the link to the member, measured when the link has joined the session, and whenever it was
+        /// silent for four seconds; nil before that.
         public fileprivate(set) var roundTripTime: Duration?
     }
 

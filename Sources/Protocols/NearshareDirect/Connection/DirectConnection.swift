@@ -63,7 +63,7 @@ package struct DirectConnection: Sendable {
         return end > now ? nil : end
     }
 
-    /// The round-trip time of the link, measured whenever it was silent; nil before that.
+    /// The round-trip time of the link, measured whenever it was silent or was asked for; nil before that.
     package var roundTripTime: Duration? { keepalive.roundTripTime }
 
     /// Whether there are unanswered offers of the peer, and no other transfers.
@@ -190,6 +190,11 @@ package struct DirectConnection: Sendable {
     /// Asks the peer's user to compare the short authentication string. Ignored before ``authenticationDigits`` are known, and
     /// after a first comparison.
     package mutating func requestVerification() -> [DirectReaction] { isClosed ? [] : verification.request() }
+
+    /// Sends a ping, so that ``roundTripTime`` is known soon.
+    package mutating func measureRoundTripTime(now: MonotonicInstant) -> [DirectReaction] {
+        isClosed ? [] : keepalive.ping(now: now)
+    }
 
     /// Sends the local user's answer to the comparison, whichever side has requested it.
     package mutating func answerVerification(matches: Bool) -> [DirectReaction] {

@@ -36,7 +36,11 @@ struct Keepalive: Sendable {
 
     /// Returns a ping when one is due.
     mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
-        guard now >= pingDue else { return [] }
+        now >= pingDue ? ping(now: now) : []
+    }
+
+    /// Returns a ping whose answer gives the round-trip time.
+    mutating func ping(now: MonotonicInstant) -> [DirectReaction] {
         lastPing = now
         awaitsPong = true
         return [.send(.ping(UInt64(bitPattern: now.nanoseconds)))]
