@@ -31,12 +31,20 @@ public final class LocalMachine: Sendable {
     package let detector: MediaTypeDetector
     /// Starts workers; nil for a program without a helper process, which uses libmagic itself.
     package let launcher: (any WorkerLauncher)?
+    /// The state of an ephemeral identity, for as long as the machine and its nodes use it.
+    private let ephemeral: EphemeralState?
 
-    /// - Parameter environment: for the XDG variables; the process's own unless told otherwise.
+    /// - Parameters:
+    ///   - identity: the key and contacts to use.
+    ///   - environment: for the XDG variables; the process's own unless told otherwise.
     /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
-    public init(environment: [String: String]? = nil) throws(StorageError) {
+    public init(
+        identity: MachineIdentity = .user, environment: [String: String]? = nil
+    ) throws(StorageError) {
         let environment = environment ?? Self.environment
-        directories = Directories(environment: environment, home: Self.home)
+        var directories = Directories(environment: environment, home: Self.home)
+        directories.state = try identity.stateDirectory(in: directories)
+        self.directories = directories
         configuration = try Configuration.read(
             path: directories.configurationFile, home: environment["HOME"] ?? Self.home)
         state = try StateDirectory(path: directories.state)
@@ -44,6 +52,7 @@ public final class LocalMachine: Sendable {
         contacts = ContactFile(in: state)
         detector = MediaTypeDetector()
         launcher = nil
+        ephemeral = identity == .ephemeral ? EphemeralState(state) : nil
     }
 
     /// The same machine with a helper process.
@@ -58,6 +67,7 @@ public final class LocalMachine: Sendable {
         contacts = machine.contacts
         detector = MediaTypeDetector(launcher: launcher, warn: warn)
         self.launcher = launcher
+        ephemeral = machine.ephemeral
     }
 
     /// The name that peers see: the given one, or else the chosen, the configured or the host's name.
@@ -172,8 +182,10 @@ public final class LocalMachine: Sendable {
                 return [:]
             }
         }
-        settings.friends = {
+        settings.friends = { [ephemeral] in
             let known = (try? trust.read()) ?? trust.latestValue
+            // A node may live longer than its machine.
+            withExtendedLifetime(ephemeral) {}
             return Set(known?.entries.filter { $0.value.isFriend && $0.value.trust != .blocked }.keys.map(\.peerID) ?? [])
         }
         settings.interface = interface ?? configuration.interface

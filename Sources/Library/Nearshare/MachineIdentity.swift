@@ -1,0 +1,54 @@
+internal import Glibc
+internal import NearshareBase
+internal import NearshareStorage
+
+/// The key, contacts and state with which a program uses this machine.
+public enum MachineIdentity: Sendable, Hashable {
+    /// The user's own, which the command `nearshare` and other programs share.
+    case user
+    /// The application's own, such as `.application("org.example.game")`: 1 to 63 letters, digits, hyphens and dots in ASCII, the
+    /// first of which is no dot. Peers cannot see that it belongs to the same user.
+    case application(String)
+    /// A fresh key without contacts, which is removed with the ``LocalMachine`` and its nodes.
+    case ephemeral
+
+    /// - Returns: the directory of the state, inside of the user's directories.
+    func stateDirectory(in directories: Directories) throws(StorageError) -> String {
+        switch self {
+        case .user: return directories.state
+        case .application(let name):
+            let isValid =
+                (1...63).contains(name.utf8.count) && name.utf8.first != UInt8(ascii: ".")
+                && name.utf8.allSatisfy { byte in
+                    switch byte {
+                    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                        true
+                    default: false
+                    }
+                }
+            guard isValid else {
+                throw StorageError(
+                    .failed,
+                    "\(TerminalText.escaped(name)) is no identifier of an application; use 1 to 63 letters, digits, hyphens and dots"
+                )
+            }
+            return "\(directories.state)/applications/\(name)"
+        case .ephemeral: return "\(directories.runtime)/ephemeral-\(Hex.encode(LocalMachine.randomBytes(8)))"
+        }
+    }
+}
+
+/// The state of an ephemeral identity, which is removed with the last reference.
+final class EphemeralState: Sendable {
+    private let state: StateDirectory
+
+    init(_ state: StateDirectory) {
+        self.state = state
+    }
+
+    deinit {
+        try? state.destroy()
+        rmdir(state.path)
+    }
+}
