@@ -89,4 +89,18 @@ import Testing
         await second.stop()
         _ = try? await accepted
     }
+
+    @Test("a listener joins the mesh under the service type of nearshare, under another one only when asked")
+    func joinsMesh() async throws {
+        try await withNode(TestNetwork(.memory).settings(0)) { node in
+            func accepts(_ service: ServiceType, _ joinsMesh: Bool?) throws -> Bool {
+                let listener = try node.listen(as: service, joinsMesh: joinsMesh)
+                defer { node.closePort(of: listener) }
+                return listener.record.current.acceptsMeshLinks
+            }
+            let own = try ServiceType("my-game")
+            #expect(try accepts(.nearshare, nil) && !accepts(own, nil))
+            #expect(try accepts(own, true) && !accepts(.nearshare, false))
+        }
+    }
 }

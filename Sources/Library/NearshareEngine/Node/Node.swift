@@ -125,12 +125,13 @@ public final class Node: Sendable {
     ///   - info: key-value pairs to advertise; ``Listener/update(info:)`` changes them.
     ///   - port: 0 for a free port.
     ///   - usesRadio: listens over the radio as well, where the settings have one; it is ready a moment later.
-    ///   - joinsMesh: relays frames for other peers, and receives over the mesh. Only one process per key may do so.
+    ///   - joinsMesh: relays frames for other peers, and receives over the mesh. Only one process per key may do so. nil to do so
+    ///     under the service type of nearshare only.
     public func listen(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
-        usesRadio: Bool = true, joinsMesh: Bool = true
+        usesRadio: Bool = true, joinsMesh: Bool? = nil
     ) throws(NodeError) -> Listener {
-        let listener = makeListener(as: service, info: info, joinsMesh: joinsMesh)
+        let listener = makeListener(as: service, info: info, joinsMesh: joinsMesh ?? (service == .nearshare))
         guard try openPort(port, of: listener) else {
             throw NodeError(LinkError.portInUse(port))
         }
