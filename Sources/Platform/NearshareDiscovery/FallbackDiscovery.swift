@@ -160,6 +160,9 @@ private final class FallbackBrowser: FallbackMember {
     private let interface: String?
     private let continuation: AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation
     private let state = Mutex(State())
+    /// Keeps events in their order. They are yielded without the lock of the state, which ``end()`` takes when the sequence is
+    /// released.
+    private let delivery = Mutex(())
 
     init(
         _ type: ServiceType, _ interface: String?,
@@ -203,21 +206,22 @@ private final class FallbackBrowser: FallbackMember {
     }
 
     private func receive(_ event: DiscoveryEvent, from source: MergedSightings.Source) {
-        state.withLock { state in
-            guard state.tasks[source] != nil else { return }
-            if event == .settled {
-                if !state.hasSettled { continuation.yield(.settled) }
-                state.hasSettled = true
-            } else if let news = state.sightings.apply(event, from: source) {
-                continuation.yield(news)
+        delivery.withLock { _ in
+            let news: DiscoveryEvent? = state.withLock { state in
+                guard state.tasks[source] != nil else { return nil }
+                guard event == .settled else { return state.sightings.apply(event, from: source) }
+                defer { state.hasSettled = true }
+                return state.hasSettled ? nil : .settled
             }
+            if let news { continuation.yield(news) }
         }
     }
 
     private func leave(_ source: MergedSightings.Source) {
-        let task = state.withLock { state in
-            for news in state.sightings.remove(source) { continuation.yield(news) }
-            return state.tasks.removeValue(forKey: source)
+        let task = delivery.withLock { _ in
+            let (events, task) = state.withLock { ($0.sightings.remove(source), $0.tasks.removeValue(forKey: source)) }
+            for event in events { continuation.yield(event) }
+            return task
         }
         task?.cancel()
     }

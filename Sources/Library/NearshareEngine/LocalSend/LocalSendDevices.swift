@@ -78,11 +78,9 @@ final class LocalSendDevices: Sendable {
             continuation.yield(.settled)
             guard !state.isFinished else { return continuation.finish() }
             state.lastReader += 1
-            let number = state.lastReader
-            state.readers[number] = continuation
-            continuation.onTermination = { [weak self] _ in
-                self?.state.update { $0.readers[number] = nil }
-            }
+            // Removed by the first event that is not read any more: a termination handler must not take the lock under which
+            // events are yielded.
+            state.readers[state.lastReader] = continuation
         }
         return stream
     }
@@ -111,6 +109,8 @@ final class LocalSendDevices: Sendable {
     }
 
     private static func emit(_ event: DiscoveryEvent, _ state: inout State) {
-        for reader in state.readers.values { reader.yield(event) }
+        for (number, reader) in state.readers {
+            if case .terminated = reader.yield(event) { state.readers[number] = nil }
+        }
     }
 }

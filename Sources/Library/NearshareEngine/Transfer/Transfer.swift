@@ -55,11 +55,9 @@ public final class Transfer: Sendable {
             continuation.yield(state.progress)
             guard state.result == nil else { return continuation.finish() }
             state.lastListener += 1
-            let number = state.lastListener
-            state.listeners[number] = continuation
-            continuation.onTermination = { [weak self] _ in
-                self?.state.withLock { $0.listeners[number] = nil }
-            }
+            // Removed by the first value that is not read any more. A termination handler would take this lock while the task's
+            // own is held, which yield() takes under this one.
+            state.listeners[state.lastListener] = continuation
         }
         return stream
     }
@@ -234,6 +232,8 @@ public final class Transfer: Sendable {
     private static func emit(_ state: inout State, now: MonotonicInstant) {
         refresh(&state, now: now)
         state.lastTold = now
-        for listener in state.listeners.values { listener.yield(state.progress) }
+        for (number, listener) in state.listeners {
+            if case .terminated = listener.yield(state.progress) { state.listeners[number] = nil }
+        }
     }
 }

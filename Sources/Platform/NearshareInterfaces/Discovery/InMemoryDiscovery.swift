@@ -63,15 +63,13 @@ package final class InMemorySegment: Sendable {
         _ type: ServiceType, interface: String?, from host: String, to continuation: Browser.Continuation
     ) throws(DiscoveryError) {
         try check(interface)
-        let id = state.withLock { state in
+        state.withLock { state in
             state.nextID += 1
             let browser = Browser(type: type, host: host, continuation: continuation)
             state.browsers[state.nextID] = browser
             state.refresh(browser)
             browser.deliver([.settled])
-            return state.nextID
         }
-        continuation.onTermination = { _ in self.state.withLock { $0.browsers[id] = nil } }
     }
 
     private func check(_ interface: String?) throws(DiscoveryError) {
@@ -80,7 +78,7 @@ package final class InMemorySegment: Sendable {
         }
     }
 
-    /// EventLoopThread to the segment's lock.
+    /// Used under the segment's lock.
     fileprivate final class Browser: @unchecked Sendable {
         typealias Continuation = AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation
 
@@ -90,6 +88,8 @@ package final class InMemorySegment: Sendable {
         var table = SightingTable()
         /// The sightings of advertised services, without those of ``InMemorySegment/claim(_:type:)``.
         var present: Set<ServiceSighting.Key> = []
+        /// Whether nobody reads the events any more. A termination handler must not take the lock under which they are yielded.
+        private(set) var isEnded = false
 
         init(type: ServiceType, host: String, continuation: Continuation) {
             self.type = type
@@ -98,7 +98,9 @@ package final class InMemorySegment: Sendable {
         }
 
         func deliver(_ events: [DiscoveryEvent]) {
-            for event in events { continuation.yield(event) }
+            for event in events {
+                if case .terminated = continuation.yield(event) { isEnded = true }
+            }
         }
     }
 
@@ -115,6 +117,7 @@ package final class InMemorySegment: Sendable {
 
         mutating func refreshAll() {
             for browser in browsers.values { refresh(browser) }
+            browsers = browsers.filter { !$0.value.isEnded }
         }
 
         /// Updates one browser's table to the present advertisements.
