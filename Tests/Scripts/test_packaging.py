@@ -21,12 +21,13 @@ class Packaging(unittest.TestCase):
         self.assertEqual(["nearshare", "nearshare-localsend"], profile.sections())
         self.assertEqual("53317/tcp|53317/udp", profile["nearshare-localsend"]["ports"])
         self.assertEqual({"title", "description", "ports"}, set(profile["nearshare"]))
-        self.assertEqual({f"{self.port}/tcp", "5353/udp"}, set(profile["nearshare"]["ports"].split("|")))
+        self.assertEqual({f"{self.port},29743/tcp", "5353/udp"}, set(profile["nearshare"]["ports"].split("|")))
 
     def test_the_service_of_firewalld(self):
         service = ElementTree.parse(PACKAGING / "firewalld/nearshare.xml").getroot()
         self.assertEqual("service", service.tag)
-        self.assertEqual([("tcp", self.port)], [(one.get("protocol"), one.get("port")) for one in service.findall("port")])
+        ports = [(one.get("protocol"), one.get("port")) for one in service.findall("port")]
+        self.assertEqual([("tcp", self.port), ("tcp", "29743")], ports)
         self.assertEqual(["mdns"], [one.get("service") for one in service.findall("include")])
         service = ElementTree.parse(PACKAGING / "firewalld/nearshare-localsend.xml").getroot()
         ports = {(one.get("protocol"), one.get("port")) for one in service.findall("port")}
