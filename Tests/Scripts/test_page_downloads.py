@@ -67,13 +67,13 @@ class DownloadStory(Story):
         os.symlink("a.txt", self.place / "source/trip/link")
         self.anna.hide("libqrencode.so.4")
         anna = self.anna.start("send", "--qr", "--accept", "all", self.place / "source/trip")
-        wait_until(lambda: any("http://" in line for line in list(anna.errors)), "the address")
+        wait_until(lambda: any("HTTP://" in line for line in list(anna.errors)), "the address")
         text = "".join(anna.errors)
         self.assertIn("the QR code is not shown: libqrencode is not available", text)
-        self.assertIn("open this address with a phone on the same network: http://", text)
+        self.assertIn("open this address with a phone on the same network: HTTP://", text)
         self.assertNotIn("scan the code", text)
         self.assertIn("link: a symbolic link\n", text)
-        url = text[text.index("http://") :].split()[0]
+        url = text[text.index("HTTP://") :].split()[0]
         browser = self.accepted(url)
         browser.download(1)
         self.assertEqual(200, browser.received(1))
