@@ -24,6 +24,7 @@ BINARY = .build/fixed/release/nearshare
 MENUS = org.nearshare.nearshare.desktop:applications/org.nearshare.nearshare.desktop thunar-sendto.desktop:Thunar/sendto/nearshare.desktop \
 	dolphin-servicemenu.desktop:kio/servicemenus/nearshare.desktop nearshare.nemo_action:nemo/actions/nearshare.nemo_action \
 	file_manager_extension.py:nautilus-python/extensions/nearshare.py file_manager_extension.py:caja-python/extensions/nearshare.py
+ICON = icons/hicolor/scalable/apps/org.nearshare.nearshare.svg
 EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
@@ -211,9 +212,11 @@ install:
 	install -D -m 644 packaging/firewalld/nearshare-localsend.xml $(DESTDIR)/usr/lib/firewalld/services/nearshare-localsend.xml
 # The entry "Send with nearshare" of file managers.
 	$(foreach pair,$(MENUS),install -D -m 644 packaging/desktop/$(subst :, $(DESTDIR)$(PREFIX)/share/,$(pair)) &&) true
+	install -D -m 644 packaging/desktop/org.nearshare.nearshare.svg $(DESTDIR)$(PREFIX)/share/$(ICON)
 
 uninstall:
 	$(foreach pair,$(MENUS),rm -f $(DESTDIR)$(PREFIX)/share/$(lastword $(subst :, ,$(pair))) &&) true
+	rm -f $(DESTDIR)$(PREFIX)/share/$(ICON)
 	rm -f $(BINDIR)/nearshare $(MANDIR)/man1/nearshare*.1 $(MANDIR)/man5/nearshare.5
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearshare
 	rm -f $(DESTDIR)$(ZSHDIR)/_nearshare

@@ -134,6 +134,21 @@ __nearshare_add_completions() {
     done < <(IFS=$'\n' compgen "${@}" -- "${cur}")
 }
 
+# Offers the words, one in each line, that begin like the current one, in any letter case.
+__nearshare_add_words() {
+    shopt -s nocasematch
+    [[ "${1}" = */* ]] || compopt +o filenames 2> /dev/null
+    local word
+    while IFS='' read -r word; do
+        [[ -n "${word}" && "${word}" = "${cur}"* ]] && COMPREPLY+=("${word}")
+    done <<< "${1}"
+}
+
+# Has readline complete names of files or folders, which it quotes.
+__nearshare_complete_paths() {
+    compopt -o "${1}" 2> /dev/null
+}
+
 __nearshare_custom_complete() {
     if [[ -n "${cur}" || -z ${COMP_WORDS[${COMP_CWORD}]} || "${COMP_LINE:${COMP_POINT}:1}" != ' ' ]]; then
         local -ar words=("${COMP_WORDS[@]}")
@@ -194,6 +209,7 @@ _nearshare_receive() {
     # Offer option value completions
     case "${prev}" in
     '--inbox')
+        __nearshare_complete_paths dirnames
         return
         ;;
     '--name')
@@ -219,7 +235,7 @@ _nearshare_receive() {
         return
         ;;
     '--localsend-pin-file')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--exec')
@@ -243,7 +259,7 @@ _nearshare_send() {
     # Offer option value completions
     case "${prev}" in
     '--to')
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion send -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion send -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--text')
@@ -256,7 +272,7 @@ _nearshare_send() {
         return
         ;;
     '--exclude-from')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--timeout')
@@ -273,7 +289,7 @@ _nearshare_send() {
         return
         ;;
     '--pin-file')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--via')
@@ -295,7 +311,7 @@ _nearshare_send() {
     # Offer positional completions
     case "${positional_number}" in
     *)
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     esac
@@ -393,7 +409,7 @@ _nearshare_friends_add() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion friends add -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion friends add -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -417,7 +433,7 @@ _nearshare_friends_remove() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion friends remove -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion friends remove -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -457,7 +473,7 @@ _nearshare_chat() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion chat -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion chat -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -476,7 +492,7 @@ _nearshare_message() {
         return
         ;;
     '--to')
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion message -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion message -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--mode')
@@ -484,7 +500,7 @@ _nearshare_message() {
         return
         ;;
     '--file')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--wait')
@@ -565,10 +581,11 @@ _nearshare_mesh_run() {
     # Offer option value completions
     case "${prev}" in
     '--profile')
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion mesh run -- --profile "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion mesh run -- --profile "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--inbox')
+        __nearshare_complete_paths dirnames
         return
         ;;
     '--name')
@@ -705,7 +722,7 @@ _nearshare_peers_verify() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers verify -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion peers verify -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -729,7 +746,7 @@ _nearshare_peers_rename() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers rename -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion peers rename -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -753,7 +770,7 @@ _nearshare_peers_block() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers block -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion peers block -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -777,7 +794,7 @@ _nearshare_peers_unblock() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers unblock -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion peers unblock -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -801,7 +818,7 @@ _nearshare_peers_forget() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion peers forget -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion peers forget -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -856,7 +873,7 @@ _nearshare_keys_export() {
     # Offer option value completions
     case "${prev}" in
     '--output')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--log-level')
@@ -876,7 +893,7 @@ _nearshare_keys_import() {
     # Offer option value completions
     case "${prev}" in
     '--for')
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion keys import -- --for "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion keys import -- --for "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--log-level')
@@ -888,7 +905,7 @@ _nearshare_keys_import() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     esac
@@ -912,7 +929,7 @@ _nearshare_keys_forget() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion keys forget -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion keys forget -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -1038,6 +1055,7 @@ _nearshare_inbox_list() {
     # Offer option value completions
     case "${prev}" in
     '--inbox')
+        __nearshare_complete_paths dirnames
         return
         ;;
     '--last')
@@ -1068,7 +1086,7 @@ _nearshare_inbox_open() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion inbox open -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion inbox open -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -1092,7 +1110,7 @@ _nearshare_inbox_rm() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion inbox rm -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion inbox rm -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -1124,7 +1142,7 @@ _nearshare_history() {
     # Offer option value completions
     case "${prev}" in
     '--peer')
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion history -- --peer "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion history -- --peer "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--limit')
@@ -1170,15 +1188,15 @@ _nearshare_voice_record() {
     # Offer option value completions
     case "${prev}" in
     '--to')
-        __nearshare_add_completions -W "$(__nearshare_custom_complete ---completion voice record -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion voice record -- --to "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--output'|'-o')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--input')
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     '--device')
@@ -1237,7 +1255,7 @@ _nearshare_voice_play() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     esac
@@ -1261,7 +1279,7 @@ _nearshare_voice_show() {
     # Offer positional completions
     case "${positional_number}" in
     1)
-        __nearshare_add_completions -f
+        __nearshare_complete_paths default
         return
         ;;
     esac
@@ -1293,6 +1311,7 @@ _nearshare_config() {
     # Offer option value completions
     case "${prev}" in
     '--inbox')
+        __nearshare_complete_paths dirnames
         return
         ;;
     '--name')
@@ -1366,6 +1385,7 @@ _nearshare_doctor() {
     # Offer option value completions
     case "${prev}" in
     '--inbox')
+        __nearshare_complete_paths dirnames
         return
         ;;
     '--adapter')
@@ -1384,6 +1404,18 @@ _nearshare_help() {
     repeating_options=()
     non_repeating_options=()
     __nearshare_offer_flags_options -1
+    local words=''
+    case "${COMP_WORDS[*]:2:COMP_CWORD-2}" in
+    '') words='receive send browse friends chat message messages mesh peers keys identity inbox history voice config notify setup doctor' ;;
+    'friends') words='list add remove' ;;
+    'mesh') words='run status trace stop' ;;
+    'peers') words='list verify rename block unblock forget' ;;
+    'keys') words='list export import forget' ;;
+    'identity') words='show qr rename destroy' ;;
+    'inbox') words='list open rm clean' ;;
+    'voice') words='record play show list' ;;
+    esac
+    COMPREPLY+=($(compgen -W "${words}" -- "${cur}"))
 }
 
 complete -o filenames -F _nearshare nearshare

@@ -56,7 +56,7 @@ import Testing
         #expect(throws: BluetoothError.poweredOff("hci7")) { try AdapterProperties.select("hci7", in: objects(off)) }
         var bare = fine
         bare["Address"] = nil
-        #expect(throws: BluetoothError.failed("the adapter hci7 has no address; `systemctl restart bluetooth` may help")) {
+        #expect(throws: BluetoothError.failed("the adapter hci7 has no address; `sudo systemctl restart bluetooth` may help")) {
             try AdapterProperties.select("hci7", in: objects(bare))
         }
     }

@@ -263,6 +263,8 @@ private struct Typing {
         #expect(typing.text.contains("the node has stopped"))
         typing.press(.text("ft"))
         #expect(typing.inputLine == "> draft")
+        typing.press(.enter)
+        #expect(typing.inputLine == "> draft" && typing.text.contains("not sent: the node has stopped"))
     }
 
     @Test(

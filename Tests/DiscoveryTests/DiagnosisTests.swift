@@ -89,6 +89,29 @@ struct DiagnosisTests {
         #expect(hidden.severity == .notice)
         #expect(hidden.findings.contains { $0.advice?.contains("sudo nearshare doctor") == true })
         #expect(facts { $0.firewall.rules = .unreadable }.severity == .notice)
+        let untold = facts { $0.firewall.rules = .noTool }
+        #expect(untold.severity == .notice)
+        #expect(untold.findings.contains { $0.text.contains("neither nft nor iptables-save is installed") })
+    }
+
+    @Test("a user is advised to run with sudo what only root can run")
+    func privilege() {
+        var off = Self.eth
+        off.isUp = false
+        let diagnosis = facts {
+            $0.privilege = "sudo "
+            $0.interfaces = [Self.eth, off]
+            $0.engine = "avahi-daemon"
+            $0.responders = ["avahi-daemon", "systemd-resolve"]
+            $0.firewall = FirewallFacts(rules: .notPermitted, isUFWEnabled: true, isFirewalldOnBus: true)
+        }
+        let advice = diagnosis.findings.compactMap(\.advice).joined(separator: "\n")
+        for command in [
+            "ip link set", "systemctl start", "resolvectl mdns", "ufw allow", "firewall-cmd --permanent",
+            "firewall-cmd --reload",
+        ] {
+            #expect(advice.contains("`sudo \(command)") && !advice.contains("`\(command)"))
+        }
     }
 
     @Test("sockets on a port are found in the kernel's table")

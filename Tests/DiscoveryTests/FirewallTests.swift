@@ -182,6 +182,8 @@ import Testing
             service: .connections(port: 4242), interface: "eth0", isIPv6: false,
             verdict: .dropped(by: "\(id): policy drop", chain: id))
         #expect(FirewallVerdict.findings([verdict], isUFWEnabled: false).map(\.advice) == ["allow it: \(commands)"])
+        let advice = FirewallVerdict.findings([verdict], isUFWEnabled: false, privilege: "sudo ").first?.advice
+        #expect(advice?.hasPrefix("allow it: `sudo ") == true)
     }
 }
 

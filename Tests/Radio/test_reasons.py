@@ -51,7 +51,7 @@ class ReasonStory(RadioStory):
         self.addCleanup(power, "hci1", True)
         self.addCleanup(switch.write_text, "0")
         switch.write_text("1")
-        self.assertReason("the Bluetooth adapter hci1 is blocked", "`rfkill unblock bluetooth` unblocks it")
+        self.assertReason("the Bluetooth adapter hci1 is blocked", "`sudo rfkill unblock bluetooth` unblocks it")
 
     def test_no_such_adapter(self):
         self.ben.adapter = "hci7"
@@ -73,7 +73,7 @@ class ReasonStory(RadioStory):
         end_bluetoothd()
         while is_on_bus("org.bluez"):
             time.sleep(0.1)
-        self.assertReason("bluetoothd is not running", "start it with `systemctl start bluetooth` (Debian package: bluez)")
+        self.assertReason("bluetoothd is not running", "start it with `sudo systemctl start bluetooth` (Debian package: bluez)")
 
     def test_no_permission(self):
         self.addCleanup(keep_from_bluetoothd, None)

@@ -5,6 +5,7 @@ import importlib.util
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -137,6 +138,55 @@ class MenuStory(Story):
         self.assertIn("no receiver was picked", result.stderr)
         self.assertEqual({}, self.anna.received())
 
+    def test_T6_the_dialog_names_what_is_sent(self):
+        self.picker()
+        self.anna.receive("--adapter", "none")
+        file = self.file("<b>a & b.txt", 5)
+        self.assertEqual(0, self.launch("nearshare", "send", "--dialog", "--", file).returncode)
+        words = (self.place / "arguments").read_text().splitlines()
+        self.assertIn("--text=Send &quot;&lt;b&gt;a &amp; b.txt&quot; to:", words)
+
+    def test_a_dialog_without_peers_says_what_to_do(self):
+        # Reads no line of the list, which stays empty.
+        self.picker()
+        tool = self.tools / "zenity"
+        tool.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "{self.place}/arguments"\nexit 1\n')
+        result = self.launch("nearshare", "send", "--dialog", "--", self.file("a", 5))
+        self.assertEqual(130, result.returncode, result.stderr)
+        self.assertIn("run “nearshare receive” on the other machine", (self.place / "arguments").read_text())
+
+    def test_a_dialog_that_fails_is_a_failure_and_no_answer(self):
+        self.picker(answer="exit 255")
+        self.desktop.start_server()
+        self.anna.receive("--adapter", "none")
+        result = self.launch("nearshare", "send", "--dialog", "--", self.file("a", 5))
+        self.assertEqual(1, result.returncode, result.stderr)
+        self.desktop.await_shown()
+        self.desktop.run("dunstctl", "close-all")
+        self.assertIn("zenity could not show who is near", self.desktop.run("dunstctl", "history").stdout)
+
+    def test_a_failure_before_the_dialog_is_a_notification(self):
+        self.picker()
+        self.desktop.start_server()
+        missing = self.place / "missing.txt"
+        result = self.launch("nearshare", "send", "--dialog", "--", missing)
+        self.assertEqual(1, result.returncode, result.stderr)
+        self.desktop.await_shown()
+        self.desktop.run("dunstctl", "close-all")
+        self.assertIn("missing.txt", self.desktop.run("dunstctl", "history").stdout)
+        self.assertFalse((self.place / "arguments").exists())
+
+    def test_a_signal_closes_the_dialog(self):
+        self.picker(answer=f'echo $$ > "{self.place}/process"; exec sleep 60')
+        self.anna.receive("--adapter", "none")
+        sending = self.ben.start("send", "--dialog", "--", self.file("a", 5))
+        process = self.place / "process"
+        wait_until(lambda: process.exists() and process.read_text().strip(), "the dialog")
+        number = int(process.read_text())
+        sending.signal(signal.SIGTERM)
+        self.assertEqual(130, sending.end())
+        wait_until(lambda: not pathlib.Path(f"/proc/{number}").exists(), "the end of the dialog")
+
     def test_the_outcome_is_a_notification(self):
         self.picker()
         self.desktop.start_server()
@@ -169,19 +219,20 @@ class MenuStory(Story):
 
     @unittest.skipUnless(shutil.which("zenity") and shutil.which("xdotool"), "needs zenity and xdotool")
     def test_a_real_dialog_is_answered(self):
-        self.anna.receive("--adapter", "none")
-        photo = self.file("photo.jpg", 3_000)
+        # Nobody is near when it is opened.
+        photo = self.file("photo für.jpg", 3_000)
         sending = self.ben.start("send", "--dialog", "--", photo)
         found = re.compile(r"^\d+$", re.MULTILINE)
         search = ["xdotool", "search", "--onlyvisible", "--name", "Send with nearshare"]
         wait_until(lambda: found.search(self.desktop.run(*search).stdout), "the dialog")
         window = found.search(self.desktop.run(*search).stdout)[0]
         self.desktop.run("xdotool", "windowfocus", "--sync", window)
+        self.anna.receive("--adapter", "none")
 
         def is_sent():
             if not self.anna.received():
                 self.desktop.run("xdotool", "key", "--delay", "50", "Home", "space", "Return")
-            return self.anna.received() == {"photo.jpg": photo.read_bytes()}
+            return self.anna.received() == {"photo für.jpg": photo.read_bytes()}
 
         wait_until(is_sent, "the file")
         self.assertEqual(0, sending.end())

@@ -148,6 +148,18 @@ class NotificationStory(Story):
         self.assertCode(0, result)
         self.assertIn("turned off", result.stderr.decode())
 
+    def test_a_second_one_says_that_another_shows_them(self):
+        self.desktop.start_server()
+        self.receiving()
+        first = self.notify()
+        second = self.anna.run("notify")
+        self.assertEqual(1, second.returncode)
+        text = f"notifications are shown already, by process {first.process.pid}"
+        self.assertIn(text, second.stderr.decode())
+        first.signal(signal.SIGTERM)
+        first.end()
+        self.notify()
+
     def test_the_button_of_an_arrival_opens_the_item(self):
         opened = self.place / "opened"
         folder = self.anna.home / "config" / "nearshare"

@@ -93,7 +93,7 @@ class OneMachineStory(Story):
         self.assertCode(0, listed)
         lines = ["trip/", "trip/a.jpg  (1.0 KB)", "trip/day/", "trip/day/c.jpg  (1.0 KB)"]
         self.assertEqual(lines, listed.stdout.decode().splitlines())
-        self.assertIn("4 entries, 2.0 KB; nothing was sent", listed.stderr.decode())
+        self.assertIn("2 files in 2 folders, 2.0 KB; nothing was sent", listed.stderr.decode())
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", *trip, "--to", anna.address))
         anna.wait_for("finished")
@@ -138,7 +138,9 @@ class OneMachineStory(Story):
         (self.ben.home / ".local" / "state" / "nearshare").mkdir(parents=True)
         for path in self.ben.home.rglob("*"):
             os.chown(path, entry.pw_uid, entry.pw_gid)
-        self.assertIn(f"{self.ben.home}/Mine is writable", doctor())
+        self.assertIn(f"{self.ben.home}/Mine is made when something arrives", doctor())
+        self.assertFalse((self.ben.home / "Mine").exists())
+        self.assertEqual([], list(self.ben.home.rglob("identity.key")) + list(self.ben.home.rglob("localsend.pem")))
         self.assertEqual({entry.pw_uid}, {path.stat().st_uid for path in self.ben.home.rglob("*")})
 
     def command_file(self, text):

@@ -3,6 +3,8 @@
 import configparser
 import pathlib
 import re
+import subprocess
+import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
@@ -55,6 +57,23 @@ class Packaging(unittest.TestCase):
             "/usr/lib/firewalld/services/nearshare-localsend.xml",
         ):
             self.assertEqual(2, makefile.count(f"$(DESTDIR){path}"))
+
+    def test_the_documents_of_a_package_link_only_to_each_other(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PACKAGING / "package-documents", folder], check=True)
+            pages = list(pathlib.Path(folder).rglob("*.md"))
+            self.assertIn(pathlib.Path(folder) / "docs/PROTOCOL.md", pages)
+            for page in pages:
+                for address in re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)", page.read_text()):
+                    self.assertTrue((page.parent / address).exists(), f"{page} links to {address}")
+
+    def test_the_menus_have_the_icon_that_is_installed(self):
+        name = "org.nearshare.nearshare"
+        self.assertIn(f"apps/{name}.svg\n", (ROOT / "Makefile").read_text())
+        ElementTree.parse(PACKAGING / f"desktop/{name}.svg")
+        for path in PACKAGING.glob("desktop/*"):
+            if path.suffix not in {".svg", ".py"}:
+                self.assertRegex(path.read_text(), rf"(?m)^Icon(-Name)?={name}$", path)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import socket
 import struct
 import subprocess
 import threading
+import unittest
 import zipfile
 
-from harness import Story
+from harness import Story, has_namespaces, wait_until
 from page_browser import CANCELLED, CHUNK, DECLINED, EXPIRED, FAILED, SENDING, STORED, PageBrowser
 from test_questions import Terminal
 
@@ -59,6 +60,24 @@ class DownloadStory(Story):
         self.assertEqual(0, anna.end())
         history = self.anna.run("history", "--json").stdout.decode()
         self.assertIn("a browser at 127.0.0.1", history)
+
+    @unittest.skipUnless(has_namespaces(), "hiding a library needs root")
+    def test_without_the_library_the_address_is_shown_and_links_are_left_out_without_advice(self):
+        self.file("trip/a.txt", 10)
+        os.symlink("a.txt", self.place / "source/trip/link")
+        self.anna.hide("libqrencode.so.4")
+        anna = self.anna.start("send", "--qr", "--accept", "all", self.place / "source/trip")
+        wait_until(lambda: any("HTTP://" in line for line in list(anna.errors)), "the address")
+        text = "".join(anna.errors)
+        self.assertIn("the QR code is not shown: libqrencode is not available", text)
+        self.assertIn("open this address with a phone on the same network: HTTP://", text)
+        self.assertNotIn("scan the code", text)
+        self.assertIn("link: a symbolic link\n", text)
+        url = text[text.index("HTTP://") :].split()[0]
+        browser = self.accepted(url)
+        browser.download(1)
+        self.assertEqual(200, browser.received(1))
+        self.assertEqual(0, anna.end())
 
     def test_a_text_is_received(self):
         anna, url = self.page("--text", "see you at 8 ✓")

@@ -172,7 +172,7 @@ class QuestionStory(Asked):
                 # Otherwise the answer would hold for ten minutes.
                 self.assertCode(0, self.anna.run("peers", "forget", "ben"))
             else:
-                anna.wait_for(r"in all 4.0 MB, [\d.]+ [KM]B of it received earlier, .* free on this machine(?s:.*)accept\?")
+                anna.wait_for(r"4.0 MB in total, [\d.]+ [KM]B of it received earlier, .* free on this machine(?s:.*)accept\?")
                 anna.press("y\n")
                 self.assertEqual("completed", self.outcome(ben))
 

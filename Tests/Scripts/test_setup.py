@@ -32,8 +32,20 @@ class FirstMinuteStory(Asked):
         screen.wait_for("is writable")
         expected = '# my own\nmax-size = "1 GB"\naccept = "friends"\ninbox = "~/In"\n\n[open]\n"image/*" = "feh"\n'
         self.assertEqual(expected, path.read_text())
-        self.assertIn("benjamin", self.ben.run("identity").stdout.decode())
+        self.assertRegex(self.ben.run("config").stdout.decode(), r"(?m)^name +benjamin ")
         self.assertIn(f"{self.ben.home}/In ", self.ben.run("config").stdout.decode())
+
+    def test_setup_writes_only_what_changes(self):
+        path = self.ben.home / "config/nearshare/config.toml"
+        for answers, text in (("\n\n\n", None), ("\n\nfriends\n", 'accept = "friends"\n')):
+            screen = self.terminal(self.ben, *self.ben.command("setup"))
+            screen.wait_for(r"name of this machine")
+            screen.press(answers)
+            screen.wait_for("is made when something arrives")
+            screen.end()
+            self.assertEqual(text, path.read_text() if path.exists() else None)
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.assertEqual([], list(self.ben.home.rglob("identity.key")))
 
     def test_setup_without_a_terminal(self):
         result = self.ben.run("setup")

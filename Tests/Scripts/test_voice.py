@@ -280,7 +280,7 @@ class MeshStory(VoiceStory):
         delivered = receiver.wait_for("delivered")
         sent = event_named(events, "recorded")
         self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(delivered["path"]).read_bytes())
-        for name in ("seconds", "waveform", "speaker", "recorded", "size"):
+        for name in ("id", "seconds", "waveform", "speaker", "recorded", "size"):
             self.assertEqual(sent[name], delivered["voice"][name])
         # The id is valid as soon as it is reported.
         self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
@@ -355,7 +355,24 @@ class ALSAStory(VoiceStory):
         self.assertCode(1, result)
         self.assertIn(b"can't be opened", result.stderr)
         self.assertFalse((self.place / "note.opus").exists())
+        self.assertIn(b"no sound server (PipeWire or PulseAudio) answers", result.stderr)
         self.assertCode(1, self.ben.run("voice", "--yes", "--duration", "1", "--device", "alsa:none such"))
+
+    def test_what_cannot_be_recorded_or_read_is_said_before_anybody_is_looked_for(self):
+        text = self.place / "notes.txt"
+        text.write_text("hello")
+        existing = self.place / "existing.opus"
+        existing.write_bytes(b"")
+        for status, arguments in (
+            (1, ["--yes"]),
+            (8, ["--input", text]),
+            (1, ["--input", self.place / "missing.wav"]),
+            (1, ["--input", write_wave(self.place / "s.wav", tone(1)), "-o", existing]),
+        ):
+            with self.subTest(arguments):
+                # Otherwise it would be looked for, in vain.
+                result = self.ben.run("voice", "--to", "nobody", *arguments)
+                self.assertCode(status, result)
 
 
 class SoundServerStory(VoiceStory):

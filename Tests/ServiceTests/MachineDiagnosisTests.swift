@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Logging
 import Nearshare
 import NearshareService
@@ -79,6 +80,24 @@ struct MachineDiagnosisTests {
         let discovery = InMemorySegment().join(host: "10.0.0.1")
         #expect(diagnosis.checkIdentity(discovery: discovery, radio: nil, log: Logger(label: "test")) == nil)
         #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .error)
+    }
+
+    @Test("looking creates neither a key nor an inbox nor a certificate")
+    func nothing() throws {
+        func look() throws {
+            let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+            diagnosis.checkInbox(at: nil)
+            let discovery = InMemorySegment().join(host: "10.0.0.1")
+            let settings = try #require(
+                diagnosis.checkIdentity(discovery: discovery, radio: nil, log: Logger(label: "test")))
+            #expect(settings.name.claimed == (try LocalMachine(environment: environment).name().claimed))
+        }
+        try look()
+        #expect(access(scratch("Inbox"), F_OK) != 0)
+        #expect(findings.all.contains { $0.subject == "inbox" && $0.text.contains("is made when something arrives") })
+        #expect(findings.all.contains { $0.subject == "identity" && $0.text.contains("there is no key yet") })
+        try look()
+        #expect(try !LocalMachine(environment: environment).state.hasIdentity)
     }
 
     @Test("the firewall is asked for the configured port")

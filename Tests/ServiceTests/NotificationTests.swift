@@ -99,8 +99,18 @@ struct NotificationTests {
         let (notification, token) = try shown(
             machine.handle(.receiving(.arrived(arrival(kind, path: path), nil)), now: instant(0)))
         #expect(notification.actions.map(\.label) == labels)
+        let isCareful = notification.lines.contains("careful: it can start programs when opened")
+        #expect(isCareful == (kind == .file(startsPrograms: true)))
         _ = machine.shown(1, as: token)
         #expect(machine.invoked("play", of: 1) == (labels.contains("Play") ? [.play(path: path)] : []))
+    }
+
+    @Test mutating func `one of several items that can start programs is told`() throws {
+        _ = machine.handle(.receiving(.arrived(arrival(), transfer)), now: instant(0))
+        _ = machine.handle(
+            .receiving(.arrived(arrival(.file(startsPrograms: true), path: "/inbox/b"), transfer)), now: instant(0))
+        let (notification, _) = try shown(machine.handle(.receiving(.ended(transfer, failure: nil)), now: instant(1)))
+        #expect(notification.lines.last == "careful: one can start programs when opened")
     }
 
     @Test mutating func `a message has a field for the answer, and one notification for each peer`() throws {

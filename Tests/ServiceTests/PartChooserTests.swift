@@ -51,7 +51,9 @@ import Testing
         #expect(numbers(chooser, "3") == [0, 2, 3, 4] && numbers(chooser, "day") == [0, 2, 3, 4])
         #expect(numbers(chooser, "1-2") == [0, 1])
         #expect(numbers(chooser, "2-3") == [0, 1, 2, 3, 4])
-        #expect(chooser.choose("1,6") == .all && chooser.choose("1-6") == .all && chooser.choose("*") == .all)
+        #expect(
+            chooser.choose("1,6") == .all && chooser.choose("1-6") == .all && chooser.choose("*") == .all
+                && chooser.choose("All") == .all)
     }
 
     @Test func `what cannot be selected says why`() throws {

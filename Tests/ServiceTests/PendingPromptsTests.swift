@@ -16,6 +16,7 @@ struct PendingPromptsTests {
         #expect(
             prompts.parse("", answering: nil) == .none(hint: nil) && prompts.parse("  ", answering: nil) == .none(hint: nil))
         #expect(prompts.parse("maybe", answering: nil) == .none(hint: "please answer y, n or b"))
+        #expect(prompts.parse("all", answering: nil) == .none(hint: "y accepts all of it; please answer y, n or b"))
         #expect(prompts.parse("y \(number + 1)", answering: nil) == .none(hint: "there is no such question"))
         #expect(prompts.parse("y\(number)", answering: nil) == .answer(number: number, .yes))
         #expect(prompts.parse("7", answering: number) == .none(hint: "please answer y, n or b"))

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import NearshareInterfaces
 import NearshareStorage
 import Testing
@@ -29,11 +30,28 @@ import Testing
         #expect(configuration.inbox == path)
     }
 
+    private func mode(_ path: String) -> mode_t {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status.st_mode & 0o777 : 0
+    }
+
+    @Test func `a changed file keeps its permissions, and a link to it stays one`() throws {
+        let folder = ScratchFolder()
+        try folder.write("dotfiles/config.toml", Array("accept = \"ask\"\n".utf8))
+        chmod(folder("dotfiles/config.toml"), 0o640)
+        symlink(folder("dotfiles/config.toml"), folder("config.toml"))
+        try Configuration.change(path: folder("config.toml"), settings: [("accept", "friends")])
+        #expect(mode(folder("dotfiles/config.toml")) == 0o640)
+        #expect(try Configuration.read(path: folder("dotfiles/config.toml")).accept == .friends)
+        #expect((try? FileManager.default.destinationOfSymbolicLink(atPath: folder("config.toml"))) != nil)
+    }
+
     @Test func `a file is created, changed, and left alone where it is not understood`() throws {
         let folder = ScratchFolder()
         let path = "\(folder.path)/new/config.toml"
         try Configuration.change(path: path, settings: [("inbox", "/a"), ("accept", "friends")])
         try Configuration.change(path: path, settings: [("accept", "ask")])
+        #expect(mode(path) == 0o600)
         let changed = try Configuration.read(path: path)
         #expect(changed.inbox == "/a" && changed.accept == .ask)
         // A text of several lines, in which a line looks like a setting.

@@ -258,6 +258,25 @@ struct StateTests {
         #expect(try scratch.status("a/b/state/sent.jsonl").st_mode & 0o7777 == 0o600)
     }
 
+    @Test("a transfer whose process was killed is listed as interrupted, any other one once")
+    func unfinished() throws {
+        func entry(_ outcome: String, process: Int32?, _ token: String = "a") -> TransferLog.Entry {
+            TransferLog.Entry(
+                when: WallTime(milliseconds: 1), peer: anna.peerID, peerName: "anna", content: token, size: 0, outcome: outcome,
+                attempt: process.map { TransferLog.Attempt(process: $0, token: token) })
+        }
+        let entries = [
+            entry("declined", process: nil), entry("running", process: 1), entry("running", process: 2),
+            entry("running", process: 3), entry("running", process: 3, "b"), entry("completed", process: 3),
+            entry("cancelled", process: 3, "b"),
+        ]
+        let settled = TransferLog.settled(entries) { $0 != 1 }
+        #expect(settled.map(\.outcome) == ["declined", "interrupted", "running", "cancelled"])
+        let log = TransferLog(of: .notReceived, in: try state())
+        for entry in entries { try log.append(entry) }
+        #expect(try log.entries() == entries)
+    }
+
     @Test("the history is bounded: the oldest goes")
     func boundedHistory() throws {
         let history = ReceiveHistory(in: try state())

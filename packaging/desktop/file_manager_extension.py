@@ -17,7 +17,7 @@ class NearshareMenu(GObject.GObject, FileManager.MenuProvider):
         if not paths or None in paths:
             return []
         item = FileManager.MenuItem(
-            name="Nearshare::send", label="Send with nearshare", tip="Send to somebody nearby", icon="folder-remote"
+            name="Nearshare::send", label="Send with nearshare", tip="Send to somebody nearby", icon="org.nearshare.nearshare"
         )
         item.connect("activate", lambda _: subprocess.Popen(["nearshare", "send", "--dialog", "--", *paths]))
         return [item]

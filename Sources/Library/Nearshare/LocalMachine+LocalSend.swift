@@ -22,21 +22,34 @@ extension LocalMachine {
     /// The common name that LocalSend devices use, which identifies nobody.
     private static let certificateName = "LocalSend User"
 
+    /// Whether this machine has shown itself to LocalSend devices before.
+    package var hasLocalSendCertificate: Bool { state.hasKey(Self.certificateFileName) }
+
     /// TLS with the certificate that this machine shows to LocalSend devices. The first call makes it.
     package func localSendSecurity() throws(StorageError) -> any LinkSecurity {
-        let pem = try state.key(Self.certificateFileName) { () throws(StorageError) -> [UInt8] in
-            do throws(TLSError) {
-                var generator = SystemRandomNumberGenerator()
-                // Positive, as RFC 5280 demands.
-                return try TLSIdentity(name: Self.certificateName, serial: generator.next() >> 1 | 1).pem
-            } catch {
-                throw StorageError(.failed, error.description)
-            }
+        try Self.security(try state.key(Self.certificateFileName, make: Self.makeCertificate))
+    }
+
+    /// TLS with a certificate that is not stored, for a look at what works.
+    package func temporaryLocalSendSecurity() throws(StorageError) -> any LinkSecurity {
+        try Self.security(try Self.makeCertificate())
+    }
+
+    private static func makeCertificate() throws(StorageError) -> [UInt8] {
+        do throws(TLSError) {
+            var generator = SystemRandomNumberGenerator()
+            // Positive, as RFC 5280 demands.
+            return try TLSIdentity(name: certificateName, serial: generator.next() >> 1 | 1).pem
+        } catch {
+            throw StorageError(.failed, error.description)
         }
+    }
+
+    private static func security(_ pem: [UInt8]) throws(StorageError) -> any LinkSecurity {
         do throws(TLSError) {
             return try TLSSecurity(TLSIdentity(pem: pem))
         } catch {
-            throw StorageError(.failed, "\(Self.certificateFileName) in the state directory: \(error)")
+            throw StorageError(.failed, "\(certificateFileName) in the state directory: \(error)")
         }
     }
 }

@@ -2,6 +2,7 @@ internal import Glibc
 package import Logging
 package import NearshareBase
 package import NearshareBundles
+package import NearshareCrypto
 internal import NearshareDiscovery
 package import NearshareEngine
 public import NearshareInterfaces
@@ -135,17 +136,20 @@ public final class LocalMachine: Sendable {
     ///   - interface: the network interface that it keeps to; nil for the configured one, or all.
     ///   - discovery: nil for a node that needs none, which starts faster.
     ///   - radio: opened when it is first needed; nil for a node that stays on the network.
+    ///   - identity: nil for that of the user, which the first call makes.
     package func nodeSettings(
         name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
-        radio: RadioOpener? = nil,
+        radio: RadioOpener? = nil, identity: LocalIdentity? = nil,
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
         // A damaged store is a refusal here, rather than a surprise at the first offer.
         _ = try trust.read()
         let reported = Mutex<MonotonicInstant?>(nil)
+        let own: LocalIdentity = if let identity { identity } else { try state.identity() }
         var settings = NodeSettings(
-            identity: try state.identity(), name: try self.name(name), transport: TCPTransport(), discovery: discovery,
+            identity: own, name: try self.name(name), transport: TCPTransport(),
+            discovery: discovery,
             clock: { SystemClock.monotonic() }, wallClock: { SystemClock.wall() }, random: { Self.randomBytes($0) },
             trustStatus: { peer, name in
                 do {
@@ -246,6 +250,11 @@ public final class LocalMachine: Sendable {
         try Inbox(
             path: path ?? configuration.inbox ?? directories.defaultInbox, spoolPath: state.spoolPath, limits: limits,
             detector: detector, launcher: launcher)
+    }
+
+    /// A fresh key that is not stored.
+    package static func temporaryIdentity() -> LocalIdentity {
+        LocalIdentity(seed: randomBytes(LocalIdentity.seedByteCount))
     }
 
     /// Fresh random bytes from the kernel.

@@ -38,6 +38,12 @@ extension ChatScreen {
     }
 
     private mutating func enter(at now: WallTime) -> [Reaction] {
+        let typed = views.visible.editor.text
+        if hasNodeEnded, typed.contains(where: { !$0.isWhitespace }), !typed.hasPrefix("/") {
+            // The line stays, so that it can be copied.
+            addNotice("not sent: \(Self.nodeEndedNotice)", in: views.visible.conversation, at: now)
+            return []
+        }
         var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }

@@ -104,6 +104,8 @@ struct ChatScreen: Sendable {
     var offers = ChatOffers()
     /// Whether the last frame that was drawn shows the public room.
     private var isPublicRoomShown = false
+    /// Whether the node has ended and no other one takes over: no line can be sent.
+    private(set) var hasNodeEnded = false
     /// Whether the user was told of lines that quitting drops.
     private var hasWarnedOfLines = false
     /// The command that is done when the user enters it again, and its conversation.
@@ -135,7 +137,10 @@ struct ChatScreen: Sendable {
     private static let initialRequests: [Reaction] = [.request(.contacts, .contacts), .request(.conversations, .conversations)]
 
     /// The requests to another node. Items and input lines are kept.
+    static let nodeEndedNotice = "the node has stopped; /quit, and start nearshare chat again"
+
     private mutating func resume(at now: WallTime) -> [Reaction] {
+        hasNodeEnded = false
         addNotice("the node has stopped; another one has taken over", in: views.visible.conversation, at: now)
         views.discardPendingRequests()
         return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
@@ -174,7 +179,8 @@ struct ChatScreen: Sendable {
             return []
         case .nodeEnded:
             for lookup in views.runningLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }
-            addNotice("the node has stopped; /quit, and start nearshare chat again", in: views.visible.conversation, at: now)
+            hasNodeEnded = true
+            addNotice(Self.nodeEndedNotice, in: views.visible.conversation, at: now)
             return []
         case .nodeReplaced: return resume(at: now)
         }

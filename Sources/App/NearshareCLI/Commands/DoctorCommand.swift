@@ -8,7 +8,9 @@ struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor", abstract: "Find the reason why peers are not found or files do not arrive.")
 
-    @Option(help: ArgumentHelp("Inbox to check (default: the configured one, or ~/Inbox).", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Inbox to check (default: the configured one, or ~/Inbox).", valueName: "dir"),
+        completion: .directory)
     var inbox: String?
 
     @Flag(help: "Write one JSON event per line to standard output.")

@@ -15,7 +15,9 @@ struct InboxListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List received files, and files that wait for the inbox.")
 
-    @Option(help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"),
+        completion: .directory)
     var inbox: String?
 
     @Option(help: ArgumentHelp("List only the items received last.", valueName: "count"))

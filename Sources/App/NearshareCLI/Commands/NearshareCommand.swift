@@ -64,7 +64,9 @@ package struct NearshareCommand: AsyncParsableCommand {
             }
             if code.isSuccess {
                 // The requested output: help or version.
-                if !text.isEmpty { Console.writeResult(text) }
+                let isScript = words.contains { $0.hasPrefix("--generate-completion-script") }
+                let output = isScript ? CompletionScript.adapted(text, for: NearshareCommand.self) : text
+                if !output.isEmpty { Console.writeResult(output) }
                 if text == configuration.version, words.contains("--verbose") {
                     Console.writeTable(BuildDescription().rows())
                 }

@@ -20,6 +20,15 @@ struct NotifyCommand: AsyncParsableCommand {
             guard machine.configuration.notifications else {
                 return Console.notice("notifications are turned off in the configuration")
             }
+            guard let lock = try machine.state.acquireNotificationLock() else {
+                let process = try machine.state.notificationProcessID() ?? 0
+                let holder = process > 0 ? "process \(process)" : "another process"
+                throw CommandFailure(
+                    .failure,
+                    "notifications are shown already, by \(holder): a second one would show each of them twice; "
+                        + "`systemctl --user stop nearshare-notify` ends the one that the systemd unit has started")
+            }
+            defer { withExtendedLifetime(lock) {} }
             // The directory that is watched until a node starts.
             _ = try machine.controlSocketPath()
             let operation = NotificationOperation(machine: machine, log: global.logger)

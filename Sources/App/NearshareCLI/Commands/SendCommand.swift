@@ -145,6 +145,7 @@ struct SendCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
+            if dialog { return try await sendWithDialog() }
             let machine = try LocalMachine()
             if dryRun {
                 let source = try makeFileSource(for: machine)
@@ -152,7 +153,6 @@ struct SendCommand: AsyncParsableCommand {
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
-            if dialog { return try await sendWithDialog(machine) }
             let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
             var source = try makeSource(for: machine, receivers: max(1, peers.count))
             source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
@@ -190,37 +190,44 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
-    /// Asks for the receiver in a dialog, or in a terminal that is opened for this.
-    private func sendWithDialog(_ machine: LocalMachine) async throws {
+    /// Asks for the receiver in a dialog, or in a terminal that is opened for this. A menu has started it: what fails is shown
+    /// in a notification, as nobody sees its output.
+    private func sendWithDialog() async throws {
+        let notifications = SendNotifications(log: global.logger)
+        do {
+            try await sendWithDialog(notifications)
+        } catch let error as SignalHandling.Interrupted {
+            throw error
+        } catch DialogPicker.Cancelled.byUser {
+            throw CommandFailure(.interrupted, "no receiver was picked")
+        } catch {
+            await notifications.showEarlyFailure(error)
+            throw error
+        }
+    }
+
+    private func sendWithDialog(_ notifications: SendNotifications) async throws {
+        let machine = try LocalMachine()
         guard let picker = try DialogPicker.ofDesktop(knowing: machine.trust.read()) else {
             try DialogPicker.openTerminal(sending: localPaths())
         }
         var source = try makeSource(for: machine, receivers: 1)
         source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
-        let notifications = SendNotifications(label: source.label, log: global.logger)
+        notifications.setContent(source.label)
         let operation = SendOperation(
             machine: machine, source: source, reporter: notifications,
             timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: !noResume, retryTime: retry?.duration,
             transport: transport.preferred, unsealed: nil)
         let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
         let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
-        try await withNode(settings) { [transport, unreadableCount = source.unreadableCount] node in
+        try await withNode(settings) { [transport, source] node in
             node.findLocalSendDevices(security)
-            try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
-                let peer = try await picker.pick(on: node, Transport.media(for: transport.preferred))
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { await notifications.run(onCancel: { _ = operation.cancel() }) }
-                    do {
-                        try await operation.run(to: [.peer(peer)], on: node)
-                        try Self.failIfUnreadable(unreadableCount)
-                    } catch {
-                        notifications.fail(CommandFailure(error).message)
-                        notifications.finish()
-                        try await group.waitForAll()
-                        throw error
-                    }
-                    notifications.finish()
-                    try await group.waitForAll()
+            try await SignalHandling.run(onSignal: { if !picker.close() { operation.cancelOrExit() } }) {
+                let peer = try await picker.pick(
+                    sending: source.label, on: node, Transport.media(for: transport.preferred))
+                try await notifications.during(onCancel: { _ = operation.cancel() }) {
+                    try await operation.run(to: [.peer(peer)], on: node)
+                    try Self.failIfUnreadable(source.unreadableCount)
                 }
             }
         }
@@ -285,7 +292,9 @@ struct SendCommand: AsyncParsableCommand {
 
     /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.
     private func listEntries(of source: FileSource) throws {
+        var folderCount: UInt64 = 0
         try source.forEachEntry { entry in
+            if entry.kind == .folder { folderCount += 1 }
             let path = entry.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/")
             let (kind, facts) =
                 switch entry.kind {
@@ -300,8 +309,9 @@ struct SendCommand: AsyncParsableCommand {
                 Console.writeResult(TerminalText.escaped(path, columns: 4096) + facts)
             }
         }
-        let (count, size) = (source.offer.entryCount, (source.offer.totalSize ?? 0).asByteCount)
-        if !json, !quiet { Console.notice("\(count) \(count == 1 ? "entry" : "entries"), \(size); nothing was sent") }
+        let counts = OfferText.count(files: source.offer.entryCount.subtractingClamped(folderCount), folders: folderCount)
+        let size = (source.offer.totalSize ?? 0).asByteCount
+        if !json, !quiet { Console.notice("\(counts), \(size); nothing was sent") }
     }
 
     private func makeSource(for machine: LocalMachine, receivers: Int) throws -> SendSource {
@@ -324,6 +334,8 @@ struct SendCommand: AsyncParsableCommand {
     private func makeFileSource(for machine: LocalMachine) throws -> FileSource {
         var options = FileSource.Options()
         options.links = links
+        // A page gives no links, and the entry of a menu takes no options.
+        if !qr, !dialog { options.linkAdvice = "--links sends links" }
         options.keepModes = keepModes
         options.skipsUnreadable = true
         options.excludedDirectory = FileIdentity(path: machine.state.path)

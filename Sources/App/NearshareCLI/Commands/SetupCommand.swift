@@ -58,8 +58,14 @@ private struct SetupDialogue {
             guard let accept = Configuration.Accept(rawValue: text) else { throw Refusal("answer ask, friends, all or none") }
             return accept.rawValue
         }
-        try machine.configure(name: NameArgument(argument: name)?.name, inbox: inbox, accept: accept)
-        Console.notice("written to \(TerminalText.escaped(machine.directories.configurationFile, columns: 400))")
+        try machine.configure(
+            name: name.flatMap { NameArgument(argument: $0)?.name }, inbox: inbox, accept: accept)
+        let file = TerminalText.escaped(machine.directories.configurationFile, columns: 400)
+        if inbox != nil || accept != nil || name != nil && machine.configuration.name != nil {
+            Console.notice("written to \(file)")
+        } else {
+            Console.notice(name == nil ? "nothing was changed" : "the name was changed")
+        }
         try await offerService()
         try await offerFirewall()
     }
@@ -71,12 +77,13 @@ private struct SetupDialogue {
     }
 
     /// - Parameter parse: the value of an answer; throws for one that is not valid.
-    private mutating func ask(_ question: String, now: String, parse: (String) throws -> String) async throws -> String {
+    /// - Returns: nil to keep what is in force.
+    private mutating func ask(_ question: String, now: String, parse: (String) throws -> String) async throws -> String? {
         let prompt = "\(question) [\(TerminalText.escaped(now, columns: 400))]: "
         terminal.writeWrapped(prompt)
         while let line = await lines.next(isolation: nil) {
             let text = line.trimmingSpaces
-            if text.isEmpty { return now }
+            if text.isEmpty || text == now { return nil }
             do {
                 return try parse(text)
             } catch {

@@ -122,8 +122,6 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     private func record(with decoders: any WorkerLauncher) async throws {
         if listDevices { return try listAllDevices() }
-        // Before the receivers are looked for.
-        if let input, input != "-" { _ = try NoteFile.open(input) }
         let machine = try LocalMachine()
         let parameters = try makeParameters(machine)
         if peers.isEmpty {
@@ -160,6 +158,8 @@ struct VoiceRecordCommand: ConfinedCommand {
     private func recordAndSend(
         _ parameters: RecordingSession.Parameters, _ decoders: any WorkerLauncher, from machine: LocalMachine
     ) async throws {
+        // Before the receivers are looked for.
+        try await makeRecordingSession(machine, parameters, decoders).checkSource()
         let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
         let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
         // One node for the whole command: neighbours stay connected during the recording.

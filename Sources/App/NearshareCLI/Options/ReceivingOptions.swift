@@ -5,7 +5,9 @@ internal import NearshareService
 
 /// How a receiver is advertised and what it accepts; options of `receive` and `mesh run`.
 struct ReceivingOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Directory for received files (default: the configured one, or ~/Inbox).", valueName: "dir"))
+    @Option(
+        help: ArgumentHelp("Directory for received files (default: the configured one, or ~/Inbox).", valueName: "dir"),
+        completion: .directory)
     var inbox: String?
 
     @Option(

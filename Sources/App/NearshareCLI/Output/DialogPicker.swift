@@ -8,11 +8,19 @@ struct DialogPicker: Sendable {
         case zenity, kdialog
     }
 
+    /// No receiver was picked.
+    enum Cancelled: Error {
+        case byUser
+    }
+
     let program: Program
     let book: TrustStore
+    private let termination = ChildProgram.Termination()
 
     /// Time in which peers are found before the list is shown.
     private static let browseTime = Duration.milliseconds(1_500)
+    /// Time in which a first peer is awaited by a program that adds none to the list that it shows.
+    private static let firstPeerTimeout = Duration.seconds(8)
     private static let maximumPeerCount = 100
 
     /// The program of this desktop, or else the other one.
@@ -25,6 +33,14 @@ struct DialogPicker: Sendable {
         return order.first { program in folders.contains { access("\($0)/\(program.rawValue)", X_OK) == 0 } }
             .map { DialogPicker(program: $0, book: book) }
     }
+
+    private init(program: Program, book: TrustStore) {
+        (self.program, self.book) = (program, book)
+    }
+
+    /// Closes the dialog.
+    /// - Returns: false when none is shown.
+    func close() -> Bool { termination.request() }
 
     private static var hasDesktop: Bool { !variable("DISPLAY").isEmpty || !variable("WAYLAND_DISPLAY").isEmpty }
 
@@ -50,9 +66,11 @@ struct DialogPicker: Sendable {
     }
 
     /// Shows the list until the user has picked a peer.
-    /// - Throws: ``CommandFailure`` when the user cancels.
-    func pick(on node: Node, _ media: Set<LinkAddress.Medium>) async throws -> NearbyPeer {
+    /// - Parameter label: the content, escaped.
+    /// - Throws: ``Cancelled``; ``CommandFailure`` when nobody can be picked.
+    func pick(sending label: String, on node: Node, _ media: Set<LinkAddress.Medium>) async throws -> NearbyPeer {
         let changes = try await node.browse(media)
+        let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let found = Monitor<[PeerID: NearbyPeer]>([:])
         let rows = try Pipe()
         let choice: String = try await withThrowingTaskGroup(of: Void.self) { group in
@@ -64,20 +82,23 @@ struct DialogPicker: Sendable {
                         guard found[change.peer.id] != nil || found.count < Self.maximumPeerCount else { return false }
                         return found.updateValue(change.peer, forKey: change.peer.id) == nil
                     }
+                    guard isNew else { continue }
+                    arrived.yield()
                     // zenity adds a line to the list that it shows.
-                    if isNew, isListed.withLock(\.self), program == .zenity { rows.write(cells(change.peer)) }
+                    if isListed.withLock(\.self), program == .zenity { rows.write(cells(change.peer)) }
                 }
             }
             try await Task.sleep(for: Self.browseTime)
+            if program == .kdialog {
+                await withTimeout(Self.firstPeerTimeout) { for await _ in arrivals { return } }
+            }
             let peers = found.withLock { found in
                 isListed.withLock { $0 = true }
                 return sorted(found)
             }
-            return try await answer(rows, peers)
+            return try await answer(rows, peers, label)
         }
-        guard let id = PeerID(hex: choice), let peer = found.withLock({ $0[id] }) else {
-            throw CommandFailure(.interrupted, "no receiver was picked")
-        }
+        guard let id = PeerID(hex: choice), let peer = found.withLock({ $0[id] }) else { throw Cancelled.byUser }
         return peer
     }
 
@@ -98,34 +119,61 @@ struct DialogPicker: Sendable {
         ]
     }
 
+    /// The text above the list, in the markup of the program.
+    /// - Parameter label: the content, escaped.
+    static func text(sending label: String, isEmpty: Bool, _ program: Program) -> String {
+        // Both programs give a backslash a meaning.
+        let content = DesktopNotification.markup(label).replacing(#"\"#, with: #"\\"#)
+        switch program {
+        case .zenity:
+            let advice =
+                "Nobody has been found yet: run “nearshare receive” on the other machine, or open LocalSend there.\n"
+                + "Whoever is found later is added to the list.\n\n"
+            return "\(isEmpty ? advice : "")Send \(content) to:"
+        case .kdialog: return "<qt>Send \(content) to:</qt>"
+        }
+    }
+
     /// Runs the program.
     /// - Returns: the id that it has written; empty when the user has cancelled.
-    private func answer(_ rows: Pipe, _ peers: [NearbyPeer]) async throws -> String {
+    private func answer(_ rows: Pipe, _ peers: [NearbyPeer], _ label: String) async throws -> String {
         let title = "Send with nearshare"
+        let text = Self.text(sending: label, isEmpty: peers.isEmpty, program)
         let words: [String]
         switch program {
         case .zenity:
             words = [
-                "zenity", "--list", "--title=\(title)", "--text=Send to:", "--width=480", "--height=360", "--column=id",
+                "zenity", "--list", "--title=\(title)", "--text=\(text)", "--width=480", "--height=360", "--column=id",
                 "--column=name", "--column=trust", "--hide-column=1", "--print-column=1", "--ok-label=Send",
             ]
             for peer in peers { rows.write(cells(peer)) }
         case .kdialog:
             guard !peers.isEmpty else {
-                throw CommandFailure(.peerNotFound, "nobody is near; run `nearshare receive` on the other machine")
+                throw CommandFailure(
+                    .peerNotFound,
+                    "nobody is near; run `nearshare receive` on the other machine, or open LocalSend there, and send again")
             }
             // A label that begins with a hyphen would be an option.
             words =
-                ["kdialog", "--title", title, "--menu", "Send to:"]
+                ["kdialog", "--title", title, "--menu", text]
                 + peers.flatMap { [$0.id.hex, "\u{2192} \(cells($0)[1]), \(cells($0)[2])"] }
         }
         let answer = try Pipe()
         let (input, output) = (rows.reading, answer.writing)
         // A dialog whose writer has ended would no longer be updated, so this end stays open.
-        let outcome = try await BlockingThread.run {
-            ChildProgram.run(words, input: input, output: output, errors: STDERR_FILENO)
+        // In a locale without UTF-8 the programs refuse names in other letters.
+        let isUTF8 = ["LC_ALL", "LC_CTYPE", "LANG"].map(Self.variable).first { !$0.isEmpty }?.lowercased()
+            .replacing("-", with: "").contains("utf8")
+        let prefix = isUTF8 == true ? [] : ["env", "LC_ALL=C.UTF-8"]
+        let outcome = try await BlockingThread.run { [termination] in
+            ChildProgram.run(
+                prefix + words, input: input, output: output, errors: STDERR_FILENO, termination: termination)
         }
         if case .notStarted = outcome { throw CommandFailure(.failure, "could not start \(program.rawValue)") }
+        // 1 is the answer of the user, and a signal ends it for ``close()``.
+        if case .exited(let code) = outcome, code > 1 {
+            throw CommandFailure(.failure, "\(program.rawValue) could not show who is near (exit status \(code))")
+        }
         guard outcome == .exited(0) else { return "" }
         return answer.readAvailable().split(separator: "\n").first.map(String.init) ?? ""
     }

@@ -16,8 +16,11 @@ enum PageNotice {
             return JSONEvents.emit("page", ["url": JSONValue(urls.first), "urls": .array(urls.map { .string($0) })])
         }
         guard let url = urls.first else { return }
-        QRCodeOutput.write(url, to: STDERR_FILENO)
-        Console.notice("scan the code with a phone on the same network to \(action), or open \(url)")
+        if QRCodeOutput.write(url, to: STDERR_FILENO) {
+            Console.notice("scan the code with a phone on the same network to \(action), or open \(url)")
+        } else {
+            Console.notice("to \(action), open this address with a phone on the same network: \(url)")
+        }
         for url in urls.dropFirst().prefix(3) { Console.notice("also at \(url)") }
     }
 }

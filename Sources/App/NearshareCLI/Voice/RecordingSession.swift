@@ -144,12 +144,7 @@ final class RecordingSession: Sendable {
         var system = "file"
         switch parameters.source {
         case .microphone(let device):
-            let audio = try LinuxAudio.make(for: device)
-            guard let format = AudioFormat(rate: parameters.rate, channels: 1) else {
-                throw CommandFailure(.usage, "--rate goes from 8000 to 192000 samples a second")
-            }
-            input = try audio.openInput(device: LinuxAudio.bareName(device), format: format)
-            system = audio.title
+            (input, system) = try openMicrophone(device)
             if keyboard == nil { say("recording from \(TerminalText.escaped(system)); Ctrl-C ends the recording") }
         case .file(let path): input = try IsolatedSoundFileInput(NoteFile.open(path), by: decoders)
         case .pipe(let descriptor):
@@ -175,13 +170,38 @@ final class RecordingSession: Sendable {
         }
     }
 
+    private func openMicrophone(_ device: String?) throws -> (input: any AudioInput, system: String) {
+        guard let format = AudioFormat(rate: parameters.rate, channels: 1) else {
+            throw CommandFailure(.usage, "--rate goes from 8000 to 192000 samples a second")
+        }
+        return try LinuxAudio.openMicrophone(device, format: format)
+    }
+
+    /// Throws what would keep ``run()`` from recording or reading anything, before other work is done for it.
+    func checkSource() async throws {
+        if let output = parameters.output, access(output, F_OK) == 0 { throw exists(output) }
+        try await BlockingThread.run {
+            Result {
+                switch self.parameters.source {
+                case .microphone(let device): try self.openMicrophone(device).input.close()
+                case .file(let path): try IsolatedSoundFileInput(NoteFile.open(path), by: self.decoders).close()
+                case .rawFile(let path): try RawSampleInput(file: NoteFile.open(path), rate: self.parameters.rate).close()
+                // Can be read once.
+                case .pipe, .rawSamples: break
+                }
+            }
+        }.get()
+    }
+
+    private func exists(_ output: String) -> CommandFailure {
+        CommandFailure(.failure, "\(shown(output)) already exists; choose another file, or remove it")
+    }
+
     private func createFile() throws -> NoteFile {
         guard let output = parameters.output else {
             return try store.createFile(recordedAt: parameters.settings.recorded ?? SystemClock.wall())
         }
-        guard let file = try NoteFile.create(output) else {
-            throw CommandFailure(.failure, "\(shown(output)) already exists; choose another file, or remove it")
-        }
+        guard let file = try NoteFile.create(output) else { throw exists(output) }
         return file
     }
 

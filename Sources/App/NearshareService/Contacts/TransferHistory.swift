@@ -1,3 +1,4 @@
+internal import Glibc
 package import Nearshare
 
 /// The transfers in both directions, from all logs, the oldest first; peers have the names that the user has given them.
@@ -37,13 +38,16 @@ package struct TransferHistory {
             }
         }
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
-        for (logged, kind) in logs where direction == nil || direction == logged {
-            entries += try TransferLog(of: kind, in: machine.state).entries().compactMap { entry in
+        for (side, kind) in logs where direction == nil || direction == side {
+            let logged = TransferLog.settled(try TransferLog(of: kind, in: machine.state).entries()) {
+                kill($0, 0) == 0 || errno == EPERM
+            }
+            entries += logged.compactMap { entry in
                 guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex) else {
                     return nil
                 }
                 return Entry(
-                    when: entry.when, direction: logged, id: entry.peer,
+                    when: entry.when, direction: side, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
                     content: entry.content, size: entry.size, outcome: entry.outcome, reason: entry.reason,
                     presentSize: entry.presentSize ?? 0, path: nil)

@@ -146,12 +146,17 @@ package struct MachineDiagnosis: Sendable {
         return discovery
     }
 
-    /// The settings of a node of this machine.
+    /// The settings of a node of this machine; of one with a key that is not stored where the user has none yet.
     /// - Returns: nil when its key cannot be used, which is a finding.
     package func checkIdentity(discovery: any Discovery, radio: RadioOpener?, log: Logger) -> NodeSettings? {
         guard let machine else { return nil }
         do throws(StorageError) {
-            return try machine.nodeSettings(discovery: discovery, radio: radio, log: log)
+            guard !machine.state.hasIdentity else {
+                return try machine.nodeSettings(discovery: discovery, radio: radio, log: log)
+            }
+            report(Finding(.ok, "identity", "there is no key yet: the first command that connects to a peer makes one"))
+            return try machine.nodeSettings(
+                discovery: discovery, radio: radio, identity: LocalMachine.temporaryIdentity(), log: log)
         } catch {
             report(
                 Finding(
@@ -173,9 +178,9 @@ package struct MachineDiagnosis: Sendable {
         guard let machine else { return }
         do {
             let inbox = try machine.inbox(path)
-            try inbox.prepare()
+            let state = try inbox.check() ? "is writable" : "is made when something arrives"
             let free = inbox.freeSpace.map { ", \($0.asByteCount) free" } ?? ""
-            report(Finding(.ok, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) is writable\(free)"))
+            report(Finding(.ok, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) \(state)\(free)"))
             let waiting = inbox.pendingPaths.count
             guard waiting > 0 else { return }
             report(
@@ -196,7 +201,9 @@ package struct MachineDiagnosis: Sendable {
             report(
                 Finding(
                     .notice, "clock", "no time service sets the clock",
-                    advice: "`timedatectl set-ntp true` turns one on; phones ignore a machine whose clock is two minutes off"))
+                    advice:
+                        "`\(NetworkDiagnosis.privilege)timedatectl set-ntp true` turns one on; phones ignore a machine whose clock is two minutes off"
+                ))
         }
     }
 
@@ -208,8 +215,10 @@ package struct MachineDiagnosis: Sendable {
             return report(Finding(.ok, subject, "turned off by the configuration"))
         }
         do {
-            let server = try node.serveLocalSend(for: nil, try machine.localSendSecurity())
-            let certificate = CertificateText.short(server.fingerprint)
+            let isKnown = machine.hasLocalSendCertificate
+            let security = isKnown ? try machine.localSendSecurity() : try machine.temporaryLocalSendSecurity()
+            let server = try node.serveLocalSend(for: nil, security)
+            let certificate = isKnown ? ", certificate \(CertificateText.short(server.fingerprint))" : ""
             if !server.isInGroup {
                 report(
                     Finding(
@@ -222,7 +231,7 @@ package struct MachineDiagnosis: Sendable {
                         "another program has port \(Node.localSendPort), such as LocalSend itself; \(server.port) is used",
                         advice: "devices that hear no announcements do not find this machine; end the other program for them"))
             } else {
-                report(Finding(.ok, subject, "port \(server.port) is free, certificate \(certificate)"))
+                report(Finding(.ok, subject, "port \(server.port) is free\(certificate)"))
             }
         } catch {
             report(Finding(.notice, subject, CommandFailure(error).message, advice: "only transfers with LocalSend need it"))

@@ -9,7 +9,7 @@ package final class PrimaryRole: Sendable {
     private let stores: NodeStores
     private let server: ControlServer
     /// nil once another process has taken the role over.
-    private let lock: Mutex<NodeLock?>
+    private let lock: Mutex<ProcessLock?>
     private let subscribers = Broadcast<ControlEvent>()
 
     /// Another command that runs a node may be about to end, or about to listen.
@@ -17,7 +17,7 @@ package final class PrimaryRole: Sendable {
     /// A `receive` leaves the mesh before it releases the lock.
     private static let handOverTimeout = Duration.seconds(5)
 
-    private init(_ machine: LocalMachine, _ lock: NodeLock) throws {
+    private init(_ machine: LocalMachine, _ lock: ProcessLock) throws {
         self.machine = machine
         self.lock = Mutex(lock)
         stores = try NodeStores(directory: machine.state.path)

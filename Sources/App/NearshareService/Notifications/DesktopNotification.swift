@@ -81,7 +81,7 @@ package struct DesktopNotification: Sendable, Hashable {
         if let progress { hints["value"] = .int32(progress) }
         let shown = actions.filter { $0.key != Self.replyKey || capabilities.hasInlineReply }
         return [
-            .string("nearshare"), .uint32(replacedID), .string("folder-remote"), .string(summary),
+            .string("nearshare"), .uint32(replacedID), .string("org.nearshare.nearshare"), .string(summary),
             .string(capabilities.hasBodyMarkup ? Self.markup(body) : body), .strings(shown.flatMap { [$0.key, $0.label] }),
             .dictionary(hints), .int32(staysOpen ? 0 : -1),
         ]

@@ -40,11 +40,29 @@ package struct NotificationMachine: Sendable {
         var lastShown: MonotonicInstant?
     }
 
+    private struct ArrivedItems {
+        let first: Arrival
+        var count = 1
+        var byteCount: UInt64
+        /// Whether one of them can start programs when it is opened.
+        var startsPrograms: Bool
+
+        init(_ arrival: Arrival) {
+            (first, byteCount, startsPrograms) = (arrival, arrival.size, arrival.startsPrograms)
+        }
+
+        mutating func add(_ arrival: Arrival) {
+            count += 1
+            byteCount = byteCount.addingClamped(arrival.size)
+            startsPrograms = startsPrograms || arrival.startsPrograms
+        }
+    }
+
     private var entries: [Entry] = []
     private var lastToken = 0
     private var running: [TransferID: RunningTransfer] = [:]
     /// The items that have arrived of transfers that have not ended.
-    private var arrived: [TransferID: (first: Arrival, count: Int, byteCount: UInt64)] = [:]
+    private var arrived: [TransferID: ArrivedItems] = [:]
     private var names: [PeerID: Contact] = [:]
     private var rate = RateWindow()
     private var peerRates: [PeerID: RateWindow] = [:]
@@ -99,17 +117,12 @@ package struct NotificationMachine: Sendable {
             return []
         case .progress(let id, let done, let total): return showProgress(of: id, done: done, total: total, now: now)
         case .arrived(let arrival, let id?) where arrived[id] != nil || arrived.count < Self.maximumTransferCount:
-            let earlier = arrived[id]
-            arrived[id] = (
-                earlier?.first ?? arrival, (earlier?.count ?? 0) + 1, (earlier?.byteCount ?? 0).addingClamped(arrival.size)
-            )
+            if arrived[id]?.add(arrival) == nil { arrived[id] = ArrivedItems(arrival) }
             return []
-        case .arrived(let arrival, _): return show(arrival, count: 1, byteCount: arrival.size, of: nil, now: now)
+        case .arrived(let arrival, _): return show(ArrivedItems(arrival), of: nil, now: now)
         case .ended(let id, let failure):
             let wasRunning = running.removeValue(forKey: id) != nil
-            if let (first, count, byteCount) = arrived.removeValue(forKey: id) {
-                return show(first, count: count, byteCount: byteCount, of: id, now: now)
-            }
+            if let items = arrived.removeValue(forKey: id) { return show(items, of: id, now: now) }
             guard let failure, wasRunning else { return close(.transfer(id)) }
             return show(
                 DesktopNotification("not complete", [failure], category: "transfer.error"), about: .transfer(id))
@@ -135,13 +148,10 @@ package struct NotificationMachine: Sendable {
         total == 0 ? 100 : Int32(clamping: min(100, UInt64(saturating: Double(done) * 100 / Double(total))))
     }
 
-    /// - Parameters:
-    ///   - arrival: the first item.
-    ///   - count: of items.
-    ///   - byteCount: of all items.
     private mutating func show(
-        _ arrival: Arrival, count: Int, byteCount: UInt64, of transfer: TransferID?, now: MonotonicInstant
+        _ items: ArrivedItems, of transfer: TransferID?, now: MonotonicInstant
     ) -> [Reaction] {
+        let (arrival, count, byteCount) = (items.first, items.count, items.byteCount)
         guard admit(arrival.sender, now: now) else {
             return (transfer.map { close(.transfer($0)) } ?? []) + showOverflow(now: now)
         }
@@ -163,6 +173,9 @@ package struct NotificationMachine: Sendable {
             notification = DesktopNotification(
                 "\(arrival.name)\(sender)", [byteCount.asByteCount], category: "transfer.complete")
             notification.actions = [.init(Self.folderKey, "Open folder")]
+        }
+        if items.startsPrograms {
+            notification.lines.append("careful: \(count > 1 ? "one" : "it") can start programs when opened")
         }
         if arrival.path.isEmpty {
             notification.actions = []
@@ -300,4 +313,9 @@ package struct NotificationMachine: Sendable {
             }
         }
     }
+}
+
+extension Arrival {
+    /// Whether opening the item can start a program.
+    fileprivate var startsPrograms: Bool { kind == .file(startsPrograms: true) }
 }

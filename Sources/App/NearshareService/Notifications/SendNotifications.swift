@@ -13,7 +13,10 @@ package final class SendNotifications: Reporter {
     }
 
     private struct State {
-        var subject = ""
+        var subject = "Send with nearshare"
+        /// The end of the title; empty before a receiver is asked.
+        var receiver = ""
+        var hasRun = false
         var code: String?
         var started: MonotonicInstant?
         var lastProgress: MonotonicInstant?
@@ -27,17 +30,19 @@ package final class SendNotifications: Reporter {
     private static let cancelKey = "cancel"
     private static let maximumWaitingCount = 256
 
-    /// - Parameter label: the content, escaped.
-    package init(label: String, log: Logger) {
+    package init(log: Logger) {
         self.log = log
         (inputs, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.maximumWaitingCount))
-        state.withLock { $0.subject = label }
     }
+
+    /// Sets the title of the notifications that follow.
+    /// - Parameter label: the content, escaped.
+    package func setContent(_ label: String) { state.withLock { $0.subject = label } }
 
     package func report(_ event: OperationEvent) {
         switch event {
         case .inviting(let invitation):
-            state.withLock { $0.subject += " to \(invitation.name)" }
+            state.withLock { $0.receiver = " to \(invitation.name)" }
             show(["waiting for the answer"])
         case .authenticationDigits(_, _, let digits, _):
             state.withLock { $0.code = "short code \(digits)" }
@@ -47,7 +52,9 @@ package final class SendNotifications: Reporter {
             show(["accepted"])
         case .progress(let progress): showProgress(done: progress.done, total: progress.total)
         case .nodeProgress(_, let done, let total): showProgress(done: done, total: total)
-        case .reconnecting(_, let name, _): show(["the connection to \(name) was lost; trying again"])
+        case .reconnecting(_, let name, _):
+            state.withLock { $0.code = nil }
+            show(["the connection to \(name) was lost; trying again"])
         case .sent(let result) where result.outcome == .completed:
             show(["sent, \(result.byteCount.asByteCount)"], category: "transfer.complete", isLast: true)
         case .warning(let line): log.warning("\(line)")
@@ -57,10 +64,37 @@ package final class SendNotifications: Reporter {
 
     /// Shows why nothing, or not all, was sent.
     /// - Parameter message: escaped.
-    package func fail(_ message: String) { show([message], category: "transfer.error", isLast: true) }
+    private func fail(_ message: String) { show([message], category: "transfer.error", isLast: true) }
+
+    /// Shows notifications while `body` runs, and why it has failed.
+    /// - Parameter cancel: called when the user presses the button.
+    package func during(onCancel cancel: @escaping @Sendable () -> Void, _ body: () async throws -> Void) async throws {
+        state.withLock { $0.hasRun = true }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await self.run(onCancel: cancel) }
+            do {
+                try await body()
+            } catch {
+                fail(CommandFailure(error).message)
+                finish()
+                try await group.waitForAll()
+                throw error
+            }
+            finish()
+            try await group.waitForAll()
+        }
+    }
+
+    /// Shows why nothing could be offered, unless ``during(onCancel:_:)`` has shown the failure.
+    package func showEarlyFailure(_ error: any Error) async {
+        guard !state.withLock(\.hasRun) else { return }
+        fail(CommandFailure(error).message)
+        finish()
+        await run(onCancel: {})
+    }
 
     /// Makes ``run(onCancel:)`` return as soon as the last notification is shown.
-    package func finish() { continuation.yield(.end) }
+    private func finish() { continuation.yield(.end) }
 
     private func showProgress(done: UInt64, total: UInt64?) {
         let now = SystemClock.monotonic()
@@ -79,7 +113,8 @@ package final class SendNotifications: Reporter {
     }
 
     private func show(_ lines: [String], category: String = "transfer", progress: Int32? = nil, isLast: Bool = false) {
-        let (subject, code) = state.withLock { ($0.subject, $0.code) }
+        // The code of a question that is over would not match anything.
+        let (subject, code) = state.withLock { ($0.subject + $0.receiver, isLast ? nil : $0.code) }
         var notification = DesktopNotification(subject, lines + (code.map { [$0] } ?? []), category: category)
         notification.progress = progress
         notification.staysOpen = !isLast
@@ -89,7 +124,7 @@ package final class SendNotifications: Reporter {
 
     /// Shows notifications until ``finish()``.
     /// - Parameter cancel: called when the user presses the button.
-    package func run(onCancel cancel: @Sendable () -> Void) async {
+    private func run(onCancel cancel: @Sendable () -> Void) async {
         let continuation = continuation
         let server = try? EventLoopThread(clock: SystemClock.monotonic) { handle throws(DBusError) in
             try NotificationServer(wakeup: handle.wakeup) { continuation.yield(.server($0)) }

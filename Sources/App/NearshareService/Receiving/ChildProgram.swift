@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Synchronization
 
 /// A program that runs in the background, and its end.
 package enum ChildProgram {
@@ -14,8 +15,9 @@ package enum ChildProgram {
     ///   - input: its standard input; nil for an empty one.
     ///   - output: its standard output.
     ///   - errors: its standard error; nil for `output`.
+    ///   - termination: ends it from another thread; nil for a program that ends by itself.
     package static func run(
-        _ words: [String], input: Int32? = nil, output: Int32, errors: Int32? = nil
+        _ words: [String], input: Int32? = nil, output: Int32, errors: Int32? = nil, termination: Termination? = nil
     ) -> Outcome {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -46,9 +48,49 @@ package enum ChildProgram {
         var process = pid_t()
         let code = posix_spawnp(&process, words[0], &actions, &attributes, &arguments, environ)
         guard code == 0 else { return .notStarted(code: code) }
+        if let termination {
+            termination.begin(process)
+            // The process keeps its id until it is waited for without WNOWAIT, so that no signal reaches another one.
+            var end = siginfo_t()
+            while waitid(P_PID, id_t(process), &end, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+            termination.end()
+        }
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0 { guard errno == EINTR else { return .notStarted(code: errno) } }
         let signal = status & 0x7f
         return signal == 0 ? .exited((status >> 8) & 0xff) : .killed(signal: signal)
+    }
+
+    /// Ends a program before its time.
+    package final class Termination: Sendable {
+        private struct State {
+            var process: pid_t?
+            var isRequested = false
+        }
+
+        private let state = Mutex(State())
+
+        package init() {}
+
+        /// Sends SIGTERM to the program, or to one that is started later.
+        /// - Returns: whether it runs.
+        @discardableResult
+        package func request() -> Bool {
+            state.withLock { state in
+                state.isRequested = true
+                guard let process = state.process else { return false }
+                kill(process, SIGTERM)
+                return true
+            }
+        }
+
+        fileprivate func begin(_ process: pid_t) {
+            state.withLock { state in
+                state.process = process
+                if state.isRequested { kill(process, SIGTERM) }
+            }
+        }
+
+        fileprivate func end() { state.withLock { $0.process = nil } }
     }
 }

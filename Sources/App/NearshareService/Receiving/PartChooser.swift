@@ -77,7 +77,8 @@ package struct PartChooser: Sendable {
     /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`.
     ///
     /// A folder stands for all that is in it, but for a range that goes on inside the folder. A pattern with a slash matches
-    /// whole paths, any other one names; letter case does not count.
+    /// whole paths, any other one names; letter case does not count. `all` stands for everything, unless something has that
+    /// name.
     package func choose(_ text: String) -> Choice {
         var chosen: [ClosedRange<UInt64>] = []
         for term in text.split(whereSeparator: { $0 == "," || $0 == " " }) {
@@ -92,6 +93,7 @@ package struct PartChooser: Sendable {
                 }
             } else {
                 indices = lines.indices.filter { matches(term, lines[$0]) }
+                if indices.isEmpty, term.lowercased() == "all" { return .all }
                 guard !indices.isEmpty else {
                     return .invalid(hint: "nothing in the list matches \(TerminalText.quoted(String(term)))")
                 }

@@ -134,6 +134,8 @@ struct PendingPrompts<Reply> {
         case "b", "block": word = .block
         case "l", "list": word = .list
         case "p", "part": return parsePart(words.dropFirst(), answering: target)
+        // Near to "always", which is more.
+        case "all": return .none(hint: "y accepts all of it; please answer \(letters)")
         default: return .none(hint: "please answer \(letters)")
         }
         guard words.count > 1 else {

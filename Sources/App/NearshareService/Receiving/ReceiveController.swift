@@ -454,6 +454,8 @@ package final class ReceiveController: Sendable {
         // Now, and not at an interruption: a process that is killed records none.
         if wasAsked, part == nil { recordInterruption(of: invitation, true) }
         defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
+        let attempt = TransferLog.Attempt(process: getpid(), token: Hex.encode(LocalMachine.randomBytes(8)))
+        record(invitation, TransferLog.runningOutcome, attempt)
         var result = await follow(transfer, of: invitation, part)
         // A later try of the same content has its own entry.
         if receiving.withLock({ $0[identity] === transfer }) {
@@ -467,7 +469,7 @@ package final class ReceiveController: Sendable {
                 : "stopped with this command"
         }
         reportDeliveries(of: result, from: invitation.peer, transfer.id)
-        if result.outcome != .completed { recordUnreceived(invitation, result.outcome, byteCount: transfer.snapshot.done) }
+        record(invitation, result.outcome.word, byteCount: transfer.snapshot.done, attempt)
         reportEnd(
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
@@ -585,10 +587,18 @@ package final class ReceiveController: Sendable {
 
     /// Records an offer that has ended without a received item. Offers that a rule declines are not recorded: their number has
     /// no useful limit.
-    private func recordUnreceived(_ invitation: Invitation, _ outcome: TransferOutcome, byteCount: UInt64 = 0) {
+    private func recordUnreceived(_ invitation: Invitation, _ outcome: TransferOutcome) {
+        record(invitation, outcome.word, nil)
+    }
+
+    /// - Parameter attempt: nil for an offer that was not accepted.
+    private func record(
+        _ invitation: Invitation, _ outcome: String, byteCount: UInt64 = 0, _ attempt: TransferLog.Attempt?
+    ) {
         let entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
-            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.word)
+            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome,
+            attempt: attempt)
         do {
             try TransferLog(of: .notReceived, in: machine.state).append(entry)
         } catch {

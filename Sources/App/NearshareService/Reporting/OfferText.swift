@@ -18,12 +18,12 @@ package enum OfferText {
         if let warning { text += "\(warning)\n" }
         // Our own words first: no name can imitate them.
         text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
-        for item in offer.items.prefix(maximumListedItems) {
-            text += "  \(line(item))\n"
+        for (number, item) in offer.items.prefix(maximumListedItems).enumerated() {
+            text += "  \(line(item, contents: contents(ofItem: number, of: offer, listed: invitation.contents)))\n"
         }
         let more = Int(offer.itemCount) - min(offer.items.count, maximumListedItems)
         if more > 0 { text += "  … and \(more) more\n" }
-        var total = "  in all \(offer.totalSize?.asByteCount ?? "an unknown amount")"
+        var total = "  \(totalSize(of: offer))"
         if receivedSize > 0 { total += ", \(receivedSize.asByteCount) of it received earlier" }
         if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
@@ -69,10 +69,12 @@ package enum OfferText {
         lines.append("\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex)")
         if let certificate = certificate(of: peer) { lines.append(certificate) }
         if let digits { lines.append("short code \(digits)") }
-        lines += offer.items.prefix(maximumOutlinedItems).map(line)
+        lines += offer.items.prefix(maximumOutlinedItems).enumerated().map { number, item in
+            line(item, contents: contents(ofItem: number, of: offer, listed: invitation.contents))
+        }
         let more = Int(clamping: offer.itemCount) - min(offer.items.count, maximumOutlinedItems)
         if more > 0 { lines.append("… and \(more) more") }
-        if offer.itemCount > 1 { lines.append("in all \(offer.totalSize?.asByteCount ?? "an unknown amount")") }
+        if offer.itemCount > 1 { lines.append(totalSize(of: offer)) }
         if offer.items.contains(where: { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }) {
             lines.append("careful: it can start programs when opened")
         }
@@ -104,11 +106,30 @@ package enum OfferText {
         return offer.itemCount > 1 ? "\(first) and \(offer.itemCount - 1) more" : first
     }
 
-    static func line(_ item: OfferedItem) -> String {
+    private static func totalSize(of offer: Offer) -> String {
+        offer.totalSize.map { "\($0.asByteCount) in total" } ?? "total size unknown"
+    }
+
+    /// - Parameter folderCount: with the outermost one.
+    package static func count(files fileCount: UInt64, folders folderCount: UInt64) -> String {
+        let files = fileCount == 0 ? "no files" : "\(fileCount) \(fileCount == 1 ? "file" : "files")"
+        return folderCount > 1 ? "\(files) in \(folderCount) folders" : files
+    }
+
+    /// The numbers of files and folders of an item that the sender has listed whole; nil for another one.
+    private static func contents(ofItem number: Int, of offer: Offer, listed: [EntryHeader]) -> String? {
+        let entries = listed.filter { $0.item == UInt32(number) }
+        guard UInt64(entries.count) == offer.items[number].entryCount else { return nil }
+        let folderCount = UInt64(entries.count { $0.kind == .folder })
+        return count(files: UInt64(entries.count) - folderCount, folders: folderCount)
+    }
+
+    /// - Parameter contents: of a folder; nil where it is not known.
+    static func line(_ item: OfferedItem, contents: String? = nil) -> String {
         let size = item.size?.asByteCount ?? "size unknown"
         switch item.kind {
         case .file: return "\(quoted(item.name))  \(size), \(TerminalText.escaped(item.mediaType.text))"
-        case .folder: return "\(quoted(item.name))/  \(size) in \(item.entryCount) entries"
+        case .folder: return "\(quoted(item.name))/  \(size), \(contents ?? "\(item.entryCount) files and folders")"
         case .text: return "a message of \(size)"
         }
     }

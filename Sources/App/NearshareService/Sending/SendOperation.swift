@@ -164,11 +164,16 @@ package final class SendOperation: Sendable {
         var linkFailure: CommandFailure?
         var peer: AuthenticatedPeer?
         var brokenSince: MonotonicInstant?
+        // Bytes of content that the receiver has.
+        var byteCount: UInt64 = 0
         while true {
             let attempt = await attempt(source, to: destination, expecting: peer, on: node)
             guard let failure = attempt.failure else { return }
-            let isNewLoss = attempt.peer != nil || brokenSince == nil
-            if attempt.byteCount > 0 || brokenSince == nil { brokenSince = SystemClock.monotonic() }
+            // A try that has moved nothing, such as one that the receiver refuses while it still holds the broken link, is no
+            // second loss.
+            let isNewLoss = brokenSince == nil || attempt.byteCount > byteCount
+            byteCount = max(byteCount, attempt.byteCount)
+            if isNewLoss { brokenSince = SystemClock.monotonic() }
             if let proven = attempt.peer {
                 peer = proven
                 if attempt.isBroken { linkFailure = failure }
@@ -182,7 +187,6 @@ package final class SendOperation: Sendable {
             else { throw attempt.isBroken || attempt.peer == nil ? linkFailure ?? failure : failure }
             let name = name(of: peer.fingerprint, claimed: first.name)?.shown ?? peer.id.hex
             if isNewLoss {
-                // A try that has not reached the peer is no second loss.
                 reporter.report(
                     .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
             }
@@ -327,7 +331,9 @@ package final class SendOperation: Sendable {
     ) async {
         let delay: Duration = trustStatus.isVerified ? .seconds(3) : .milliseconds(500)
         guard (try? await Task.sleep(for: delay)) != nil, transfer.snapshot.phase == .waiting,
-            let digits = try? await connection.shortCode, let claimed = try? await connection.peerName
+            let digits = try? await connection.shortCode, let claimed = try? await connection.peerName,
+            // The answer may have come meanwhile.
+            transfer.snapshot.phase == .waiting, !Task.isCancelled
         else { return }
         let peer = connection.proven
         reporter.report(

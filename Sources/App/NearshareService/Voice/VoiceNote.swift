@@ -1,4 +1,3 @@
-internal import Glibc
 package import Nearshare
 package import NearshareAudio
 
@@ -30,17 +29,19 @@ package struct VoiceNote: Sendable {
         }
     }
 
-    /// The id for command lines: six hexadecimal digits derived from the path, and so stable.
+    /// The id for command lines: six hexadecimal digits, short enough to type, derived from the content, so that the note has one
+    /// id at both ends. Different notes with the same id are distinguished by their paths.
     package var id: String {
-        guard let whole = realpath(path, nil) else { return Self.id(of: path) }
-        defer { free(whole) }
-        return Self.id(of: String(cString: whole))
+        let size = UInt32(truncatingIfNeeded: summary.byteCount)
+        return Self.id(of: summary.checksums + [size])
     }
 
-    /// FNV-1a, folded to 24 bits: short enough to type; notes with the same id are distinguished by their paths.
-    package static func id(of path: String) -> String {
+    /// FNV-1a, folded to 24 bits.
+    package static func id(of numbers: [UInt32]) -> String {
         var sum: UInt32 = 0x811c_9dc5
-        for byte in path.utf8 { sum = (sum ^ UInt32(byte)) &* 0x0100_0193 }
+        for number in numbers {
+            for shift in stride(from: 24, through: 0, by: -8) { sum = (sum ^ (number >> UInt32(shift) & 0xff)) &* 0x0100_0193 }
+        }
         let digits = String(sum >> 24 ^ sum & 0xff_ffff, radix: 16)
         return String(repeating: "0", count: idLength - digits.count) + digits
     }

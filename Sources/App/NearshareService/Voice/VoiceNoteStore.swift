@@ -115,7 +115,8 @@ package struct VoiceNoteStore: Sendable {
             throw CommandFailure(
                 .failure, "note not found: \(shown); `nearshare voice list` lists the newest, and others can be given as files")
         }
-        guard found.count == 1 else {
+        // Copies of one note are one note.
+        guard Set(found.map(\.note.summary)).count == 1 else {
             throw CommandFailure(
                 .usage, "\(found.count) notes have ids that start with \(shown); give a longer prefix or the file")
         }

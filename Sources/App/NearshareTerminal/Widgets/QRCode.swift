@@ -65,7 +65,8 @@ package enum QRCodeError: Error, Sendable, Hashable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .unavailable(let reason): "QR codes are not available: \(reason); install libqrencode4 (Debian, Ubuntu)"
+        case .unavailable(let reason):
+            "the QR code is not shown: libqrencode is not available (\(reason)); its package is libqrencode4 (Debian, Ubuntu)"
         case .unsuitableText: "the text does not fit into a QR code"
         }
     }

@@ -2,7 +2,7 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// A limit on bytes per second: a token bucket with the bytes of a tenth of a second.
+/// A limit on bytes per second: a token bucket with the bytes of a tenth of a second, empty at the start.
 struct TransmissionRate: Sendable {
     /// The bytes that may be sent now, or the time at which some may be.
     enum Allowance: Sendable, Hashable {
@@ -20,6 +20,7 @@ struct TransmissionRate: Sendable {
         self.bytesPerSecond = Double(max(1, bytesPerSecond))
         capacity = max(1, self.bytesPerSecond * Self.burst.inSeconds)
         bucket = TokenBucket(capacity: capacity, perSecond: self.bytesPerSecond, now: now)
+        bucket.charge(capacity)
     }
 
     mutating func allowance(now: MonotonicInstant) -> Allowance {
@@ -32,6 +33,13 @@ struct TransmissionRate: Sendable {
 
     /// Records that bytes were sent.
     mutating func charge(_ count: Int) { bucket.charge(Double(count)) }
+
+    /// Records that bytes are sent as a whole.
+    /// - Returns: the time from which they may be sent.
+    mutating func reserve(_ count: Int, now: MonotonicInstant) -> MonotonicInstant {
+        bucket.charge(Double(count))
+        return now + .seconds(max(0, -bucket.balance(now: now)) / bytesPerSecond)
+    }
 }
 
 /// A limit on the content that several transfers send together. What is read to be compared is not limited.
@@ -42,11 +50,19 @@ package final class TransmissionLimit: Sendable {
 
     package init(bytesPerSecond: UInt64) { self.bytesPerSecond = bytesPerSecond }
 
-    func allowance(now: MonotonicInstant) -> TransmissionRate.Allowance {
+    func allowance(now: MonotonicInstant) -> TransmissionRate.Allowance { update(now) { $0.allowance(now: now) } }
+
+    /// Records that bytes are sent as a whole.
+    /// - Returns: the time from which they may be sent.
+    func reserve(_ count: UInt64, now: MonotonicInstant) -> MonotonicInstant {
+        update(now) { $0.reserve(Int(clamping: count), now: now) }
+    }
+
+    private func update<Result: Sendable>(_ now: MonotonicInstant, _ body: (inout TransmissionRate) -> Result) -> Result {
         rate.withLock { rate in
             var current = rate ?? TransmissionRate(bytesPerSecond: bytesPerSecond, now: now)
             defer { rate = current }
-            return current.allowance(now: now)
+            return body(&current)
         }
     }
 

@@ -473,7 +473,7 @@ final class LocalSendSender: Sendable {
         defer { buffer.deallocate() }
         var sentCount: UInt64 = 0
         while sentCount < size {
-            let room = Int(min(UInt64(buffer.count), size - sentCount))
+            let room = waitForRate(upTo: Int(min(UInt64(buffer.count), size - sentCount)))
             let count: Int
             do throws(StorageError) {
                 count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
@@ -484,7 +484,7 @@ final class LocalSendSender: Sendable {
                 connection.abandon()
                 throw .storage(error)
             }
-            waitForRate(count)
+            rateLimit?.charge(UInt64(count))
             try connection.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             sentCount += UInt64(count)
             record(sentCount, of: number)
@@ -501,15 +501,18 @@ final class LocalSendSender: Sendable {
         transfer.moved(to: done, entries: entries)
     }
 
-    /// Waits until a number of bytes may be sent.
-    private func waitForRate(_ count: Int) {
-        guard let rateLimit else { return }
+    /// Waits until bytes may be sent.
+    /// - Returns: their number, at most `count`.
+    private func waitForRate(upTo count: Int) -> Int {
+        guard let rateLimit else { return count }
         let clock = node.settings.clock
-        state.waitUntilReady { state -> MonitorWait<Void> in
-            guard state.ending == nil, case .later(let time) = rateLimit.allowance(now: clock()) else { return .ready(()) }
-            return .waiting(untilNanoseconds: time.nanoseconds)
+        return state.waitUntilReady { state -> MonitorWait<Int> in
+            guard state.ending == nil else { return .ready(count) }
+            switch rateLimit.allowance(now: clock()) {
+            case .bytes(let allowed): return .ready(min(count, allowed))
+            case .later(let time): return .waiting(untilNanoseconds: time.nanoseconds)
+            }
         }
-        rateLimit.charge(UInt64(count))
     }
 
     /// Applies the response to an upload.

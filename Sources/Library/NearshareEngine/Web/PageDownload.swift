@@ -119,12 +119,10 @@ final class PageDownload: Sendable {
 
     /// Waits until a number of bytes may be sent.
     private func waitForRate(_ count: Int) {
-        guard let rateLimit else { return }
+        guard let time = rateLimit?.reserve(UInt64(count), now: clock()) else { return }
         state.waitUntilReady { state -> MonitorWait<Void> in
-            guard !state.isEnded, case .later(let time) = rateLimit.allowance(now: clock()) else { return .ready(()) }
-            return .waiting(untilNanoseconds: time.nanoseconds)
+            !state.isEnded && clock() < time ? .waiting(untilNanoseconds: time.nanoseconds) : .ready(())
         }
-        rateLimit.charge(UInt64(count))
     }
 }
 

@@ -25,6 +25,23 @@ package enum LinuxAudio {
         }
     }
 
+    /// Opens a microphone, and returns the title of its sound system as well.
+    /// - Parameter device: nil for the default one.
+    package static func openMicrophone(
+        _ device: String?, format: AudioFormat
+    ) throws(AudioError) -> (input: any AudioInput, system: String) {
+        let audio = try make(for: device)
+        do throws(AudioError) {
+            return (try audio.openInput(device: bareName(device), format: format), audio.title)
+        } catch {
+            guard error.code == .unavailable, device == nil, audio is ALSA else { throw error }
+            throw AudioError(
+                .unavailable,
+                "could not record: no sound server (PipeWire or PulseAudio) answers, and \(error); "
+                    + "`--input FILE` sends a recording of another program")
+        }
+    }
+
     /// A device's name without ``alsaPrefix``.
     package static func bareName(_ device: String?) -> String? {
         device.map { $0.hasPrefix(alsaPrefix) ? String($0.dropFirst(alsaPrefix.count)) : $0 }

@@ -13,6 +13,9 @@ package struct NoteSummary: Sendable, Hashable {
     package let byteCount: UInt64
     /// Whether the end is missing: the last page is not marked as such.
     package let isCut: Bool
+    /// Checksums of the first page, which has the random serial number of the stream, and of the last one: the same for all
+    /// copies of a note.
+    package let checksums: [UInt32]
 
     package var duration: Duration { .frames(Int(granules), rate: OpusHead.granulesPerSecond) }
 
@@ -64,6 +67,7 @@ package struct NoteSummary: Sendable, Hashable {
         self.granules = granules.partialValue
         byteCount = size
         isCut = !last.isLast
+        checksums = [first.checksum, last.checksum]
     }
 
     /// Parses the second packet, which may span several pages.

@@ -42,7 +42,7 @@ package struct OggPage: Sendable, Hashable {
     /// The serial number of the page's stream.
     package var serial: UInt32 { UInt32(truncatingIfNeeded: number(at: 14, byteCount: 4)) }
 
-    private var checksum: UInt32 { UInt32(truncatingIfNeeded: number(at: 22, byteCount: 4)) }
+    var checksum: UInt32 { UInt32(truncatingIfNeeded: number(at: 22, byteCount: 4)) }
     /// The segment table.
     private var lacing: ArraySlice<UInt8> { bytes[Self.fixedByteCount..<(Self.fixedByteCount + Int(bytes[26]))] }
 

@@ -18,7 +18,7 @@ struct AdapterProperties: Equatable {
         let name = BlueZ.name(of: path)
         guard let text = properties["Address"]?.string,
             let address = BluetoothAddress(text, kind: properties["AddressType"]?.string ?? "public")
-        else { throw .failed("the adapter \(name) has no address; `systemctl restart bluetooth` may help") }
+        else { throw .failed("the adapter \(name) has no address; `sudo systemctl restart bluetooth` may help") }
         guard properties["Powered"]?.bool == true else {
             if let block = RFKill.block(of: name) { throw .blocked(name, byHardware: block == .hardware) }
             throw .poweredOff(name)

@@ -23,7 +23,7 @@ final class BluetoothDiscovery: Discovery {
         let deadline = (adapter.clock() + Self.advertisingTimeout).nanoseconds
         guard let outcome = outcome.wait(untilNanoseconds: deadline, { $0 }) else {
             adapter.thread.post { $0.withdraw() }
-            throw DiscoveryError("bluetoothd does not respond; `systemctl restart bluetooth` may help")
+            throw DiscoveryError("bluetoothd does not respond; `sudo systemctl restart bluetooth` may help")
         }
         if let outcome { throw DiscoveryError(outcome.description) }
         return BluetoothAdvertisement(adapter)

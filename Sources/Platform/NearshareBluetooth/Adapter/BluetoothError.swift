@@ -40,14 +40,14 @@ package enum BluetoothError: Error, Sendable, Hashable, CustomStringConvertible 
     /// A suggested remedy; nil where none is known.
     package var advice: String? {
         switch self {
-        case .noBus: "`systemctl start dbus` starts it; a container needs the machine's bus passed in"
-        case .noDaemon: "start it with `systemctl start bluetooth` (Debian package: bluez)"
+        case .noBus: "`sudo systemctl start dbus` starts it; a container needs the machine's bus passed in"
+        case .noDaemon: "start it with `sudo systemctl start bluetooth` (Debian package: bluez)"
         case .noAdapter: "plug one in; `dmesg` tells whether a driver or its firmware is missing"
         case .unknownAdapter(_, let present):
             present.isEmpty ? "none is plugged in" : "this machine has \(present.joined(separator: ", "))"
         case .poweredOff: "`bluetoothctl power on` switches it on"
         case .blocked(_, true): "use the switch or key that turns wireless off"
-        case .blocked(_, false): "`rfkill unblock bluetooth` unblocks it"
+        case .blocked(_, false): "`sudo rfkill unblock bluetooth` unblocks it"
         case .notPermitted: "some systems require membership in the group bluetooth"
         case .cannotAdvertise: "other programs may be advertising already"
         case .failed: nil

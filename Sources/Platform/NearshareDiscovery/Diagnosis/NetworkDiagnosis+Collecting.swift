@@ -19,8 +19,11 @@ extension NetworkDiagnosis {
             of: Facts(
                 interfaces: interfaces, engine: engine, responders: otherProcesses(onUDPPort: 5353),
                 isDaemonOnBus: isOnBus(AvahiDaemonConnection.busName), firewall: firewall, bridges: bridges(among: interfaces),
-                port: port))
+                port: port, privilege: privilege))
     }
+
+    /// Put before advised commands that only root can run: "sudo ", or nothing in a session of root's own.
+    package static var privilege: String { geteuid() == 0 && getenv("SUDO_UID") == nil ? "" : "sudo " }
 
     /// A tool that keeps rules of its own.
     package enum FirewallTool: Sendable {
@@ -43,7 +46,7 @@ extension NetworkDiagnosis {
         let interfaces = NetworkInterface.all()
         return switch readRules() {
         case .none: []
-        case .notPermitted, .unreadable: nil
+        case .notPermitted, .noTool, .unreadable: nil
         case .filter(let filter):
             FirewallVerdict.all(filter, interfaces: interfaces, bridges: bridges(among: interfaces), port: port)
         }
@@ -51,7 +54,9 @@ extension NetworkDiagnosis {
 
     // MARK: Other processes on the port
 
+    /// The names of other programs. Those of this one share the port as they are made to.
     private static func otherProcesses(onUDPPort port: UInt16) -> [String] {
+        let own = name(ofProcess: "self")
         var inodes: Set<String> = []
         for table in ["udp", "udp6"] {
             inodes.formUnion(Self.inodes(in: text(of: "/proc/net/" + table) ?? "", boundTo: port))
@@ -63,10 +68,14 @@ extension NetworkDiagnosis {
             let found = inodes.intersection(socketInodes(ofProcess: process))
             guard !found.isEmpty else { continue }
             inodes.subtract(found)
-            let name = text(of: "/proc/\(process)/comm")?.split(separator: "\n").first
-            names.append(name.map(String.init) ?? "?")
+            let name = name(ofProcess: process)
+            if name == nil || name != own { names.append(name ?? "?") }
         }
         return names + inodes.map { _ in "?" }
+    }
+
+    private static func name(ofProcess process: String) -> String? {
+        text(of: "/proc/\(process)/comm")?.split(separator: "\n").first.map(String.init)
     }
 
     /// Returns the inodes of the sockets that are bound to `port`, from a table in the format of /proc/net/udp.
@@ -125,7 +134,7 @@ extension NetworkDiagnosis {
     /// Reads the rules of nftables, and those of iptables where nft does not show them.
     private static func readRules() -> FirewallFacts.Rules {
         let nft = path(of: ["nft"])
-        guard nft != nil || path(of: ["iptables-save"]) != nil else { return .none }
+        guard nft != nil || path(of: ["iptables-save"]) != nil else { return .noTool }
         guard geteuid() == 0 else { return .notPermitted }
         var filter = PacketFilter()
         var foreign: Set<String>?

@@ -41,11 +41,14 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         package var bridges: Set<String>
         /// The TCP port that peers connect to; nil when it is not known.
         package var port: UInt16?
+        /// Put before commands that only root can run: "sudo ", or nothing for root.
+        package var privilege: String
 
         package init(
             interfaces: [NetworkInterface], engine: String, responders: [String], isDaemonOnBus: Bool, firewall: FirewallFacts,
-            bridges: Set<String> = [], port: UInt16?
+            bridges: Set<String> = [], port: UInt16?, privilege: String = ""
         ) {
+            self.privilege = privilege
             self.interfaces = interfaces
             self.engine = engine
             self.responders = responders
@@ -65,17 +68,19 @@ package struct NetworkDiagnosis: Sendable, Hashable {
     /// Derives the findings.
     package init(of facts: Facts) {
         self.facts = facts
-        findings = Self.interfaceFindings(facts.interfaces) + Self.engineFindings(facts)
+        findings = Self.interfaceFindings(facts) + Self.engineFindings(facts)
         findings += Self.responderFindings(facts) + Self.firewallFindings(facts)
     }
 
-    private static func interfaceFindings(_ interfaces: [NetworkInterface]) -> [Finding] {
+    private static func interfaceFindings(_ facts: Facts) -> [Finding] {
         var findings: [Finding] = []
-        for one in interfaces where !one.isLoopback {
+        for one in facts.interfaces where !one.isLoopback {
             let name = one.name
             if !one.isUp {
                 findings.append(
-                    Finding(.notice, .interfaces, "\(name) is switched off", advice: "switch it on: `ip link set \(name) up`"))
+                    Finding(
+                        .notice, .interfaces, "\(name) is switched off",
+                        advice: "switch it on: `\(facts.privilege)ip link set \(name) up`"))
             } else if !one.isRunning {
                 findings.append(
                     Finding(
@@ -95,7 +100,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
                 findings.append(Finding(.ok, .interfaces, "\(name) carries discovery (\(addresses))"))
             }
         }
-        if !interfaces.contains(where: \.leadsToOthers) {
+        if !facts.interfaces.contains(where: \.leadsToOthers) {
             findings.append(
                 Finding(
                     .error, .interfaces,
@@ -111,7 +116,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
             findings.append(
                 Finding(
                     .error, .engine, "avahi-daemon does not respond on the system bus",
-                    advice: "start it (`systemctl start avahi-daemon`), or use the embedded responder"))
+                    advice: "start it (`\(facts.privilege)systemctl start avahi-daemon`), or use the embedded responder"))
         }
         return findings
     }
@@ -135,7 +140,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
             findings.append(
                 Finding(
                     .warning, .responders, "avahi-daemon and systemd-resolved both answer for this machine's name",
-                    advice: "disable one of them: `resolvectl mdns <interface> no`"))
+                    advice: "disable one of them: `\(facts.privilege)resolvectl mdns <interface> no`"))
         }
         return findings
     }
@@ -147,33 +152,46 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         case .filter(let filter):
             let verdicts = FirewallVerdict.all(
                 filter, interfaces: facts.interfaces, bridges: facts.bridges, port: facts.port)
-            let findings = FirewallVerdict.findings(verdicts, isUFWEnabled: facts.firewall.isUFWEnabled)
+            let findings = FirewallVerdict.findings(
+                verdicts, isUFWEnabled: facts.firewall.isUFWEnabled, privilege: facts.privilege)
             guard findings.isEmpty else { return findings }
             let names = services.map(\.name).joined(separator: " and ")
             return [Finding(.ok, .firewall, filter.isEmpty ? "no firewall was found" : "the firewall accepts \(names)")]
-        case .notPermitted, .unreadable:
+        case .notPermitted, .noTool, .unreadable:
             var findings: [Finding] = []
             if facts.firewall.isUFWEnabled {
                 findings.append(
                     Finding(
                         .warning, .firewall, "ufw is enabled and may block peers",
-                        advice: "allow them: " + services.map { "`ufw allow \($0.name)`" }.joined(separator: ", ")))
+                        advice: "allow them: "
+                            + services.map { "`\(facts.privilege)ufw allow \($0.name)`" }.joined(separator: ", ")))
             }
             if facts.firewall.isFirewalldOnBus {
                 let commands = services.flatMap { FirewallVerdict.firewalldCommands($0).dropLast() } + ["firewall-cmd --reload"]
                 findings.append(
                     Finding(
                         .warning, .firewall, "firewalld is running and may block peers",
-                        advice: "allow them: " + commands.map { "`\($0)`" }.joined(separator: ", ")))
+                        advice: "allow them: " + commands.map { "`\(facts.privilege)\($0)`" }.joined(separator: ", ")))
             }
-            let isPermitted = facts.firewall.rules == .unreadable
-            findings.append(
-                Finding(
-                    .notice, .firewall,
-                    isPermitted ? "the firewall's rules could not be read" : "only root can read the firewall's rules",
-                    advice: isPermitted
-                        ? "see what is wrong with `nft list ruleset` and `iptables-save`"
-                        : "`sudo nearshare doctor` says whether they drop what peers send"))
+            let (text, advice) =
+                switch facts.firewall.rules {
+                case .noTool:
+                    (
+                        "the firewall's rules, if it has any, cannot be listed: neither nft nor iptables-save is installed",
+                        "if peers do not find or reach this machine, install nftables, and run `sudo nearshare doctor`"
+                    )
+                case .unreadable:
+                    (
+                        "the firewall's rules could not be read",
+                        "see what is wrong with `\(facts.privilege)nft list ruleset` and `\(facts.privilege)iptables-save`"
+                    )
+                default:
+                    (
+                        "only root can read the firewall's rules",
+                        "`sudo nearshare doctor` says whether they drop what peers send"
+                    )
+                }
+            findings.append(Finding(.notice, .firewall, text, advice: advice))
             return findings
         }
     }

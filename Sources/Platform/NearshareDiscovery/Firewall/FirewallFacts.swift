@@ -3,8 +3,10 @@ internal import NearshareBase
 /// The facts about firewalls that this process can observe.
 package struct FirewallFacts: Sendable, Hashable {
     package enum Rules: Sendable, Hashable {
-        /// There are no rules, and no tool that could have set some.
+        /// There are no rules.
         case none
+        /// No tool that lists rules is installed; others could have set some.
+        case noTool
         /// There may be rules, which only root may read.
         case notPermitted
         /// The tool that lists the rules has failed.
@@ -122,7 +124,10 @@ package struct FirewallVerdict: Sendable, Hashable {
 
 extension FirewallVerdict {
     /// The verdicts of one service that have one reason, as one finding each.
-    static func findings(_ verdicts: [FirewallVerdict], isUFWEnabled: Bool) -> [NetworkDiagnosis.Finding] {
+    /// - Parameter privilege: put before commands that only root can run.
+    static func findings(
+        _ verdicts: [FirewallVerdict], isUFWEnabled: Bool, privilege: String = ""
+    ) -> [NetworkDiagnosis.Finding] {
         var groups: [(key: Self, members: [Self])] = []
         for verdict in verdicts where verdict.verdict != .passes {
             if let index = groups.firstIndex(where: { $0.key.service == verdict.service && $0.key.verdict == verdict.verdict })
@@ -136,7 +141,8 @@ extension FirewallVerdict {
             let what =
                 group.key.service == .multicastDNS ? "multicast DNS (5353/udp)" : "connections (\(group.key.service.name))"
             let places = group.members.map { "\($0.interface) (\($0.isIPv6 ? "IPv6" : "IPv4"))" }.joined(separator: ", ")
-            let commands = group.key.commands(isUFWEnabled: isUFWEnabled).map { "`\($0)`" }.joined(separator: ", ")
+            let commands = group.key.commands(isUFWEnabled: isUFWEnabled).map { "`\(privilege)\($0)`" }
+                .joined(separator: ", ")
             if case .dropped(let rule, _) = group.key.verdict {
                 // Where it is open on no interface and in no family, nobody finds or reaches this machine.
                 let isDroppedEverywhere = verdicts.allSatisfy { $0.service != group.key.service || $0.isDropped }

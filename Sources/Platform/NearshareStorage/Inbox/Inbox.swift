@@ -49,9 +49,13 @@ public final class Inbox: Sendable {
         _ = try filesystem.open()
     }
 
+    /// Checks that the directory can be used, or created, without creating it.
+    /// - Returns: whether it exists.
+    package func check() throws(StorageError) -> Bool { try filesystem.check() }
+
     /// Free space for a transfer, in bytes; nil when it is not known.
     package var freeSpace: UInt64? {
-        limits.usable(of: ((try? filesystem.open()) ?? spool.directory).freeBytes)
+        limits.usable(of: ((try? filesystem.open(creating: false)) ?? spool.directory).freeBytes)
     }
 
     /// Removes partial transfers that were not resumed within ``InboxLimits/partialLifetime``.

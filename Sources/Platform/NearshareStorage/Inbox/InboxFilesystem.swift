@@ -33,6 +33,21 @@ final class InboxFilesystem: Sendable {
         }
     }
 
+    /// Checks that the inbox can be opened, or else created.
+    /// - Returns: whether it exists.
+    func check() throws(StorageError) -> Bool {
+        do throws(StorageError) {
+            _ = try open(creating: false)
+            return true
+        } catch {
+            guard error.code == .notFound, identity.withLock({ $0 }) == nil else { throw error }
+            guard faccessat(AT_FDCWD, AbsolutePath.parent(of: path), W_OK | X_OK, AT_EACCESS) == 0 else {
+                throw StorageError(errno, "could not create the inbox \(shown(path))")
+            }
+            return false
+        }
+    }
+
     private func create() throws(StorageError) {
         if let known = identity.withLock({ $0 }) {
             let parent = try FileDescriptor.openDirectory(path: AbsolutePath.parent(of: path)).status()

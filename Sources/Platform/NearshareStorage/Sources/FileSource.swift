@@ -9,6 +9,8 @@ package struct FileSource: ResourceSource {
     package struct Options: Sendable, Hashable {
         /// Send symbolic links that stay inside their folder as links.
         package var links = false
+        /// Said of each link that is left out, such as the option that sends it; nil where nothing would.
+        package var linkAdvice: String?
         /// Send permission bits.
         package var keepModes = false
         /// Skip files that cannot be read, as long as there are others, instead of failing.

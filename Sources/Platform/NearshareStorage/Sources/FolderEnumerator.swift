@@ -182,7 +182,7 @@ final class FolderEnumerator {
         _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ here: () -> String
     ) -> (EntryHeader, FileDescriptor?)? {
         guard options.links else {
-            skipped.add("\(here()): a symbolic link (--links sends links)")
+            skipped.add("\(here()): a symbolic link\(options.linkAdvice.map { " (\($0))" } ?? "")")
             return nil
         }
         let entryPath = path + [claimed]

@@ -17,6 +17,8 @@ package final class StateDirectory: Sendable {
     private static let destroyedKeyFileName = "identity.destroyed"
     /// Locked by a running node.
     static let nodeLockName = "node.lock"
+    /// Locked by the process that shows notifications.
+    static let notificationLockName = "notify.lock"
     private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 
@@ -71,6 +73,9 @@ package final class StateDirectory: Sendable {
         }
     }
 
+    /// Whether another file with a private key exists.
+    package func hasKey(_ name: String) -> Bool { faccessat(directory.rawValue, name, F_OK, 0) == 0 }
+
     private static let maximumKeyByteCount = 16_384
 
     private func readKey(_ name: String) throws(StorageError) -> [UInt8]? {
@@ -101,7 +106,9 @@ package final class StateDirectory: Sendable {
 
     /// Whether nothing is stored.
     package var isEmpty: Bool {
-        get throws(StorageError) { try directory.names().allSatisfy { $0 == Self.lockName || $0 == Self.nodeLockName } }
+        get throws(StorageError) {
+            try directory.names().allSatisfy(Set([Self.lockName, Self.nodeLockName, Self.notificationLockName]).contains)
+        }
     }
 
     /// Throws if ``destroy()`` would fail because another process uses the directory.

@@ -8,7 +8,8 @@ package struct TransferLog: Sendable {
     /// The transfers of a log, by the name of its file.
     package enum Kind: String, Sendable {
         case sent = "sent.jsonl"
-        /// Offers about which the user was asked, and transfers, that ended without a received item.
+        /// Offers about which the user was asked, and transfers, that ended without a received item. A transfer is recorded when
+        /// it begins as well: a process that is killed records no end.
         case notReceived = "not-received.jsonl"
     }
 
@@ -27,18 +28,49 @@ package struct TransferLog: Sendable {
         package var reason: String?
         /// Bytes of `size` that the receiver had before; nil for none.
         package var presentSize: UInt64?
+        /// The transfer whose beginning and end have an entry each; nil where there is one entry.
+        package var attempt: Attempt?
 
         package init(
             when: WallTime, peer: PeerID, peerName: String, content: String, size: UInt64, outcome: String,
-            reason: String? = nil, presentSize: UInt64? = nil
+            reason: String? = nil, presentSize: UInt64? = nil, attempt: Attempt? = nil
         ) {
-            (self.reason, self.presentSize) = (reason, presentSize)
+            (self.reason, self.presentSize, self.attempt) = (reason, presentSize, attempt)
             self.when = when
             self.peer = peer
             self.peerName = peerName
             self.content = content
             self.size = size
             self.outcome = outcome
+        }
+    }
+
+    /// One try of a transfer by one process.
+    package struct Attempt: Sendable, Codable, Hashable {
+        package var process: Int32
+        /// Random: the sender, who chooses the identifier of the transfer, could repeat it.
+        package var token: String
+
+        package init(process: Int32, token: String) {
+            (self.process, self.token) = (process, token)
+        }
+    }
+
+    /// The outcome of an entry for a beginning.
+    package static let runningOutcome = "running"
+
+    /// One entry for each transfer: its end, or its beginning while it runs; the end of one whose process was killed is an
+    /// interruption. Completed transfers, whose items have entries elsewhere, are left out.
+    /// - Parameter isRunning: whether a process runs.
+    package static func settled(_ entries: [Entry], isRunning: (Int32) -> Bool) -> [Entry] {
+        let ended = Set(entries.filter { $0.outcome != runningOutcome }.compactMap(\.attempt))
+        return entries.compactMap { entry in
+            guard let attempt = entry.attempt else { return entry }
+            guard entry.outcome == runningOutcome else { return entry.outcome == "completed" ? nil : entry }
+            guard !ended.contains(attempt) else { return nil }
+            var entry = entry
+            if !isRunning(attempt.process) { entry.outcome = "interrupted" }
+            return entry
         }
     }
 

@@ -1,0 +1,93 @@
+internal import ArgumentParser
+
+/// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, bash
+/// completes names of files that contain spaces, and `help` is followed by the subcommands.
+enum CompletionScript {
+    /// A command that has subcommands, and these: `[]` for the tool itself.
+    typealias Group = (path: [String], names: [String])
+
+    /// - Parameters:
+    ///   - script: for bash, zsh or fish; any other text stays as it is.
+    ///   - root: the tool.
+    static func adapted(_ script: String, for root: any ParsableCommand.Type) -> String {
+        let groups = groups(of: root, at: [])
+        if script.hasPrefix("#!/bin/bash") { return bash(script, groups) }
+        if script.hasPrefix("#compdef") { return zsh(script, groups) }
+        if script.hasPrefix("function __nearshare") { return fish(script, groups) }
+        return script
+    }
+
+    private static func groups(of command: any ParsableCommand.Type, at path: [String]) -> [Group] {
+        var (names, inner): ([String], [Group]) = ([], [])
+        for subcommand in command.configuration.subcommands {
+            let name = subcommand.configuration.commandName ?? ""
+            names.append(name)
+            inner += groups(of: subcommand, at: path + [name])
+        }
+        return names.isEmpty ? [] : [(path, names)] + inner
+    }
+
+    private static func bash(_ script: String, _ groups: [Group]) -> String {
+        var script = script
+        // compgen compares letter case, expands what it is given, and finds no file in a folder whose name has a space.
+        script.replace(
+            "__nearshare_add_completions -W \"$(__nearshare_custom", with: "__nearshare_add_words \"$(__nearshare_custom")
+        script.replace("__nearshare_add_completions -f\n", with: "__nearshare_complete_paths default\n")
+        script.replace("__nearshare_add_completions -d\n", with: "__nearshare_complete_paths dirnames\n")
+        script.replace(
+            "\n__nearshare_custom_complete() {\n",
+            with: """
+
+                # Offers the words, one in each line, that begin like the current one, in any letter case.
+                __nearshare_add_words() {
+                    shopt -s nocasematch
+                    [[ "${1}" = */* ]] || compopt +o filenames 2> /dev/null
+                    local word
+                    while IFS='' read -r word; do
+                        [[ -n "${word}" && "${word}" = "${cur}"* ]] && COMPREPLY+=("${word}")
+                    done <<< "${1}"
+                }
+
+                # Has readline complete names of files or folders, which it quotes.
+                __nearshare_complete_paths() {
+                    compopt -o "${1}" 2> /dev/null
+                }
+
+                __nearshare_custom_complete() {
+
+                """)
+        let cases = groups.map { "    '\($0.path.joined(separator: " "))') words='\($0.names.joined(separator: " "))' ;;\n" }
+        script.replace(
+            "    non_repeating_options=()\n    __nearshare_offer_flags_options -1\n}\n\ncomplete -o",
+            with: "    non_repeating_options=()\n    __nearshare_offer_flags_options -1\n"
+                + "    local words=''\n    case \"${COMP_WORDS[*]:2:COMP_CWORD-2}\" in\n\(cases.joined())    esac\n"
+                + "    COMPREPLY+=($(compgen -W \"${words}\" -- \"${cur}\"))\n}\n\ncomplete -o")
+        return script
+    }
+
+    private static func zsh(_ script: String, _ groups: [Group]) -> String {
+        var script = script
+        script.replace(
+            "    _describe -V '' non_empty_completions -- empty_completions",
+            with:
+                "    _describe -V '' non_empty_completions -M 'm:{[:lower:][:upper:]}={[:upper:][:lower:]}' -- empty_completions"
+        )
+        let top = groups.first?.names.joined(separator: " ") ?? ""
+        let cases = groups.dropFirst().filter { $0.path.count == 1 }
+            .map { "\($0.path[0])) compadd -- \($0.names.joined(separator: " "));; " }
+        script.replace(
+            "        '*:subcommands:'\n",
+            with: "        '1:subcommand:(\(top))'\n"
+                + "        '2:subcommand:{case \"${line[1]}\" in \(cases.joined())esac}'\n")
+        return script
+    }
+
+    private static func fish(_ script: String, _ groups: [Group]) -> String {
+        let lines = groups.map { path, names in
+            let words = ["nearshare", "help"] + path
+            let condition = "test (commandline -opc | string join \" \") = \"\(words.joined(separator: " "))\""
+            return "complete -c 'nearshare' -n '\(condition)' -fa '\(names.joined(separator: " "))'"
+        }
+        return script + (script.hasSuffix("\n") ? "" : "\n") + lines.joined(separator: "\n")
+    }
+}
