@@ -156,6 +156,7 @@ bench: build
 	swift build -c release --static-swift-stdlib --product frames-benchmark
 	swift build -c release --static-swift-stdlib --product mesh-benchmark
 	python3 Tests/Benchmarks/bench.py --nearshare $(BINARY)
+	python3 Tests/Benchmarks/localsend.py --nearshare $(BINARY)
 	$(MAKE) bench-sessions
 
 # A package of its own, because its rivals are: SwiftNIO, ZeroMQ.

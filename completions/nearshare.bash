@@ -319,7 +319,7 @@ _nearshare_send() {
 
 _nearshare_browse() {
     repeating_flags=(-v)
-    non_repeating_flags=(--watch --json --version -h --help)
+    non_repeating_flags=(--watch --scan --json --version -h --help)
     repeating_options=()
     non_repeating_options=(--timeout --interface --via --adapter --log-level)
     __nearshare_offer_flags_options 0
@@ -1377,7 +1377,7 @@ _nearshare_setup() {
 
 _nearshare_doctor() {
     repeating_flags=(-v)
-    non_repeating_flags=(--json --version -h --help)
+    non_repeating_flags=(--scan --json --version -h --help)
     repeating_options=()
     non_repeating_options=(--inbox --adapter --log-level)
     __nearshare_offer_flags_options 0

@@ -27,7 +27,7 @@ function __nearshare_parse_tokens -S
         case 'send'
             __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'keep' 'accept=' 'pin-file=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
-            __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'via=' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'via=' 'scan' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
         case 'friends'
             __nearshare_parse_subcommand 0 'version' 'h/help'
             switch $unparsed_tokens[1]
@@ -129,7 +129,7 @@ function __nearshare_parse_tokens -S
         case 'setup'
             __nearshare_parse_subcommand 0 'v' 'log-level=' 'version' 'h/help'
         case 'doctor'
-            __nearshare_parse_subcommand 0 'inbox=' 'json' 'adapter=' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'inbox=' 'scan' 'json' 'adapter=' 'v' 'log-level=' 'version' 'h/help'
         case 'help'
             __nearshare_parse_subcommand -r 1 'version'
         end
@@ -264,6 +264,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" timeout' -l 'timeout' -d 'Time to look, 0.1 to 600 (default: 2, or 8 for --via bluetooth).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" interface' -l 'interface' -d 'Look for peers on this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" via' -l 'via' -d 'Look on one transport only: lan or bluetooth.' -rfka 'lan bluetooth'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" scan' -l 'scan' -d 'Ask each address of this machine\'s networks for LocalSend, too: at most 254 in each of four.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
@@ -571,6 +572,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare setup" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare setup" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" inbox' -l 'inbox' -d 'Inbox to check (default: the configured one, or ~/Inbox).' -rfa '(__nearshare_complete_directories)'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" scan' -l 'scan' -d 'Ask each address of this machine\'s networks for LocalSend, too: at most 254 in each of four.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'

@@ -119,14 +119,63 @@ import Testing
         #expect(try machine.cancelled(nil, by: sender) == waiting)
     }
 
-    @Test("F5: a wrong checksum may come twice")
+    @Test("F5: a wrong checksum may come twice; the third one ends its file alone")
     func checksums() throws {
         var machine = try machine()
         let (id, tokens) = try accepted(&machine)
+        _ = try machine.beginUpload(session: id.text, file: "b", token: tokens["b"] ?? "", from: sender)
+        let isOver = machine.endUpload(id, number: 1)
+        #expect(!isOver)
         for isLast in [false, false, true] {
             let (_, number) = try machine.beginUpload(session: id.text, file: "a", token: tokens["a"] ?? "", from: sender)
-            #expect(machine.failUpload(id, number: number) == !isLast)
+            let isOver = machine.failUpload(id, number: number, .mismatch)
+            #expect(isOver == isLast)
         }
+        #expect(throws: HTTPStatus.forbidden) {
+            try machine.beginUpload(session: id.text, file: "a", token: tokens["a"] ?? "", from: sender)
+        }
+        #expect(machine.accepted(id) == (all: [0, 1], missing: [0]))
+    }
+
+    @Test("F4: a broken upload ends its file, which may be repeated while others are awaited")
+    func broken() throws {
+        var machine = try machine()
+        let (id, tokens) = try accepted(&machine)
+        func begin(_ file: String) throws {
+            _ = try machine.beginUpload(session: id.text, file: file, token: tokens[file] ?? "", from: sender)
+        }
+        try begin("a")
+        let first = machine.failUpload(id, number: 0, .broken)
+        try begin("a")
+        let second = machine.endUpload(id, number: 0)
+        try begin("b")
+        let third = machine.failUpload(id, number: 1, .broken)
+        #expect([first, second, third] == [false, false, true])
+        #expect(machine.accepted(id) == (all: [0, 1], missing: [1]))
+        // An upload that has ended does not fail.
+        let again = machine.failUpload(id, number: 0, .broken)
+        #expect(!again)
+    }
+
+    @Test func `a part of the files gets tokens, and is awaited alone`() throws {
+        var machine = try machine()
+        let random = Random()
+        let id = try machine.begin(try offer(), from: sender, random: random.next(16))
+        let none = machine.accept(id, where: { _ in false }, random: random.next)
+        #expect(none == nil)
+        let answer = machine.accept(id, where: { $0 == 1 }, random: random.next)
+        let text = String(decoding: try #require(answer).body, as: UTF8.self)
+        #expect(!text.contains("\"a\":") && text.contains("\"b\":"))
+        let found = try #require(text.firstRange(of: "\"b\":\""))
+        let token = String(text[found.upperBound...].prefix(36))
+        for (file, token) in [("a", token), ("a", "")] {
+            #expect(throws: HTTPStatus.forbidden) {
+                try machine.beginUpload(session: id.text, file: file, token: token, from: sender)
+            }
+        }
+        _ = try machine.beginUpload(session: id.text, file: "b", token: token, from: sender)
+        let isOver = machine.endUpload(id, number: 1)
+        #expect(isOver && machine.accepted(id) == (all: [1], missing: []))
     }
 
     @Test("F2: three wrong PINs of an address are the last")

@@ -25,6 +25,39 @@ import Testing
         #expect(read.device.name.claimed == "Nice Orange" && read.text == nil)
     }
 
+    @Test func `entries are listed with each folder before what it contains`() throws {
+        let read = try offer(
+            [("1", "t/a"), ("2", "z"), ("3", "t/u/b"), ("4", "t/c"), ("5", "t/u/d"), ("6", "t/v/w/e")]
+                .map { #""\#($0)":{"fileName":"\#($1)","size":1}"# }.joined(separator: ","))
+        #expect(
+            read.contents.map { names($0.path).joined(separator: "/") }
+                == ["t", "t/a", "t/u", "t/u/b", "t/u/d", "t/c", "t/v", "t/v/w", "t/v/w/e", "z"])
+        #expect(read.contents.map(\.item) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+        #expect(UInt64(read.contents.count) == read.offer.entryCount)
+        // A selection of the user is a part as any protocol has it.
+        let selection = try #require(EntrySelection(merging: [0...0, 2...4, 9...9]))
+        let part = try #require(OfferPart(selection, of: read.offer, listed: read.contents))
+        #expect(read.files.indices.filter { read.isSelected($0, in: selection) } == [1, 2, 4])
+        #expect(part.counts == OfferPart.Counts(accepted: 3, offered: 6, size: 3))
+        #expect(part.renumbered(read.files[1].header)?.item == 1 && !read.isSelected(6, in: selection))
+    }
+
+    @Test func `the same files have the same identity, and others another one`() throws {
+        let files =
+            ["a", "b", "a/b"].map { #""1":{"fileName":"\#($0)","size":1}"# }
+            + [#""1":{"fileName":"a","size":2}"#, #""1":{"fileName":"a","size":1},"2":{"fileName":"b","size":1}"#]
+        let identities = try files.map { try offer($0).identity }
+        #expect(Set(identities).count == files.count)
+        #expect(try offer(#""other":{"fileName":"a","size":1}"#).identity == identities[0])
+    }
+
+    @Test("F10: a file in a folder that another file names as a folder is malformed")
+    func fileAsFolder() {
+        for text in [#""1":{"fileName":"t/a","size":1},"2":{"fileName":"t/a/b","size":1}"#] {
+            #expect(throws: MalformedInput.self) { try offer(text) }
+        }
+    }
+
     @Test func `a text stands in the preview`() throws {
         let read = try offer(#""t":{"fileName":"x","size":99,"fileType":"text/plain","preview":"h\u00e9 \ud83d\ude00"}"#)
         #expect(read.text == Array("hé 😀".utf8) && read.offer.items.map(\.kind) == [.text] && read.offer.totalSize == 8)

@@ -1,6 +1,7 @@
 """A LocalSend device, written from the protocol's text (v2.1) and from what versions 1.17 and 1.18 check."""
 
 import contextlib
+import ctypes
 import datetime
 import hashlib
 import http.client
@@ -8,6 +9,7 @@ import http.server
 import json
 import pathlib
 import socket
+import socketserver
 import ssl
 import struct
 import threading
@@ -19,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 GROUP, PORT = "224.0.0.167", 53317
+GROUP_6 = "ff12::fd3a:e420"
 YEAR = datetime.timedelta(days=365)
 
 
@@ -196,12 +199,45 @@ def group():
         yield link
 
 
+def in_namespace(name, function):
+    """Calls a function in a network namespace; its sockets, and those of the threads that it starts, belong to that."""
+    result = []
+
+    def enter():
+        with open(f"/run/netns/{name}") as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0x40000000) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+        result.append(function())
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    return result[0]
+
+
+def group_6(interface):
+    """A socket in the group of IPv6, on one interface."""
+    link = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+        link.setsockopt(socket.SOL_SOCKET, option, 1)
+    link.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    link.bind(("::", PORT))
+    index = socket.if_nametoindex(interface)
+    membership = socket.inet_pton(socket.AF_INET6, GROUP_6) + struct.pack("@I", index)
+    link.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
+    link.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+    link.settimeout(30)
+    return link
+
+
 class Receiver:
     """A device that receives. With the certificate of its sender it demands that one, as 1.18 does; without, it asks for none,
     as 1.17. `answer` maps a path to a function of the query and the body, which returns a status and an object, or None for the
     usual one."""
 
-    def __init__(self, certificate, client=None, alias="Nice Orange", protocol="HTTP/1.1", answer=None):
+    def __init__(
+        self, certificate, client=None, alias="Nice Orange", protocol="HTTP/1.1", answer=None, host="127.0.0.1", port=0
+    ):
         self.certificate, self.alias, self.answer = certificate, alias, answer or {}
         self.files, self.offers, self.requests, self.shown, self.links = {}, [], [], [], 0
         self.pending = {}
@@ -257,13 +293,19 @@ class Receiver:
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
             request_queue_size = 32
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+            def server_bind(self):
+                # Without the name of the host, which takes seconds where there is no DNS.
+                socketserver.TCPServer.server_bind(self)
+                self.server_name, self.server_port = host, self.server_address[1]
 
             def finish_request(self, request, address):
                 # The handshake has failed, or the sender has gone.
                 with contextlib.suppress(OSError), context.wrap_socket(request, server_side=True) as stream:
                     super().finish_request(stream, address)
 
-        self.server = Server(("127.0.0.1", 0), Handler)
+        self.server = Server((host, port), Handler)
         self.port = self.server.server_port
         self.address = f"127.0.0.1:{self.port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -283,7 +325,7 @@ class Receiver:
 
     def respond(self, name, query, body):
         """The answer of a receiver whose user accepts everything."""
-        if name == "v2/info":
+        if name in ("v2/info", "v2/register"):
             return 200, self.device()
         if name == "v2/prepare-upload":
             offer = json.loads(body)

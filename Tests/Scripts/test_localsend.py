@@ -1,18 +1,22 @@
 """LocalSend devices send to the real executable: a double of 1.18 with a certificate, and one of 1.17 without."""
 
+import contextlib
 import hashlib
+import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 import threading
+import urllib.parse
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from harness import Story
+from harness import Story, wait_until
 from localsend_peer import GROUP, PORT, YEAR, Certificate, Fingerprint, LocalSendPeer, Receiver, Registry, group
 from test_questions import Terminal
 
@@ -303,7 +307,7 @@ class LocalSendStory(Story):
         self.assertEqual(200, sender.upload(answer, "b", b"b"))
         self.assertEqual({"a": b"a", "b": b"b"}, self.anna.received())
 
-    def test_F4_content_of_another_size_ends_the_transfer(self):
+    def test_F4_content_of_another_size_ends_its_file_alone(self):
         for content in (b"too long", b"2"):
             anna = self.receiver()
             sender = self.modern()
@@ -311,11 +315,89 @@ class LocalSendStory(Story):
             try:
                 self.assertEqual(500, sender.upload(answer, "a", content))
             except OSError:
-                pass  # The connection ends with the transfer.
+                pass  # The connection ends with the file.
             self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
             self.assertEqual({}, self.anna.received())
+            _, answer = sender.offer([LocalSendPeer.file(name, name, b"four") for name in "abc"])
+            self.assertEqual(200, sender.upload(answer, "a", b"four"))
+            with contextlib.suppress(OSError):
+                self.assertEqual(500, sender.upload(answer, "b", content))
+            self.assertEqual(200, sender.upload(answer, "c", b"four"))
+            finished = anna.wait_for("finished")
+            self.assertEqual("partial", finished["outcome"])
+            self.assertEqual({"count": 1, "offered": 3, "listed": ["b"]}, finished["missing"])
+            self.assertEqual({"a": b"four", "c": b"four"}, self.anna.received())
+            shutil.rmtree(self.anna.inbox)
             anna.process.kill()
             anna.process.wait()
+
+    def test_F4_a_broken_upload_ends_its_file_alone_and_can_be_repeated(self):
+        anna = self.receiver("--once")
+        sender = self.modern()
+        files = [LocalSendPeer.file(name, name, bytes(100_000)) for name in ("a", "t/b", "t/c", "u/d", "e")]
+        _, answer = sender.offer(files)
+        for name in ("a", "t/b", "u/d"):
+            self.break_upload(sender, answer, name)
+        # One that is repeated while others are awaited is complete.
+        wait_until(lambda: sender.upload(answer, "t/b", bytes(100_000)) == 200, "the file to be expected again")
+        self.assertEqual(200, sender.upload(answer, "t/c", bytes(100_000)))
+        self.assertEqual(200, sender.upload(answer, "e", bytes(100_000)))
+        finished = anna.wait_for("finished")
+        self.assertEqual(("partial", 2, 5), (finished["outcome"], finished["missing"]["count"], finished["missing"]["offered"]))
+        self.assertEqual(["a", "d"], finished["missing"]["listed"])
+        self.assertEqual(6, anna.end())
+        self.assertEqual({name: bytes(100_000) for name in ("e", "t/b", "t/c")}, self.anna.received())
+        entries = [json.loads(line) for line in self.anna.run("history", "--json").stdout.splitlines()]
+        self.assertEqual(1, sum(entry["outcome"] == "partial" for entry in entries), entries)
+
+    def break_upload(self, sender, answer, name):
+        """Sends half of a file, and cuts the connection."""
+        connection = sender.connect()
+        query = urllib.parse.urlencode({"sessionId": answer["sessionId"], "fileId": name, "token": answer["files"][name]})
+        connection.putrequest("POST", f"/api/localsend/v2/upload?{query}")
+        connection.putheader("Content-Length", "100000")
+        connection.endheaders(bytes(50_000))
+        connection.sock.close()
+
+    def test_the_user_accepts_a_part(self):
+        command = self.anna.command("receive", "--localsend", "--name", "anna", "--inbox", self.anna.inbox)
+        terminal = Terminal(self.anna, *command, columns=100, rows=40, variables={"LC_ALL": "C.UTF-8"})
+        self.addCleanup(terminal.close)
+        port = int(terminal.wait_for(r"LocalSend devices see it on port (\d+)")[1])
+        self.address, self.ready = ("127.0.0.1", port), {"certificate": None}
+        sender = self.modern()
+        names = ("trip/one.jpg", "notes.txt", "trip/two.jpg", "trip/day/three.jpg")
+        files = [LocalSendPeer.file(name, name, name.encode()) for name in names]
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(sender.offer(files)))
+        waiting.start()
+        terminal.wait_for(r"\[p\]art")
+        terminal.press("l\r")
+        terminal.wait_for(r"1  \S*trip\S*/[\s\S]*trip/one[\s\S]*trip/two[\s\S]*trip/day[\s\S]*three[\s\S]*6  \S*notes")
+        terminal.press("p two*,6\r")
+        waiting.join(30)
+        status, answer = answers.pop()
+        self.assertEqual((200, {"trip/two.jpg", "notes.txt"}), (status, set(answer["files"])))
+        terminal.wait_for("2 of 4 files")
+        self.assertEqual(403, sender.upload(answer, "trip/one.jpg", b"trip/one.jpg"))
+        for name in answer["files"]:
+            self.assertEqual(200, sender.upload(answer, name, name.encode()))
+        self.assertEqual({name: name.encode() for name in ("trip/two.jpg", "notes.txt")}, self.anna.received())
+        terminal.wait_for("complete")
+        # An answer to an offer that was interrupted holds for its repetition, and for nothing else.
+        others = [LocalSendPeer.file(name, name, name.encode()) for name in ("a", "b", "c")]
+        waiting = threading.Thread(target=lambda: answers.append(sender.offer(others)))
+        waiting.start()
+        terminal.wait_for(r"\[p\]art")
+        terminal.press("p 2\r")
+        waiting.join(30)
+        self.assertEqual({"b"}, set(answers[0][1]["files"]))
+        self.break_upload(sender, answers.pop()[1], "b")
+        terminal.wait_for("was lost")
+        status, answer = sender.offer(others)
+        self.assertEqual((200, {"b"}), (status, set(answer["files"])))
+        self.assertEqual(200, sender.upload(answer, "b", b"b"))
+        terminal.wait_for("complete")
 
     def test_F5_a_wrong_checksum_is_sent_again(self):
         anna = self.receiver()
@@ -331,6 +413,14 @@ class LocalSendStory(Story):
         for _ in range(3):
             self.assertEqual(422, sender.upload(answer, "a", b"evil"))
         self.assertEqual("failed", anna.wait_for("finished")["outcome"])
+        # Where others are complete, they arrive.
+        _, answer = sender.offer([LocalSendPeer.file("a", "d", b"good", sha256=digest), LocalSendPeer.file("b", "e", b"e")])
+        for _ in range(3):
+            self.assertEqual(422, sender.upload(answer, "a", b"evil"))
+        self.assertEqual(403, sender.upload(answer, "a", b"good"))
+        self.assertEqual(200, sender.upload(answer, "b", b"e"))
+        finished = anna.wait_for("finished")
+        self.assertEqual(("partial", ["d"]), (finished["outcome"], finished["missing"]["listed"]))
 
     def test_F6_the_sender_cancels_before_and_after_the_answer(self):
         anna = self.receiver()
@@ -466,5 +556,78 @@ class LocalSendStory(Story):
     def test_F14_sessions_of_one_address_are_few(self):
         self.receiver()
         sender = self.modern()
-        offer = [LocalSendPeer.file("a", "a", b"a")]
-        self.assertEqual([200] * 4 + [409] * 2, [sender.offer(offer)[0] for _ in range(6)])
+        offers = [[LocalSendPeer.file("a", f"{number}", b"a")] for number in range(6)]
+        self.assertEqual([200] * 4 + [409] * 2, [sender.offer(offer)[0] for offer in offers])
+
+    def test_F20_lookups_of_one_address_are_few(self):
+        self.receiver()
+        sender = self.modern()
+        statuses = [sender.request("v2/info", method="GET")[0] for _ in range(40)]
+        self.assertEqual([200] * 30 + [429] * 10, statuses)
+        self.assertEqual(429, sender.request("v2/register", json.dumps(sender.device()).encode())[0])
+        # Others, and what is no lookup, are not affected.
+        self.assertEqual(200, self.modern(source="127.0.0.2").request("v2/info", method="GET")[0])
+        self.assertEqual([200, 200], self.modern().send({"a": b"a"}))
+
+    def test_F20_a_connection_without_a_place_is_told_so(self):
+        self.receiver()
+        sender = self.modern()
+        held = []
+        # Each waits for the answer to an offer, or sends a file, so that it keeps its place.
+        offers = [sender.offer([LocalSendPeer.file("a", f"{number}", bytes(1000))])[1] for number in range(4)]
+        statuses = set()
+        for _ in range(40):
+            connection = sender.connect()
+            held.append(connection)
+            query = urllib.parse.urlencode({"sessionId": "x", "fileId": "a", "token": "x"})
+            connection.putrequest("POST", f"/api/localsend/v2/prepare-upload?{query}")
+            connection.putheader("Content-Length", "1000")
+            try:
+                connection.endheaders(b"{")
+                connection.sock.settimeout(0.05)
+                head = connection.sock.recv(100)
+            except TimeoutError:
+                continue
+            except OSError:
+                statuses.add("closed")
+                continue
+            statuses.add(head.split(b" ")[1].decode() if head else "closed")
+            if "503" in statuses:
+                break
+        self.assertIn("503", statuses, offers)
+        for connection in held:
+            connection.close()
+        wait_until(lambda: self.is_answered(sender), "a place")
+
+    @staticmethod
+    def is_answered(sender):
+        try:
+            return sender.request("v2/info", method="GET")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def test_F9_slow_bodies_and_endless_heads(self):
+        self.receiver()
+        sender = self.modern()
+        bombs = [
+            b"GET /api/localsend/v2/info HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
+            b"GET /api/localsend/v2/info HTTP/1.1\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
+            b"GET /api/localsend/v2/info?" + b"a=b&" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"POST /api/localsend/v2/register HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+            b"POST /api/localsend/v2/register HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"1;"
+            + b"x" * 100_000,
+        ]
+        for bomb in bombs:
+            connection = sender.connect()
+            with contextlib.suppress(OSError):
+                connection.sock.sendall(bomb)
+                connection.sock.settimeout(30)
+                head = connection.sock.recv(100)
+                self.assertRegex(head, rb"HTTP/1.1 (400|413|414|431|501) ")
+        # A body that comes a byte at a time holds its own connection alone.
+        slow = sender.connect()
+        slow.putrequest("POST", "/api/localsend/v2/register")
+        slow.putheader("Content-Length", "4000")
+        slow.endheaders(b"{")
+        self.assertEqual([200, 200], self.modern().send({"a": b"a"}))

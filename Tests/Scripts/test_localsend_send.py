@@ -1,15 +1,18 @@
 """The real executable sends to LocalSend devices: doubles of 1.18 with a client's certificate, and of 1.17 without."""
 
+import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
+import unittest
 import wave
 
-from harness import MachinesInARow, Peer, Story, has_namespaces, wait_until
-from localsend_peer import GROUP, PORT, Certificate, LocalSendPeer, Receiver, group
+from harness import MachinesInARow, Peer, Story, has_namespaces, ip, wait_until
+from localsend_peer import GROUP, GROUP_6, PORT, Certificate, LocalSendPeer, Receiver, group, group_6, in_namespace
 from test_questions import Terminal
 
 
@@ -124,11 +127,29 @@ class SendStory(Story):
         self.assertCode(0, self.send(self.file("gr\u00fc\u00dfe & 50%.txt", 10)))
         self.assertEqual(["gr\u00fc\u00dfe & 50%.txt"], list(device.files))
 
-    def test_a_stream_is_refused_with_the_reason(self):
+    def test_standard_input_is_read_to_its_end_first(self):
         device = self.device()
-        result = self.send("-", input=b"x")
-        self.assertCode(2, result)
-        self.assertIn(b"size beforehand", result.stderr)
+        content = self.random.randbytes(1_000_003)
+        result = self.send("-", "--as", "backup.tar", input=content)
+        self.assertCode(0, result)
+        self.assertEqual({"backup.tar": content}, device.files)
+        file = device.offers[0]["files"]["0"]
+        # It has passed through here, so that its checksum costs nothing.
+        self.assertEqual((len(content), hashlib.sha256(content).hexdigest()), (file["size"], file["sha256"]))
+        self.assertIn(b"reading standard input to its end first", result.stderr)
+        left = [path for path in (self.anna.home / "state").rglob("*") if path.name.startswith(".stdin")]
+        self.assertEqual([], left)
+
+    def test_standard_input_that_never_ends_is_cancelled_and_offered_to_nobody(self):
+        device = self.device()
+        pipe, feed = os.pipe()
+        self.addCleanup(os.close, feed)
+        sending = self.anna.start("send", "--json", "--via", "lan", "--to", self.alias, "-", stdin=pipe)
+        os.close(pipe)
+        os.write(feed, b"x")
+        wait_until(lambda: any("reading standard input" in line for line in list(sending.errors)), "the reading")
+        sending.signal(signal.SIGINT)
+        self.assertEqual(130, sending.process.wait(30))
         self.assertEqual([], device.offers)
 
     def test_several_receivers_of_both_kinds(self):
@@ -238,6 +259,29 @@ class SendStory(Story):
 
     # Attacks
 
+    def test_T9_a_name_that_mixes_alphabets_is_annotated(self):
+        self.alias = f"\u0430nna {self.random.getrandbits(40):010x}"
+        self.device()
+        found = []
+
+        def is_listed():
+            lines = self.anna.run("browse", "--json", "--via", "lan", "--timeout", "1").stdout.splitlines()
+            found[:] = [event for event in map(json.loads, lines) if event["name"] == self.alias]
+            return found
+
+        wait_until(is_listed, "the device")
+        self.assertIs(True, found[0]["mixed_alphabets"])
+        text = self.anna.run("browse", "--via", "lan", "--timeout", "1").stdout.decode()
+        self.assertRegex(text, "  new, name mixes alphabets")
+        terminal = self.terminal("send", "--via", "lan", self.file("a", 10))
+        terminal.wait_for("new, name mixes alphabets")
+        terminal.press("q")
+        terminal.end()
+        # One that was met is known by its certificate.
+        self.assertCode(0, self.send(self.file("a", 10)))
+        text = self.anna.run("browse", "--via", "lan", "--timeout", "1").stdout.decode()
+        self.assertRegex(text, r"  seen *\n")
+
     def test_F17_a_flood_of_devices_displaces_none(self):
         running = self.anna.start("browse", "--json", "--via", "lan", "--watch")
         with group() as link:
@@ -313,9 +357,18 @@ class SendStory(Story):
             answer={"v2/upload": lambda query, _: (500, {"message": "disk"}) if query["fileId"] == "1" else None}
         )
         result = self.send(*[self.file(name, 1000) for name in "abcd"])
-        self.assertCode(1, result)
+        self.assertCode(6, result)
         self.assertEqual(["a", "c", "d"], sorted(device.files))
-        self.assertIn("1 of 4 files", self.event("finished")["detail"])
+        finished = self.event("finished")
+        self.assertIn("1 of 4 files was not stored: b", finished["detail"])
+        self.assertEqual("partial", finished["outcome"])
+        self.assertEqual({"count": 1, "offered": 4, "listed": ["b"]}, finished["missing"])
+        history = [json.loads(line) for line in self.anna.run("history", "--json").stdout.splitlines()]
+        self.assertEqual(["partial"], [entry["outcome"] for entry in history])
+        # Where none is stored, it has failed.
+        device.answer["v2/upload"] = lambda *_: (500, {"message": "disk"})
+        self.assertCode(1, self.send(self.file("e", 10), self.file("f", 10)))
+        self.assertEqual("failed", self.event("finished")["outcome"])
 
     def test_a_wrong_checksum_is_sent_again(self):
         count = 0
@@ -484,3 +537,204 @@ class SendByAddressStory(Story):
         wait_until(is_sent, "the program to listen", timeout=90)
         self.assertCode(0, self.result)
         self.assertEqual(path.read_bytes(), (place / "x.bin").read_bytes())
+
+    # Without announcements
+
+    def silent_device(self):
+        certificate = Certificate(self.place)
+        device = in_namespace(
+            self.machines.names[1], lambda: Receiver(certificate, alias="Quiet Pear", host="0.0.0.0", port=PORT)
+        )
+        self.addCleanup(device.close)
+        return device
+
+    def found(self, *arguments):
+        lines = self.anna.run("browse", "--json", "--via", "lan", *arguments).stdout.splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == "found"]
+
+    def test_a_scan_finds_a_device_that_hears_no_announcements(self):
+        device = self.silent_device()
+        self.assertEqual([], self.found("--timeout", "1"))
+        # Nobody has asked for it.
+        self.assertEqual(0, device.links)
+        begun = time.monotonic()
+        found = self.found("--scan")
+        self.assertEqual(["Quiet Pear"], [event["name"] for event in found])
+        self.assertEqual(device.certificate.fingerprint, found[0]["certificate"])
+        self.assertEqual(["10.77.0.2:53317"], found[0]["addresses"])
+        self.assertEqual([("POST", "v2/register", {})], device.requests)
+        self.assertLess(time.monotonic() - begun, 45)
+        result = self.anna.run("doctor", "--scan", "--json", "--adapter", "none", timeout=120)
+        texts = [event["text"] for event in map(json.loads, result.stdout.splitlines()) if event["subject"] == "localsend"]
+        self.assertIn("1 of 253 addresses of these networks has LocalSend", texts)
+
+    def test_F21_a_scan_asks_a_bounded_part_of_a_large_network(self):
+        for machine, address in enumerate(("10.77.3.1/16", "10.77.3.2/16")):
+            self.machines.renumber(machine, address)
+        device = self.silent_device()
+        # Another host of the network, but not of the part around this machine.
+        ip("-n", self.machines.names[1], "addr", "add", "10.77.9.9/16", "dev", self.machines.cables[0][1])
+        begun = time.monotonic()
+        self.assertEqual([["10.77.3.2:53317"]], [event["addresses"] for event in self.found("--scan")])
+        self.assertLess(time.monotonic() - begun, 45)
+        self.assertEqual(1, device.links)
+
+    def test_F21_a_device_that_claims_another_certificate_is_not_found_by_a_scan(self):
+        device = self.silent_device()
+        device.answer["v2/register"] = lambda *_: (200, device.device(fingerprint="AB" * 32))
+        self.assertEqual([], self.found("--scan"))
+
+
+class IPv6Story(Story):
+    """Two machines on a cable with link-local addresses of IPv6 alone."""
+
+    def setUp(self):
+        if not has_namespaces():
+            self.skipTest("needs root")
+        self.machines = self.enterContext(MachinesInARow(2))
+        for name, end in zip(self.machines.names, self.machines.cables[0], strict=True):
+            ip("-n", name, "addr", "flush", "dev", end, "scope", "global")
+        super().setUp()
+        self.certificate = Certificate(self.place)
+        wait_until(lambda: not any(map(self.is_tentative, self.machines.names)), "the addresses")
+
+    def people(self):
+        self.anna = Peer(self.place / "anna", self.machines.names[0])
+        self.ben = Peer(self.place / "ben", self.machines.names[1])
+
+    @staticmethod
+    def is_tentative(name):
+        command = ["ip", "-n", name, "-6", "addr", "show", "scope", "link"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return "tentative" in shown or "fe80" not in shown
+
+    def there(self, function):
+        return in_namespace(self.machines.names[1], function)
+
+    def test_a_receiver_is_in_the_group_of_ipv6_and_answers(self):
+        device = self.there(lambda: Receiver(self.certificate, host="::"))
+        self.addCleanup(device.close)
+        link = self.there(lambda: group_6(self.machines.cables[0][1]))
+        self.addCleanup(link.close)
+        anna = self.anna.start(
+            "receive", "--json", "--localsend", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox
+        )
+        ready = anna.wait_for("localsend")
+        datagram, source = link.recvfrom(4096)
+        announced = json.loads(datagram)
+        self.assertEqual(
+            ("anna", True, ready["port"], ready["certificate"]),
+            (announced["alias"], announced["announce"], announced["port"], announced["fingerprint"].lower()),
+        )
+        self.assertTrue(source[0].startswith("fe80::"), source)
+        link.sendto(json.dumps(device.device(announce=True)).encode(), (GROUP_6, PORT))
+        device.wait_for("v2/register")
+        # The sender's connection is of IPv6 as well.
+        address = source[0].split("%")[0] + "%" + self.machines.cables[0][1]
+
+        def send():
+            peer = LocalSendPeer((address, ready["port"]), self.certificate, ready["certificate"])
+            try:
+                return peer.send({"a.txt": b"over IPv6"})
+            finally:
+                peer.close()
+
+        self.assertEqual([200, 200], self.there(send))
+        self.assertEqual({"a.txt": b"over IPv6"}, self.anna.received())
+
+    def test_a_device_in_the_group_of_ipv6_is_found_and_sent_to(self):
+        device = self.there(lambda: Receiver(self.certificate, host="::", alias="Six Plums"))
+        self.addCleanup(device.close)
+        link = self.there(lambda: group_6(self.machines.cables[0][1]))
+        stopping = threading.Event()
+
+        def answer():
+            link.settimeout(0.2)
+            while not stopping.is_set():
+                try:
+                    datagram, _ = link.recvfrom(4096)
+                except TimeoutError:
+                    continue
+                if json.loads(datagram).get("deviceModel") == "nearshare":
+                    link.sendto(json.dumps(device.device(announce=False)).encode(), (GROUP_6, PORT))
+            link.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(stopping.set)
+        path = self.file("x.bin", 300_000)
+        result = self.anna.run("send", "--json", "--via", "lan", "--to", "Six Plums", path)
+        self.assertCode(0, result)
+        self.assertEqual({"x.bin": path.read_bytes()}, device.files)
+        inviting = next(event for event in map(json.loads, result.stdout.splitlines()) if event["event"] == "inviting")
+        self.assertTrue(inviting["address"].startswith("[fe80::"), inviting)
+
+
+PROGRAM = os.environ.get("NEARSHARE_LOCALSEND_PROGRAM")
+
+
+@unittest.skipUnless(PROGRAM, "needs Python 3.12")
+class AnotherProgramStory(Story):
+    """The package `localsend` of PyPI, version 0.1.2, on a machine of its own."""
+
+    people = SendByAddressStory.people
+
+    def setUp(self):
+        if not has_namespaces():
+            self.skipTest("needs root")
+        self.machines = self.enterContext(MachinesInARow(2))
+        # It hears no announcements without one.
+        ip("-n", self.machines.names[1], "route", "add", "default", "via", "10.77.0.1", "dev", self.machines.cables[0][1])
+        super().setUp()
+        self.there = self.place / "there"
+        for name in ("run", "Downloads", "config", "state"):
+            (self.there / name).mkdir(parents=True)
+
+    def program(self, *arguments):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.there),
+            "XDG_RUNTIME_DIR": str(self.there / "run"),
+            "XDG_CONFIG_HOME": str(self.there / "config"),
+            "XDG_STATE_HOME": str(self.there / "state"),
+            "XDG_DOWNLOAD_DIR": str(self.there / "Downloads"),
+            "PYTHONUNBUFFERED": "1",
+        }
+        log = self.enterContext((self.place / "log").open("w+"))
+        command = ["ip", "netns", "exec", self.machines.names[1], PROGRAM, *arguments]
+        process = subprocess.Popen(
+            command, env=environment, cwd=self.there, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_it_is_found_and_receives(self):
+        process = self.program("receive")
+        path = self.file("x.bin", 2_000_000)
+        names = []
+
+        def is_found():
+            self.assertIsNone(process.poll(), (self.place / "log").read_text())
+            lines = self.anna.run("browse", "--json", "--via", "lan", "--timeout", "2").stdout.splitlines()
+            names[:] = [event["name"] for event in map(json.loads, lines) if event.get("protocol") == "localsend"]
+            return names
+
+        wait_until(is_found, "the program to be found", timeout=90)
+        result = self.anna.run("send", "--json", "--via", "lan", "--to", names[0], path)
+        self.assertCode(0, result)
+        (received,) = [found for found in self.there.rglob("x.bin")]
+        self.assertEqual(path.read_bytes(), received.read_bytes())
+
+    def test_it_finds_this_machine_and_sends(self):
+        anna = self.anna.start(
+            "receive", "--json", "--localsend", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox
+        )
+        anna.wait_for("localsend")
+        path = self.file("y.bin", 2_000_000)
+        self.program("send", path)
+        invitation = anna.wait_for("invitation", timeout=90)
+        self.assertEqual("localsend", invitation["protocol"])
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual({"y.bin": path.read_bytes()}, self.anna.received())

@@ -2,15 +2,23 @@
 
 import importlib.util
 import signal
+import threading
 import unittest
 
 from desktop import Desktop, DesktopPeer, needs_desktop
 from harness import Peer, Story, wait_until
+from localsend_peer import Certificate, LocalSendPeer
 from test_notifications import FOLLOWS
 
 HAS_MOCK = all(importlib.util.find_spec(name) for name in ("dbus", "dbusmock"))
 NAME, PATH = "org.freedesktop.Notifications", "/org/freedesktop/Notifications"
 MOCK = "org.freedesktop.DBus.Mock"
+
+
+def dbus_number(number):
+    import dbus
+
+    return dbus.UInt32(number)
 
 
 @needs_desktop
@@ -79,8 +87,38 @@ class ServerStory(Story):
         message.append(7, "yes", signature="us")
         forger.send_message(message)
         forger.get_name_owner(NAME)
+        # So is a signal with other arguments than those of the specification, even of the server.
+        self.server.EmitSignal(NAME, "ActionInvoked", "uss", [dbus.UInt32(7), "yes", "x"])
+        self.server.EmitSignal(NAME, "ActionInvoked", "u", [dbus.UInt32(7)])
         self.server.EmitSignal(NAME, "ActionInvoked", "us", [dbus.UInt32(7), "no"])
         self.assertEqual("declined", sending.wait_for("finished")["outcome"])
+
+    def test_a_background_node_asks_about_offers_of_localsend_devices(self):
+        self.start_server(["actions", "body"])
+        folder = self.anna.home / "config/nearshare"
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text('protocols = ["nearshare", "localsend"]\n')
+        node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--accept", "ask", "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        port = node.wait_for("localsend")["port"]
+        self.notifications = self.anna.start("notify", "--log-level", "info")
+        wait_until(lambda: self.has_said(FOLLOWS), FOLLOWS)
+        sender = LocalSendPeer(("127.0.0.1", port), Certificate(self.place))
+        self.addCleanup(sender.close)
+        answers = []
+        files = [LocalSendPeer.file("a", "a.txt", b"hello")]
+        waiting = threading.Thread(target=lambda: answers.append(sender.offer(files)))
+        waiting.start()
+        _, _, _, summary, body, actions, _, _ = self.shown()
+        self.assertEqual(('accept from "Nice Orange"?', "yes"), (summary, list(actions)[0]))
+        self.assertIn("with LocalSend", body)
+        self.assertIn("certificate", body)
+        self.server.EmitSignal(NAME, "ActionInvoked", "us", [dbus_number(7), "yes"])
+        waiting.join(30)
+        status, answer = answers.pop()
+        self.assertEqual(200, status)
+        self.assertEqual(200, sender.upload(answer, "a", b"hello"))
+        self.assertEqual({"a.txt": b"hello"}, self.anna.received())
 
     def test_a_server_that_shows_nothing_is_not_asked_again(self):
         self.start_server(["actions"], notify='raise dbus.exceptions.DBusException("no", name="org.test.Refused")')

@@ -59,6 +59,7 @@
       (message, type, value))                                                                                          \
     F(int, sd_bus_message_append_array, (sd_bus_message *message, char type, const void *values, size_t size),         \
       (message, type, values, size))                                                                                   \
+    F(int, sd_bus_message_has_signature, (sd_bus_message *message, const char *signature), (message, signature))        \
     F(int, sd_bus_message_read_basic, (sd_bus_message *message, char type, void *value), (message, type, value))       \
     F(int, sd_bus_message_read_array, (sd_bus_message *message, char type, const void **values, size_t *size),         \
       (message, type, values, size))                                                                                   \

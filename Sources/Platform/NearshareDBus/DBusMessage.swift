@@ -21,6 +21,9 @@ package final class DBusMessage {
     /// The unique name of the sender's connection.
     package var sender: String { Self.text(sd_bus_message_get_sender(raw)) }
 
+    /// Whether the message has arguments of these types, and no others.
+    package func hasSignature(_ types: String) -> Bool { sd_bus_message_has_signature(raw, types) > 0 }
+
     // MARK: Reading
 
     package func string() -> String? { text("s") }

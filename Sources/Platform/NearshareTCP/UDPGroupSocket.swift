@@ -3,7 +3,7 @@ package import NearshareBase
 package import NearshareInterfaces
 internal import Synchronization
 
-/// Multicast groups over UDP and IPv4.
+/// Multicast groups over UDP, of IPv4 and IPv6.
 package struct UDPGroupTransport: GroupTransport {
     package init() {}
 
@@ -15,27 +15,32 @@ package struct UDPGroupTransport: GroupTransport {
 /// A UDP socket that shares its port with other programs.
 final class UDPGroupSocket: GroupSocket {
     private let descriptor: Int32
-    private let group: in_addr
+    private let group: IPAddress
     private let port: UInt16
     private let interface: String?
     private let isClosed = Atomic(false)
 
+    /// Not among Glibc's constants (`linux/in6.h`).
+    private static let ipv6MulticastAll: Int32 = 29
+
     init(group: IPAddress, port: UInt16, interface: String?) throws(LinkError) {
-        guard case .v4(let number) = group else {
-            throw LinkError(.unavailable, "multicast groups of IPv6 are not supported")
-        }
-        descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        (self.group, self.port, self.interface) = (group, port, interface)
+        let family = group.isIPv6 ? AF_INET6 : AF_INET
+        descriptor = socket(family, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
-        (self.group, self.port, self.interface) = (in_addr(s_addr: number.bigEndian), port, interface)
         _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
         _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEPORT, 1)
         // Other programs of this machine are in the group, too. Datagrams of groups that others have joined are not wanted.
-        _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IP), IP_MULTICAST_LOOP, 1)
-        _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IP), IP_MULTICAST_ALL, 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        let isBound = Self.withRaw(address) { Glibc.bind(descriptor, $0, $1) } == 0
+        if group.isIPv6 {
+            // The socket of IPv4 has the same port.
+            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1)
+            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_MULTICAST_LOOP, 1)
+            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), Self.ipv6MulticastAll, 0)
+        } else {
+            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IP), IP_MULTICAST_LOOP, 1)
+            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IP), IP_MULTICAST_ALL, 0)
+        }
+        let isBound = withAddress(of: nil, on: 0) { Glibc.bind(descriptor, $0, $1) } == 0
         guard isBound else {
             throw errno == EADDRINUSE
                 ? LinkError.portInUse(port)
@@ -47,14 +52,16 @@ final class UDPGroupSocket: GroupSocket {
     deinit { Glibc.close(descriptor) }
 
     func sendToAll(_ bytes: [UInt8]) {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr = group
         for index in interfaces() {
             join(index)
-            setOption(IP_MULTICAST_IF, index)
-            _ = Self.withRaw(address) { sendto(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL), $0, $1) }
+            if group.isIPv6 {
+                _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_MULTICAST_IF, index)
+            } else {
+                setOption(IP_MULTICAST_IF, index)
+            }
+            _ = withAddress(of: group, on: index) {
+                sendto(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL), $0, $1)
+            }
         }
     }
 
@@ -80,16 +87,24 @@ final class UDPGroupSocket: GroupSocket {
     }
 
     /// Joins the group on an interface. It fails where that was done before.
-    private func join(_ index: Int32) { setOption(IP_ADD_MEMBERSHIP, index) }
+    private func join(_ index: Int32) {
+        guard group.isIPv6 else { return setOption(IP_ADD_MEMBERSHIP, index) }
+        var request = ipv6_mreq()
+        request.ipv6mr_multiaddr = in6_addr(group)
+        request.ipv6mr_interface = UInt32(index)
+        setsockopt(
+            descriptor, Int32(IPPROTO_IPV6), IPV6_JOIN_GROUP, &request, socklen_t(MemoryLayout<ipv6_mreq>.size))
+    }
 
     private func setOption(_ name: Int32, _ index: Int32) {
+        guard case .v4(let number) = group else { return }
         var request = ip_mreqn()
-        request.imr_multiaddr = group
+        request.imr_multiaddr = in_addr(s_addr: number.bigEndian)
         request.imr_ifindex = index
         setsockopt(descriptor, Int32(IPPROTO_IP), name, &request, socklen_t(MemoryLayout<ip_mreqn>.size))
     }
 
-    /// The indices of the interfaces with IPv4 and multicast.
+    /// The indices of the interfaces with multicast and an address of the group's family.
     private func interfaces() -> Set<Int32> {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }
@@ -99,20 +114,48 @@ final class UDPGroupSocket: GroupSocket {
             guard let entry = entry?.pointee, let rawName = entry.ifa_name, let raw = entry.ifa_addr else { continue }
             let flags = entry.ifa_flags
             let isUsable = flags & UInt32(IFF_UP) != 0 && flags & UInt32(IFF_MULTICAST | IFF_LOOPBACK) != 0
-            guard isUsable, Int32(raw.pointee.sa_family) == AF_INET else { continue }
+            guard isUsable, Int32(raw.pointee.sa_family) == (group.isIPv6 ? AF_INET6 : AF_INET) else { continue }
             if let interface, interface != String(cString: rawName) { continue }
-            found.insert(Int32(clamping: if_nametoindex(rawName)))
+            let index = Int32(clamping: if_nametoindex(rawName))
+            // Removed since the list was made.
+            if index > 0 { found.insert(index) }
         }
         return found
     }
 
-    private static func withRaw<Result>(
-        _ address: sockaddr_in, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+    /// - Parameters:
+    ///   - address: nil for all of this machine.
+    ///   - index: of the interface.
+    private func withAddress<Result>(
+        of address: IPAddress?, on index: Int32, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+    ) -> Result {
+        if group.isIPv6 {
+            var raw = sockaddr_in6()
+            raw.sin6_family = sa_family_t(AF_INET6)
+            raw.sin6_port = port.bigEndian
+            raw.sin6_scope_id = UInt32(index)
+            if let address { raw.sin6_addr = in6_addr(address) }
+            return Self.withRaw(raw, body)
+        }
+        var raw = sockaddr_in()
+        raw.sin_family = sa_family_t(AF_INET)
+        raw.sin_port = port.bigEndian
+        if case .v4(let number)? = address { raw.sin_addr.s_addr = number.bigEndian }
+        return Self.withRaw(raw, body)
+    }
+
+    private static func withRaw<Address, Result>(
+        _ address: Address, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
     ) -> Result {
         withUnsafePointer(to: address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<Address>.size)) }
         }
+    }
+}
+
+extension in6_addr {
+    fileprivate init(_ address: IPAddress) {
+        self.init()
+        withUnsafeMutableBytes(of: &self) { $0.copyBytes(from: address.bytes.prefix($0.count)) }
     }
 }

@@ -10,6 +10,8 @@ package struct LocalSendContents: Sendable {
         package let header: EntryHeader
         package let size: UInt64
         let mediaType: ClaimedMediaType
+        /// SHA-256 of the content; nil where it is not known.
+        let digest: [UInt8]?
 
         /// The path at the receiver.
         package var name: String { header.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/") }
@@ -63,7 +65,10 @@ package struct LocalSendContents: Sendable {
     package var totalSize: UInt64 { files.reduce(0) { $0.addingClamped($1.size) } }
 
     /// Adds the next entry of the source.
-    package mutating func add(_ header: EntryHeader, mediaType: ClaimedMediaType) throws(NotPossible) {
+    /// - Parameter digest: SHA-256 of the content; nil where it is not known.
+    package mutating func add(
+        _ header: EntryHeader, mediaType: ClaimedMediaType, digest: [UInt8]? = nil
+    ) throws(NotPossible) {
         defer { entryCount += 1 }
         switch header.kind {
         case .folder: emptyFolders.insert(header.path)
@@ -77,7 +82,7 @@ package struct LocalSendContents: Sendable {
                     description: "more than \(Self.maximumFileCount) files are too many for LocalSend; send an archive of them")
             }
             for count in 1..<max(header.path.count, 1) { emptyFolders.remove(Array(header.path.prefix(count))) }
-            files.append(File(entry: entryCount, header: header, size: size, mediaType: mediaType))
+            files.append(File(entry: entryCount, header: header, size: size, mediaType: mediaType, digest: digest))
         }
     }
 
@@ -96,6 +101,9 @@ package struct LocalSendContents: Sendable {
             JSONElement.Member(name: "size", value: .integer(file.size)),
             JSONElement.Member(name: "fileType", value: .string(file.mediaType.text)),
         ]
+        if let digest = file.digest {
+            members.append(JSONElement.Member(name: "sha256", value: .string(Hex.encode(digest))))
+        }
         if let text { members.append(JSONElement.Member(name: "preview", value: .string(text))) }
         if let modified = file.header.modified.flatMap({ RFC3339.text(nanoseconds: $0) }) {
             members.append(

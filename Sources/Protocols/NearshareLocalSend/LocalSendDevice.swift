@@ -7,8 +7,8 @@ package struct LocalSendDevice: Sendable, Hashable {
     package static let protocolVersion = "2.1"
     /// The UDP port of announcements, and the preferred TCP port.
     package static let port: UInt16 = 53317
-    /// The group of announcements in IPv4.
-    package static let group = IPAddress.v4(0xe000_00a7)
+    /// The groups of announcements: 224.0.0.167, and ff12::fd3a:e420 in versions from 2.2.
+    package static let groups = [IPAddress.v4(0xe000_00a7), .v6(0xff12_0000_0000_0000, 0x0000_0000_fd3a_e420)]
     /// Limit on an announcement, and on the bodies that contain a device alone.
     package static let maximumByteCount = 4096
     private static let maximumFingerprintByteCount = 128

@@ -27,10 +27,22 @@ package struct LocalSendMachine: Sendable {
     }
 
     private enum FileState: Sendable, Hashable {
-        /// - Parameter failureCount: wrong checksums so far.
+        /// - Parameter failureCount: uploads so far that have failed.
         case pending(failureCount: Int)
         case uploading(failureCount: Int)
         case stored
+        /// Its sender may send it again as long as other files are awaited.
+        case failed(failureCount: Int)
+        /// The user has not selected it.
+        case unselected
+    }
+
+    /// The reason why an upload has failed.
+    package enum UploadFailure: Sendable, Hashable {
+        /// The content differs from its checksum: the sender is told, and sends it again.
+        case mismatch
+        /// The connection has ended, or there was more or less content than was offered.
+        case broken
     }
 
     private struct Session: Sendable {
@@ -42,7 +54,16 @@ package struct LocalSendMachine: Sendable {
         var states: [FileState]
 
         var isWaiting: Bool { tokens.isEmpty }
-        var isComplete: Bool { states.allSatisfy { $0 == .stored } }
+
+        /// Whether no file is awaited any more.
+        var isOver: Bool {
+            states.allSatisfy {
+                switch $0 {
+                case .stored, .failed, .unselected: true
+                case .pending, .uploading: false
+                }
+            }
+        }
     }
 
     /// Limit on sessions.
@@ -53,7 +74,7 @@ package struct LocalSendMachine: Sendable {
     static let maximumWrongPINCount = 3
     /// Limit on the sources whose wrong PINs are counted; others are rejected then, whatever PIN they give.
     static let maximumGuesserCount = 256
-    /// Limit on uploads of one file whose checksum is wrong.
+    /// Limit on uploads of one file that fail.
     static let maximumAttemptCount = 3
     /// Bytes of randomness in an identifier or token.
     package static let randomByteCount = 16
@@ -120,14 +141,21 @@ package struct LocalSendMachine: Sendable {
     /// Whether the session waits for the user's answer.
     package func isWaiting(_ id: SessionID) -> Bool { sessions[id]?.isWaiting ?? false }
 
-    /// Accepts the files of a session.
-    /// - Parameter random: returns a number of random bytes.
-    /// - Returns: the response to `prepare-upload`; nil for a session that has ended.
-    package mutating func accept(_ id: SessionID, random: (Int) -> [UInt8]) -> HTTPResponse? {
+    /// Accepts the files of a session, or some of them.
+    /// - Parameters:
+    ///   - isSelected: whether the user has selected the file with a number.
+    ///   - random: returns a number of random bytes.
+    /// - Returns: the response to `prepare-upload`; nil for a session that has ended, and when no file is selected.
+    package mutating func accept(
+        _ id: SessionID, where isSelected: (Int) -> Bool = { _ in true }, random: (Int) -> [UInt8]
+    ) -> HTTPResponse? {
         guard let session = sessions[id], session.isWaiting else { return nil }
+        let selected = session.files.indices.filter(isSelected)
+        guard !selected.isEmpty else { return nil }
         let tokens = session.files.map { _ in Self.uuid(random(Self.randomByteCount)) }
         sessions[id]?.tokens = tokens
-        let members = zip(session.files, tokens).map { JSONElement.Member(name: $0.id, value: .string($1)) }
+        for number in Set(session.files.indices).subtracting(selected) { sessions[id]?.states[number] = .unselected }
+        let members = selected.map { JSONElement.Member(name: session.files[$0].id, value: .string(tokens[$0])) }
         return Self.response(.ok, .members(["sessionId": .string(id.text), "files": .object(members)]))
     }
 
@@ -144,26 +172,39 @@ package struct LocalSendMachine: Sendable {
     ) throws(HTTPStatus) -> (SessionID, number: Int) {
         let id = SessionID(text: text)
         guard let session = sessions[id], session.client == client, !session.isWaiting, let number = session.numbers[file],
-            session.tokens[number] == token, case .pending(let failureCount) = session.states[number]
+            session.tokens[number] == token
         else { throw .forbidden }
-        sessions[id]?.states[number] = .uploading(failureCount: failureCount)
+        switch session.states[number] {
+        case .pending(let count), .failed(let count):
+            guard count < Self.maximumAttemptCount else { throw .forbidden }
+            sessions[id]?.states[number] = .uploading(failureCount: count)
+        case .uploading, .stored, .unselected: throw .forbidden
+        }
         return (id, number)
     }
 
     /// Records that a file is stored.
-    /// - Returns: whether it was the last one.
+    /// - Returns: whether no other one is awaited.
     package mutating func endUpload(_ id: SessionID, number: Int) -> Bool {
         sessions[id]?.states[number] = .stored
-        return sessions[id]?.isComplete ?? false
+        return sessions[id]?.isOver ?? false
     }
 
-    /// Records that a file's checksum was wrong.
-    /// - Returns: whether the sender may send it again.
-    package mutating func failUpload(_ id: SessionID, number: Int) -> Bool {
-        guard case .uploading(let failureCount)? = sessions[id]?.states[number], failureCount + 1 < Self.maximumAttemptCount
-        else { return false }
-        sessions[id]?.states[number] = .pending(failureCount: failureCount + 1)
-        return true
+    /// Records that an upload has failed, which ends its file alone.
+    /// - Returns: whether no file is awaited any more.
+    package mutating func failUpload(_ id: SessionID, number: Int, _ failure: UploadFailure) -> Bool {
+        guard case .uploading(let count)? = sessions[id]?.states[number] else { return false }
+        let isAwaited = failure == .mismatch && count + 1 < Self.maximumAttemptCount
+        sessions[id]?.states[number] =
+            isAwaited ? .pending(failureCount: count + 1) : .failed(failureCount: count + 1)
+        return sessions[id]?.isOver ?? false
+    }
+
+    /// The numbers of the accepted files, and of those among them that are not stored.
+    package func accepted(_ id: SessionID) -> (all: [Int], missing: [Int]) {
+        guard let session = sessions[id] else { return ([], []) }
+        let all = session.states.indices.filter { session.states[$0] != .unselected }
+        return (all, all.filter { session.states[$0] != .stored })
     }
 
     /// The session that a sender cancels.

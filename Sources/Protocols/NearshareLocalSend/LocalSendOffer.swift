@@ -34,6 +34,10 @@ package struct LocalSendOffer: Sendable, Hashable {
     package let text: [UInt8]?
     /// The offer as every protocol makes it.
     package let offer: Offer
+    /// All entries of the offer, each folder before what it contains; empty for a text.
+    package let contents: [EntryHeader]
+    /// The numbers among ``contents`` of the files, in their order.
+    private let entryNumbers: [Int]
 
     package init(decoding bytes: [UInt8]) throws(MalformedInput) {
         guard bytes.count <= Self.maximumByteCount else { throw MalformedInput("LocalSend offer: too large") }
@@ -55,13 +59,35 @@ package struct LocalSendOffer: Sendable, Hashable {
                         kind: .text, name: file.header.path[0], size: UInt64(text.count), entryCount: 1,
                         mediaType: .text)
                 ], itemCount: 1, entryCount: 1, totalSize: UInt64(text.count))
+            (contents, entryNumbers) = ([], [])
         } else {
             text = nil
             var layout = OfferLayout()
             var files: [File] = []
             for member in members { files.append(try layout.add(member)) }
             self.files = files
+            guard !layout.hasFileAsFolder(files) else {
+                throw MalformedInput("LocalSend offer: a file contains another one")
+            }
             offer = layout.offer
+            (contents, entryNumbers) = EntryTree.entries(of: files)
+        }
+    }
+
+    /// Whether a file belongs to a selection of ``contents``.
+    package func isSelected(_ number: Int, in selection: EntrySelection) -> Bool {
+        entryNumbers.indices.contains(number) && selection.contains(UInt64(entryNumbers[number]))
+    }
+
+    /// Identifies the offered files, or the text: the same for the same ones in the same order.
+    package var identity: [UInt8] {
+        files.reduce(into: Array("LocalSend".utf8) + (text ?? [])) { bytes, file in
+            let path = file.header.path.flatMap { [UInt8(clamping: $0.bytes.count)] + $0.bytes }
+            let time = file.header.modified ?? 0
+            for number in [UInt64(file.header.path.count), file.size, UInt64(bitPattern: time)] {
+                withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
+            }
+            bytes += path + [UInt8(file.digest?.count ?? 0)] + (file.digest ?? [])
         }
     }
 
@@ -119,6 +145,11 @@ private struct OfferLayout {
         Offer(
             items: Array(items.prefix(Offer.maximumDescribedItems)), itemCount: UInt32(clamping: items.count),
             entryCount: fileCount + UInt64(folders.count), totalSize: totalSize)
+    }
+
+    /// Whether a name in a folder is that of a file and of a folder.
+    func hasFileAsFolder(_ files: [LocalSendOffer.File]) -> Bool {
+        files.contains { $0.header.path.count > 1 && folders.contains($0.header.path) }
     }
 
     mutating func add(_ member: JSONElement.Member) throws(MalformedInput) -> LocalSendOffer.File {

@@ -24,6 +24,9 @@ struct BrowseCommand: AsyncParsableCommand {
         case lan, bluetooth
     }
 
+    @Flag(help: "Ask each address of this machine's networks for LocalSend, too: at most 254 in each of four.")
+    var scan = false
+
     @OptionGroup var bluetooth: BluetoothOptions
 
     @Flag(help: "Write one JSON event per line to standard output.")
@@ -33,6 +36,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     func validate() throws {
         if via == .bluetooth { try bluetooth.requireBluetooth() }
+        if scan, via == .bluetooth { throw ValidationError("--scan looks on the network; omit --via bluetooth") }
     }
 
     func run() async throws {
@@ -53,11 +57,21 @@ struct BrowseCommand: AsyncParsableCommand {
             let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
             var interruption: SignalHandling.Interrupted?
             do {
-                try await withNode(settings) { [watch, timeout] node in
+                try await withNode(settings) { [watch, timeout, scan, interface] node in
                     node.findLocalSendDevices(security)
+                    let scanning: @Sendable () async throws -> Void = {
+                        guard scan else { return }
+                        guard await node.scanForLocalSendDevices(at: ScanHosts.all(on: interface)) != nil else {
+                            throw CommandFailure(
+                                .failure,
+                                "--scan needs LocalSend: it is off (`protocols` in the configuration), or OpenSSL 3 is missing (Debian: libssl3)"
+                            )
+                        }
+                    }
                     try await withNetworkNotice(settings, report: NetworkNotice.show) {
                         try await list.follow(
-                            node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch)
+                            node, media, for: watch ? nil : timeout?.duration ?? defaultTimeout, reportsChanges: watch,
+                            during: scanning)
                     }
                 }
             } catch let error as SignalHandling.Interrupted {

@@ -13,6 +13,9 @@ struct DoctorCommand: AsyncParsableCommand {
         completion: .directory)
     var inbox: String?
 
+    @Flag(help: "Ask each address of this machine's networks for LocalSend, too: at most 254 in each of four.")
+    var scan = false
+
     @Flag(help: "Write one JSON event per line to standard output.")
     var json = false
 
@@ -37,9 +40,12 @@ struct DoctorCommand: AsyncParsableCommand {
                 let settings = diagnosis.checkIdentity(
                     discovery: discovery, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             {
-                try await withNode(settings) { node in
+                try await withNode(settings) { [scan] node in
                     diagnosis.checkLocalSend(on: node)
-                    try await SignalHandling.run(onSignal: { node.beginShutdown() }) { await diagnosis.checkPeers(on: node) }
+                    try await SignalHandling.run(onSignal: { node.beginShutdown() }) {
+                        if scan { await diagnosis.scanForLocalSend(on: node) }
+                        await diagnosis.checkPeers(on: node)
+                    }
                 }
             }
             if diagnosis.severity == .error { throw CommandFailure.silent(.failure) }

@@ -58,6 +58,7 @@ struct MeshRunCommand: ConfinedCommand {
             let events = await node.events()
             let status = try await node.status()
             Self.greet(status, isJSON: json)
+            if let server = node.localSend { LocalSendNotice.show(server, isJSON: json) }
             if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
             for await event in events { reporter.report(.node(event)) }
         }

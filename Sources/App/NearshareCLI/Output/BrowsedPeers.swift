@@ -17,17 +17,34 @@ final class BrowsedPeers: Sendable {
     var peers: [NearbyPeer] { PeerTable.sorted(found.withLock { $0 }) }
 
     /// Collects peers until the time is over, or the node stops.
-    /// - Parameter time: nil without a limit.
+    /// - Parameters:
+    ///   - time: nil without a limit.
+    ///   - search: runs meanwhile; its end is awaited as well.
     /// - Throws: ``SignalHandling/Interrupted`` after Ctrl-C.
     func follow(
-        _ node: Node, _ media: Set<LinkAddress.Medium>, for time: Duration?, reportsChanges: Bool = false
+        _ node: Node, _ media: Set<LinkAddress.Medium>, for time: Duration?, reportsChanges: Bool = false,
+        during search: @escaping @Sendable () async throws -> Void = {}
     ) async throws {
         let changes = try await node.browse(media)
         let collect: @Sendable () async throws -> Void = {
             for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) }
         }
         try await SignalHandling.run(onSignal: node.beginShutdown) {
-            if let time { try await withTimeout(time, collect) } else { try await collect() }
+            // The tasks return whether all is over with them.
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                defer { group.cancelAll() }
+                group.addTask {
+                    try await collect()
+                    return true
+                }
+                group.addTask {
+                    async let searching: Void = search()
+                    if let time { try? await Task.sleep(for: time) }
+                    try await searching
+                    return time != nil
+                }
+                for try await isOver in group where isOver { break }
+            }
         }
     }
 
@@ -70,7 +87,7 @@ final class BrowsedPeers: Sendable {
         [
             book.shownName(claiming: peer.id, named: peer.name).shown + peer.protocolNote, peer.id.hex,
             peer.addresses.first?.description ?? "",
-            trustStatus(peer),
+            book.trustText(claiming: peer.id, named: peer.name),
         ]
     }
 
@@ -79,6 +96,7 @@ final class BrowsedPeers: Sendable {
             "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer)),
             "addresses": .array(peer.addresses.map { .string($0.description) }),
         ]
+        if AlphabetMixture.isFound(in: peer.name.claimed) { members["mixed_alphabets"] = .bool(true) }
         if let certificate = peer.certificate {
             (members["protocol"], members["certificate"]) = (.string("localsend"), .string(Hex.encode(certificate)))
         }

@@ -115,7 +115,7 @@ struct DialogPicker: Sendable {
     private func cells(_ peer: NearbyPeer) -> [String] {
         [
             peer.id.hex, book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote,
-            book.trustStatus(claiming: peer.id, named: peer.name).label,
+            book.trustText(claiming: peer.id, named: peer.name),
         ]
     }
 

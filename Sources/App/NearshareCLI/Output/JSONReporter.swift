@@ -75,6 +75,7 @@ struct JSONReporter: Reporter {
             "transfer": JSONValue(result.transfer?.hex), "outcome": .string(result.outcome.word),
             "detail": JSONValue(result.detail), "peer": .string(result.peer.hex),
         ]
+        if let missing = result.missing { add(missing, to: &fields) }
         if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
         if let compared = result.compared { fields["files"] = compared.json }
         return fields
@@ -85,9 +86,18 @@ struct JSONReporter: Reporter {
             "outcome": .string(result.outcome.word), "peer": .string(result.peer.hex), "detail": JSONValue(result.detail),
         ]
         if let id = result.transfer { fields["transfer"] = .string(id.hex) }
+        if let missing = result.missing { add(missing, to: &fields) }
         if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
         if let compared = result.compared { fields["files"] = compared.json }
         return fields
+    }
+
+    private static func add(_ missing: MissingFiles, to fields: inout [String: JSONValue]) {
+        fields["outcome"] = .string(MissingFiles.word)
+        fields["missing"] = .object([
+            "count": .number(missing.count), "offered": .number(missing.offered),
+            "listed": .array(missing.listed.map { .string(String(decoding: $0.bytes, as: UTF8.self)) }),
+        ])
     }
 
     private static func fields(_ invitation: OutgoingInvitation) -> [String: JSONValue] {

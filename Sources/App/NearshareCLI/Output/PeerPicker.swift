@@ -30,7 +30,7 @@ struct PeerPicker: Sendable {
                     id: peer.id,
                     cells: [
                         book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote, peer.id.hex,
-                        book.trustStatus(claiming: peer.id, named: peer.name).label,
+                        book.trustText(claiming: peer.id, named: peer.name),
                     ])
             })
     }

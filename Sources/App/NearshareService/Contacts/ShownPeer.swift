@@ -25,6 +25,14 @@ extension LocalMachine {
 }
 
 extension TrustStore {
+    /// The trust in a peer as its claimed id says, for lists; with a note where the peer was never met and its name may imitate
+    /// another one (T9).
+    package func trustText(claiming id: PeerID, named name: DisplayName) -> String {
+        let status = trustStatus(claiming: id, named: name)
+        return status.isKnown || !AlphabetMixture.isFound(in: name.claimed)
+            ? status.label : "\(status.label), \(AlphabetMixture.note)"
+    }
+
     /// The user's own name for a peer that claims an id, or else the name that it claims. Not proven: for lists of peers nearby.
     package func shownName(claiming id: PeerID, named name: DisplayName) -> DisplayName {
         entry(claiming: id)?.entry.givenName ?? name

@@ -238,6 +238,17 @@ package struct MachineDiagnosis: Sendable {
         }
     }
 
+    /// Asks the hosts of this machine's networks one by one for LocalSend devices.
+    package func scanForLocalSend(on node: Node) async {
+        let hosts = ScanHosts.all(on: nil)
+        guard let count = await node.scanForLocalSendDevices(at: hosts) else { return }
+        report(
+            Finding(
+                count == 0 ? .notice : .ok, "localsend",
+                "\(count) of \(hosts.count) addresses of these networks \(count == 1 ? "has" : "have") LocalSend",
+                advice: count == 0 ? "the app has to be open there; some Wi-Fi networks isolate their clients" : nil))
+    }
+
     /// Connects to the peers nearby.
     package func checkPeers(on node: Node) async {
         let peers = await peersNearby(node)

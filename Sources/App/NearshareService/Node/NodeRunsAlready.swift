@@ -100,9 +100,13 @@ package func runNode(
             ? try await node.listen(
                 onPort: options.port ?? configuration.port, waitingAt: machine.directories.runtime, timeout: .seconds(1))
             : try node.listen(onPort: options.port ?? configuration.port ?? 0)
-        let facts = NodeService.Facts(
+        var facts = NodeService.Facts(
             isStanding: isStanding, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)
+        // A node without a terminal shows itself to devices only where the user has said so.
+        if isStanding, configuration.protocols?.contains(.localsend) == true {
+            facts.localSend = try node.serveLocalSend(for: listener, try machine.localSendSecurity())
+        }
         let service = try role.start(on: node, facts, profile: options.profile, feed: feed)
         let controller = ReceiveController(
             machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,

@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Nearshare
+package import Nearshare
 internal import NearshareBundles
 internal import NearshareMesh
 internal import Synchronization
@@ -16,6 +16,8 @@ package final class NodeService: NodeClient {
         package var inbox: String
         /// The profile's name in the configuration.
         package var profileName: String?
+        /// The server for LocalSend devices; nil for none.
+        package var localSend: LocalSendServer?
 
         package init(isStanding: Bool, handsOver: Bool = false, port: UInt16, inbox: String, profileName: String?) {
             self.isStanding = isStanding
@@ -75,6 +77,9 @@ package final class NodeService: NodeClient {
         files = FileTransferFollower(contacts)
         (handOverRequests, handOverContinuation) = AsyncStream.makeStream()
     }
+
+    /// The server for LocalSend devices; nil for none.
+    package var localSend: LocalSendServer? { facts.localSend }
 
     // MARK: Events
 

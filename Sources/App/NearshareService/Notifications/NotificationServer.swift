@@ -35,10 +35,10 @@ package final class NotificationServer: EventLoop {
         bus = try DBusConnection(.session)
         let bus = bus
         try bus.onSignal("ActionInvoked", of: Self.name, from: Self.name) { message in
-            if let id = message.uint32(), let key = message.string() { emit(.invoked(key, id)) }
+            if let (id, key) = Self.idAndText(of: message) { emit(.invoked(key, id)) }
         }
         try bus.onSignal("NotificationReplied", of: Self.name, from: Self.name) { message in
-            if let id = message.uint32(), let text = message.string() { emit(.replied(text, id)) }
+            if let (id, text) = Self.idAndText(of: message) { emit(.replied(text, id)) }
         }
         try bus.onSignal("NotificationClosed", of: Self.name, from: Self.name) { message in
             if let id = message.uint32() { emit(.closed(id)) }
@@ -50,6 +50,13 @@ package final class NotificationServer: EventLoop {
             owner.isEmpty ? checkActivation() : readCapabilities()
         }
         readCapabilities()
+    }
+
+    /// The arguments of a signal with a notification's number and a text; nil for a signal with others, or more, of which an
+    /// answer must not be read.
+    private static func idAndText(of message: DBusMessage) -> (UInt32, String)? {
+        guard message.hasSignature("us"), let id = message.uint32(), let text = message.string() else { return nil }
+        return (id, text)
     }
 
     /// Asks the server for its features, which starts one where the bus can.

@@ -16,6 +16,11 @@ package enum ExitStatus: Int32, Sendable {
     case incompatible = 11
     case interrupted = 130
 
+    /// The exit code for a transfer.
+    package init(_ result: TransferResult) {
+        self = result.missing == nil ? ExitStatus(result.outcome) : .partly
+    }
+
     /// The exit code for a transfer with this outcome.
     package init(_ outcome: TransferOutcome) {
         self =

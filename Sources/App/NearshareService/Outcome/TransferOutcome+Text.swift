@@ -1,5 +1,10 @@
 package import Nearshare
 
+extension MissingFiles {
+    /// The name of the outcome of a transfer without these files, in JSON events and the history.
+    package static let word = "partial"
+}
+
 extension TransferOutcome {
     /// The outcome's name in JSON events.
     package var word: String {

@@ -34,7 +34,8 @@ package struct PartChooser: Sendable {
         (self.offer, self.listed) = (offer, listed)
         let listedEnd = UInt64(listed.count)
         for (number, entry) in listed.enumerated() {
-            let inside = listed[(number + 1)...].prefix { $0.item == entry.item && $0.path.starts(with: entry.path) }.count
+            let rest = entry.kind == .folder ? listed[(number + 1)...] : []
+            let inside = rest.prefix { $0.item == entry.item && $0.path.starts(with: entry.path) }.count
             let isCut = number + 1 + inside == listed.count && listedEnd < offer.entryCount
             lines.append(
                 Line(

@@ -469,14 +469,16 @@ package final class ReceiveController: Sendable {
                 : "stopped with this command"
         }
         reportDeliveries(of: result, from: invitation.peer, transfer.id)
-        record(invitation, result.outcome.word, byteCount: transfer.snapshot.done, attempt)
+        record(
+            invitation, result.missing != nil ? MissingFiles.word : result.outcome.word, byteCount: transfer.snapshot.done,
+            attempt)
         reportEnd(
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
-            compared: result.compared)
-        status.withLock { if $0 != .ok { $0 = ExitStatus(result.outcome) } }
+            compared: result.compared, missing: result.missing)
+        status.withLock { if $0 != .ok { $0 = ExitStatus(result) } }
         reservation.recordKept { keptByteCount(of: identity.sender, after: identity) }
-        guard result.outcome != .completed else { return true }
+        guard !result.isStored else { return true }
         reservation.release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
         if case .standardOutput = destination, case .failed(.storageFailed, at: .local) = result.outcome { return true }
@@ -609,14 +611,16 @@ package final class ReceiveController: Sendable {
     private func reportEnd(
         of invitation: Invitation, part: OfferPart? = nil, _ outcome: TransferOutcome, detail: String? = nil,
         transfer: TransferID? = nil,
-        changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil, isRepeated: Bool = false
+        changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil, missing: MissingFiles? = nil,
+        isRepeated: Bool = false
     ) {
         reporter.report(
             .receiveEnded(
                 ReceiveResult(
                     offer: part?.offer ?? invitation.offer, peer: invitation.peer.id,
                     name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
-                    transfer: transfer, changedNames: changedNames, compared: compared, isRepeated: isRepeated,
+                    transfer: transfer, changedNames: changedNames, compared: compared, missing: missing,
+                    isRepeated: isRepeated,
                     isKept: transfer != nil && Self.keepsPartial(invitation))))
     }
 

@@ -150,13 +150,17 @@ struct ReceiveFeedReporter: Reporter {
             let failure =
                 result.outcome == .completed
                 ? nil
-                : "\(OfferText.summary(result.offer)) from \(result.name): \(result.outcome.receiverSentence(result.name, isKept: result.isKept))"
+                : "\(OfferText.summary(result.offer)) from \(result.name): \(Self.sentence(result))"
             feed.publish(.ended(transfer, failure: failure))
         default: break
         }
     }
 
     func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
+
+    private static func sentence(_ result: ReceiveResult) -> String {
+        result.missing?.sentence ?? result.outcome.receiverSentence(result.name, isKept: result.isKept)
+    }
 
     private static func arrival(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) -> Arrival {
         let name = item.path.split(separator: "/").last.map(String.init) ?? ""

@@ -16,6 +16,7 @@ package enum OfferText {
         let offer = invitation.offer
         var text = ""
         if let warning { text += "\(warning)\n" }
+        if let mixture = mixture(of: peer) { text += "\(mixture)\n" }
         // Our own words first: no name can imitate them.
         text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
         for (number, item) in offer.items.prefix(maximumListedItems).enumerated() {
@@ -44,6 +45,12 @@ package enum OfferText {
         return text
     }
 
+    /// A warning about the name of a peer that was never met; nil for none (T9).
+    private static func mixture(of peer: Peer) -> String? {
+        peer.trustStatus.isKnown || !AlphabetMixture.isFound(in: peer.name.claimed)
+            ? nil : "careful: the \(AlphabetMixture.note), and may imitate another one"
+    }
+
     private static func path(of peer: Peer) -> String {
         switch peer.foreign?.kind {
         case .web: ", through the page for browsers"
@@ -66,6 +73,7 @@ package enum OfferText {
     ) -> PromptQueue.Outline {
         let (peer, offer) = (invitation.peer, invitation.offer)
         var lines = warning.map { [$0] } ?? []
+        if let mixture = mixture(of: peer) { lines.append(mixture) }
         lines.append("\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex)")
         if let certificate = certificate(of: peer) { lines.append(certificate) }
         if let digits { lines.append("short code \(digits)") }

@@ -108,6 +108,8 @@ package struct SendResult: Sendable {
     /// The part that the receiver has accepted; nil for all.
     package var part: OfferPart.Counts?
     package var receiver = ""
+    /// The files that the receiver has not stored although it has others; nil where there are none.
+    package var missing: MissingFiles?
     /// Whether the receiver is a LocalSend device.
     package var isDevice = false
 
@@ -139,6 +141,8 @@ package struct ReceiveResult: Sendable {
     package var changedNames = ChangedNames()
     /// The files that both ends have compared; nil where none were.
     package var compared: ComparedFiles?
+    /// The files that were not stored although others were; nil where there are none.
+    package var missing: MissingFiles?
     /// A refusal by policy of which the user has read within the last minute.
     package var isRepeated = false
     /// Whether what has arrived of a broken transfer is kept.

@@ -49,6 +49,14 @@ package final class RunningTransfers: Sendable {
         return await body()
     }
 
+    /// Lists the reading of standard input while `body` runs, so that the user sees its progress, and cancels it.
+    func reading<Result>(_ reading: Transfer, _ body: () async throws -> Result) async throws -> Result {
+        let outcome: Swift.Result<Result, any Error> = await following(reading, label: "reading standard input") {
+            do { return .success(try await body()) } catch { return .failure(error) }
+        }
+        return try outcome.get()
+    }
+
     /// Lists a peer as reconnecting while `body` runs.
     func reconnecting<Result>(
         _ peer: Reconnecting, _ body: () async throws -> Result

@@ -351,10 +351,6 @@ package final class SendOperation: Sendable {
     // MARK: With LocalSend
 
     private func sendToDevice(_ content: any ResourceSource, to destination: PeerDestination, on node: Node) async throws {
-        guard content.offer.totalSize != nil else {
-            throw CommandFailure(
-                .usage, "LocalSend needs to know the size beforehand: save standard input as a file, and send that")
-        }
         let target: LocalSendTarget
         do {
             target = try await node.localSendTarget(destination)
@@ -376,6 +372,7 @@ package final class SendOperation: Sendable {
                     + "\(other.peerID)`; otherwise somebody else uses the name")
         }
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
+        let content = content.offer.totalSize == nil ? try await spool(content) : content
         let transfer = try node.send(content, to: target, timeout: timeout, rateLimit: source.rateLimit) { [pin] wasWrong in
             await pin?.ask(name, wasWrong)
         }
@@ -391,6 +388,38 @@ package final class SendOperation: Sendable {
             }
         }
         try conclude(result, of: transfer, content, to: peer.id, name: name, canResume: false, isDevice: true)
+    }
+
+    /// Reads standard input to its end: LocalSend needs to know the size beforehand.
+    private func spool(_ stream: any ResourceSource) async throws -> any ResourceSource {
+        reporter.report(.notice("reading standard input to its end first: LocalSend needs to know the size beforehand"))
+        var generator = SystemRandomNumberGenerator()
+        let reading = Transfer(
+            progress: TransferProgress(
+                id: TransferID(using: &generator), direction: .outgoing, total: nil, totalEntries: 1),
+            clock: SystemClock.monotonic)
+        reading.onCancel { stream.cancel() }
+        let path = machine.state.path
+        let read: Result<SpooledSource, StorageError> = try await running.reading(reading) {
+            try await BlockingThread.run {
+                do throws(StorageError) {
+                    return .success(
+                        try SpooledSource(try stream.makeReader(), in: path) { reading.moved(to: $0, of: nil) })
+                } catch {
+                    return .failure(error)
+                }
+            }
+        }
+        do throws(StorageError) {
+            return try read.get()
+        } catch  where running.isCancelled {
+            throw CommandFailure.silent(.interrupted)
+        } catch {
+            throw CommandFailure(
+                error.code == .overLimit || error.code == .noSpace ? .noSpace : .failure,
+                "standard input was not sent: \(error), and LocalSend needs to know the size beforehand; save it as a file, and send that"
+            )
+        }
     }
 
     // MARK: Through the mesh
@@ -457,7 +486,7 @@ package final class SendOperation: Sendable {
             isDevice: isDevice)
         guard result.outcome == .completed else {
             throw CommandFailure(
-                ExitStatus(result.outcome),
+                ExitStatus(result),
                 result.detail ?? result.outcome.sentence(name, canResume: canResume))
         }
     }
@@ -539,7 +568,7 @@ package final class SendOperation: Sendable {
                     label: "\(content) → \(name)", content: content,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
                     changedNames: result.changedNames, compared: result.compared, part: progress.part,
-                    receiver: name, isDevice: isDevice)))
+                    receiver: name, missing: result.missing, isDevice: isDevice)))
     }
 
     /// The user's name for a peer, or else the one that it claims.

@@ -9,7 +9,8 @@ struct SendRecorder: Reporter {
         if case .sent(let result) = event {
             let entry = TransferLog.Entry(
                 when: SystemClock.wall(), peer: result.peer, peerName: result.receiver, content: result.content,
-                size: result.byteCount, outcome: result.outcome.word, reason: result.declineReason,
+                size: result.byteCount, outcome: result.missing == nil ? result.outcome.word : MissingFiles.word,
+                reason: result.declineReason,
                 presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) })
             do {
                 try history.append(entry)

@@ -34,3 +34,23 @@ extension Offer {
     /// The size that is compared with a limit on one transfer: a single file counts as its content alone.
     package var limitedByteCount: UInt64 { storedByteCount.subtractingClamped(Self.entryByteCount) }
 }
+
+extension Offer {
+    /// The offer of some of its files alone.
+    /// - Parameters:
+    ///   - stored: those files.
+    ///   - kept: the numbers of their items, ascending.
+    package func reduced(to stored: [EntryHeader], inItems kept: [UInt32]) -> Offer {
+        let sizes = Dictionary(stored.map { ($0.item, $0.size ?? 0) }) { $0.addingClamped($1) }
+        let counts = Dictionary(stored.map { ($0.item, UInt64(1)) }) { $0 + $1 }
+        let described = kept.compactMap { number -> OfferedItem? in
+            guard items.indices.contains(Int(number)) else { return nil }
+            var item = items[Int(number)]
+            (item.size, item.entryCount) = (sizes[number], counts[number, default: 1])
+            return item
+        }
+        return Offer(
+            items: described, itemCount: UInt32(clamping: kept.count), entryCount: UInt64(stored.count),
+            totalSize: sizes.values.reduce(0) { $0.addingClamped($1) })
+    }
+}

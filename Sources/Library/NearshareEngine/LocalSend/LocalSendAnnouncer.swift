@@ -3,7 +3,7 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import NearshareLocalSend
 
-/// Announces this node in the group of LocalSend, and registers with the devices that announce themselves.
+/// Announces this node in the groups of LocalSend, and registers with the devices that announce themselves.
 final class LocalSendAnnouncer: Sendable {
     private struct State {
         var total = RateWindow()
@@ -30,11 +30,18 @@ final class LocalSendAnnouncer: Sendable {
     private static let maximumResponseByteCount = 16_384
 
     private let server: LocalSendServer
-    private let socket: any GroupSocket
+    /// One for each group.
+    private let sockets: [any GroupSocket]
     private let state = Monitor(State())
 
-    init(_ server: LocalSendServer, _ socket: any GroupSocket) {
-        (self.server, self.socket) = (server, socket)
+    init(_ server: LocalSendServer, _ sockets: [any GroupSocket]) {
+        (self.server, self.sockets) = (server, sockets)
+    }
+
+    /// The loops of the announcer, each for a thread of its own until the node stops.
+    var loops: [@Sendable () -> Void] {
+        let listening = sockets.map { socket in { @Sendable [self] in listen(on: socket) } }
+        return listening + [{ @Sendable [self] in answerAll() }]
     }
 
     /// Announces until the node stops.
@@ -43,12 +50,16 @@ final class LocalSendAnnouncer: Sendable {
         for time in Self.burst {
             guard await pause(time - elapsed) else { return }
             elapsed = time
-            socket.sendToAll(server.device.announcement)
+            sendToAll()
         }
         while await pause(Self.interval) {
             server.devices.removeExpired()
-            socket.sendToAll(server.device.announcement)
+            sendToAll()
         }
+    }
+
+    private func sendToAll() {
+        for socket in sockets { socket.sendToAll(server.device.announcement) }
     }
 
     /// - Returns: false when the node stops.
@@ -69,7 +80,7 @@ final class LocalSendAnnouncer: Sendable {
     }
 
     /// Hears announcements until the socket is closed.
-    func listen() {
+    private func listen(on socket: any GroupSocket) {
         let node = server.node
         while let (bytes, source) = socket.receive(upTo: LocalSendDevice.maximumByteCount + 1) {
             guard let device = try? LocalSendDevice(decoding: bytes), !device.claims(server.security.fingerprint) else {
@@ -92,7 +103,7 @@ final class LocalSendAnnouncer: Sendable {
     }
 
     /// Answers announcements, one after the other.
-    func answerAll() {
+    private func answerAll() {
         while let (address, isPlain) = next() { answer(address, isPlain: isPlain) }
     }
 
@@ -124,7 +135,7 @@ final class LocalSendAnnouncer: Sendable {
             }
             link.close()
         }
-        let request = LocalSendRequest.register(server.device, to: address.description)
+        let request = LocalSendRequest.register(server.device, to: address.authority)
         do throws(LinkError) {
             if isPlain {
                 try LinkDemultiplexer.write(request, to: link)
@@ -159,6 +170,6 @@ final class LocalSendAnnouncer: Sendable {
 
     func stop() {
         state.update { $0.isStopping = true }
-        socket.close()
+        for socket in sockets { socket.close() }
     }
 }

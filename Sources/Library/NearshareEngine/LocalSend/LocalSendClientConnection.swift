@@ -42,7 +42,7 @@ final class LocalSendClientConnection {
         let shown = stream.peerFingerprint ?? []
         if let certificate, shown != certificate { throw .otherCertificate(shown) }
         self.certificate = shown
-        authority = link.remote.description
+        authority = link.remote.authority
         reader = HTTPResponseReader(limit: limit)
     }
 

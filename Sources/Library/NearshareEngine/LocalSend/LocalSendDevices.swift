@@ -14,8 +14,14 @@ final class LocalSendDevices: Sendable {
         var changes: TokenBucket
     }
 
+    /// A device in one address family.
+    private struct Key: Hashable {
+        let certificate: [UInt8]
+        let isIPv6: Bool
+    }
+
     private struct State {
-        var entries: [[UInt8]: Entry] = [:]
+        var entries: [Key: Entry] = [:]
         var readers: [UInt64: AsyncThrowingStream<DiscoveryEvent, any Error>.Continuation] = [:]
         var lastReader: UInt64 = 0
         var isFinished = false
@@ -45,25 +51,26 @@ final class LocalSendDevices: Sendable {
     func receive(_ device: LocalSendDevice, from host: String) {
         guard let certificate = device.certificate, certificate != own, !device.isNearshare else { return }
         let now = clock()
+        let key = Key(certificate: certificate, isIPv6: host.contains(":"))
         let id = ForeignPeer(localSend: certificate).fingerprint.peerID
         let sighting = ServiceSighting(
-            key: ServiceSighting.Key(instance: "localsend \(Hex.encode(certificate))", interfaceIndex: 0, isIPv6: false),
+            key: ServiceSighting.Key(instance: "localsend \(Hex.encode(certificate))", interfaceIndex: 0, isIPv6: key.isIPv6),
             address: LinkAddress(host: host, port: device.port), txt: PeerTXTRecord(id: id, name: device.name).strings,
             isOwn: false, certificate: certificate)
         state.update { state in
             Self.removeExpired(&state, now: now)
-            if state.entries[certificate] == nil {
+            if state.entries[key] == nil {
                 guard state.entries.count < Self.maximumCount,
                     state.entries.values.count(where: { $0.sighting.address.host == host }) < Self.maximumCountPerHost
                 else { return }
             }
             let changes = TokenBucket(capacity: Self.changeBurst, perSecond: Self.changesPerSecond, now: now)
-            var entry = state.entries[certificate] ?? Entry(sighting: sighting, lastSeen: now, changes: changes)
+            var entry = state.entries[key] ?? Entry(sighting: sighting, lastSeen: now, changes: changes)
             entry.lastSeen = now
-            let isNew = state.entries[certificate] == nil
+            let isNew = state.entries[key] == nil
             let isChanged = entry.sighting != sighting && entry.changes.consume(now: now)
             if isChanged { entry.sighting = sighting }
-            state.entries[certificate] = entry
+            state.entries[key] = entry
             if isNew || isChanged { Self.emit(.seen(sighting), &state) }
         }
     }
@@ -102,8 +109,8 @@ final class LocalSendDevices: Sendable {
     }
 
     private static func removeExpired(_ state: inout State, now: MonotonicInstant) {
-        for (certificate, entry) in state.entries where now - entry.lastSeen >= lifetime {
-            state.entries[certificate] = nil
+        for (key, entry) in state.entries where now - entry.lastSeen >= lifetime {
+            state.entries[key] = nil
             emit(.gone(entry.sighting.key), &state)
         }
     }

@@ -35,7 +35,8 @@ final class LocalSendSender: Sendable {
         var byteCounts: [Int: UInt64] = [:]
         var storedByteCount: UInt64 = 0
         var storedCount: UInt64 = 0
-        var rejections: [LocalSendContents.Rejection] = []
+        /// The files that the device has not stored, by their numbers.
+        var rejections: [Int: LocalSendContents.Rejection] = [:]
     }
 
     /// One pass over the source, for the files that one worker sends. Used by one thread at a time.
@@ -86,7 +87,7 @@ final class LocalSendSender: Sendable {
         let (result, session) = state.withLock { ($0.ending ?? TransferResult(outcome: .interrupted), $0.session) }
         if let session {
             server.unfollow(session)
-            if result.outcome != .completed, result.outcome != .cancelled(by: .remote) {
+            if !result.isStored, result.outcome != .cancelled(by: .remote) {
                 await server.sendCancel(of: session, to: target.address, expecting: target.foreign.certificate)
             }
         }
@@ -153,7 +154,7 @@ final class LocalSendSender: Sendable {
         while let entry = header {
             let item = Int(entry.item)
             let type = entry.path.count == 1 && items.indices.contains(item) ? items[item].mediaType : .unknown
-            try contents.add(entry, mediaType: type)
+            try contents.add(entry, mediaType: type, digest: source.contentDigest)
             header = try reader.nextEntry()
         }
         return contents
@@ -365,13 +366,15 @@ final class LocalSendSender: Sendable {
             for _ in 0..<count { group.addTask { await self.work(contents) } }
         }
         let (rejections, fileCount) = state.withLock { ($0.rejections, $0.tokens.count) }
-        guard let first = rejections.first else { return end(TransferResult(outcome: .completed)) }
+        let missing = rejections.keys.sorted()
+        guard let first = missing.first.flatMap({ rejections[$0] }) else { return end(TransferResult(outcome: .completed)) }
+        let files = MissingFiles(missing.compactMap { contents.files[$0].header.path.last }, of: fileCount)
+        let sentence =
+            files?.sentence ?? (fileCount == 1 ? "the file was not stored" : "none of \(fileCount) files was stored")
         end(
             TransferResult(
                 outcome: .failed(.storageFailed, at: .remote),
-                detail:
-                    "\(rejections.count) of \(fileCount) files could not be stored by \(target.name.shown): \(Self.text(first))"
-            ))
+                detail: "\(target.name.shown): \(sentence); the first answer was \(Self.text(first))", missing: files))
     }
 
     /// Sends files until none is left, over as many connections as the device wants.
@@ -530,7 +533,7 @@ final class LocalSendSender: Sendable {
                 state.pending.insert(number, at: 0)
             // The session is over there: its user has cancelled.
             case 403: return true
-            default: state.rejections.append(LocalSendContents.Rejection(response))
+            default: state.rejections[number] = LocalSendContents.Rejection(response)
             }
             return false
         }

@@ -32,6 +32,10 @@ package final class LocalSendServer: Sendable {
         var machine: LocalSendMachine
         var sessions: [LocalSendMachine.SessionID: OpenSession] = [:]
         var outgoing: [String: OutgoingSession] = [:]
+        /// Rate of `info` and `register`: an app that looks around sends a few.
+        var lookups = SourceRateLimiter(atMost: 30, ofAll: 300, within: .seconds(10))
+        /// Connections that are told that there is no place for them.
+        var rejectionCount = 0
         var isStopping = false
         var isInGroup = false
     }
@@ -42,6 +46,10 @@ package final class LocalSendServer: Sendable {
         package var request = Duration.seconds(60)
         /// The time in which the user answers, as that of a peer that waits beside this machine.
         package var answer = Duration.seconds(300)
+        /// The time for which a sender may send no file of a session, before it ends.
+        package var silence = Duration.seconds(120)
+        /// The handshake and the one response of a connection without a place.
+        package var rejection = Duration.seconds(5)
 
         package init() {}
     }
@@ -63,6 +71,9 @@ package final class LocalSendServer: Sendable {
 
     /// The time in which a device learns that a session has ended.
     private static let cancelTimeout = Duration.seconds(3)
+    /// Limit on connections that get a response although there is no place for them; others are closed. A handshake costs a
+    /// signature.
+    private static let maximumRejectionCount = 4
     /// Limit on what a rejected client sends further, in bytes.
     private static let maximumDiscardedByteCount = 4 << 20
     /// Limit on the sources that are reported for their wrong PINs.
@@ -98,6 +109,30 @@ package final class LocalSendServer: Sendable {
         await node.run(
             on: link, until: { activity.withLock { $0.isWaiting ? clock() : $0.since } + timeout },
             { self.serveRequests(on: link, activity) })
+    }
+
+    /// Prepares the response to a connection for which there is no place.
+    /// - Returns: nil when there are too many of them as well.
+    func rejection(of link: any StreamLink) -> (@Sendable () async -> Void)? {
+        let isAllowed = state.withLock { state in
+            guard state.rejectionCount < Self.maximumRejectionCount else { return false }
+            state.rejectionCount += 1
+            return true
+        }
+        guard isAllowed else { return nil }
+        let (clock, deadline) = (node.settings.clock, node.settings.clock() + timeouts.rejection)
+        return { [self] in
+            await node.run(on: link, until: { deadline }) { [self] in
+                guard let stream = try? security.accept(link, now: node.settings.wallClock()) else { return }
+                let activity = Monitor(LocalSendConnection.Activity(since: clock()))
+                let connection = LocalSendConnection(stream, over: link, activity, clock: clock)
+                // An answer before the question confuses some clients.
+                guard (try? connection.nextRequest()) != nil else { return }
+                try? connection.write(LocalSendMachine.failure(.unavailable, "Too many connections"), closes: true)
+                connection.close(discarding: Self.maximumDiscardedByteCount)
+            }
+            state.withLock { $0.rejectionCount -= 1 }
+        }
     }
 
     private func serveRequests(on link: any StreamLink, _ activity: Monitor<LocalSendConnection.Activity>) {
@@ -139,6 +174,14 @@ package final class LocalSendServer: Sendable {
             route = try LocalSendRoute(request)
         } catch {
             throw LocalSendConnection.ConnectionEnd(status: error)
+        }
+        switch route {
+        case .info, .register:
+            let (now, source) = (node.settings.clock(), connection.source)
+            guard state.withLock({ $0.lookups.admit(source, now: now) }) else {
+                throw LocalSendConnection.ConnectionEnd(status: .tooManyRequests, message: "Too many requests")
+            }
+        case .prepareUpload, .upload, .cancel: break
         }
         switch route {
         case .info:
@@ -216,7 +259,12 @@ package final class LocalSendServer: Sendable {
                 : LocalSendMachine.failure(.forbidden, Self.message(reason))
         case .accepted(let upload):
             if let text = offer.text { return store(text, upload) }
-            let response = state.withLock { $0.machine.accept(id, random: node.settings.random) }
+            let selection = upload.part?.selection
+            let response = state.withLock { state in
+                state.machine.accept(
+                    id, where: { number in selection.map { offer.isSelected(number, in: $0) } ?? true },
+                    random: node.settings.random)
+            }
             guard let response else {
                 upload.end(.cancelled(by: .remote))
                 throw LocalSendConnection.ConnectionEnd()
@@ -226,7 +274,7 @@ package final class LocalSendServer: Sendable {
     }
 
     private func check(_ pin: String?, of client: LocalSendMachine.Client) throws(HTTPStatus) {
-        let source = LinkAddress(host: client.host, port: 0).ipv6Network ?? client.host
+        let source = LocalSendConnection.source(of: client.host)
         do throws(HTTPStatus) {
             try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: source) }
         } catch {
@@ -282,16 +330,26 @@ package final class LocalSendServer: Sendable {
         progress.phase = .waiting
         let expiry = settings.clock() + timeouts.answer
         let invitation = Invitation(
-            peer: peer, offer: content.offer, context: [], resumeKey: settings.random(32), expiry: expiry,
+            peer: peer, offer: content.offer, contents: content.contents,
+            features: content.contents.count > 1 ? .sendsParts : [], context: [],
+            resumeKey: Self.resumeKey(of: content, from: client) ?? settings.random(32), expiry: expiry,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
             answering: Invitation.Answering(
-                accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, from: client, transfer, sink) },
+                accept: { [weak self] transfer, sink, part, _ in
+                    self?.accept(id, content, part, from: client, transfer, sink)
+                },
                 decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))
         invitation.hasNoShortCode()
         state.withLock { $0.sessions[id] = OpenSession(invitation: invitation) }
         connection.extendTimeout(until: expiry)
         invitations.yield(invitation)
         return true
+    }
+
+    /// Recognises an offer that the device makes again after an interruption, so that the user's answer still counts; nil for a
+    /// device that proves nothing.
+    private static func resumeKey(of offer: LocalSendOffer, from client: LocalSendMachine.Client) -> [UInt8]? {
+        client.fingerprint.map { SHA256Hasher.digest($0 + offer.identity) }
     }
 
     /// Waits for the user's answer, as long as the sender does.
@@ -322,22 +380,27 @@ package final class LocalSendServer: Sendable {
     }
 
     private func accept(
-        _ id: LocalSendMachine.SessionID, _ offer: LocalSendOffer, from client: LocalSendMachine.Client,
+        _ id: LocalSendMachine.SessionID, _ offer: LocalSendOffer, _ part: OfferPart?, from client: LocalSendMachine.Client,
         _ transfer: Transfer, _ sink: any ResourceSink
     ) {
-        let upload = LocalSendUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
+        let upload = LocalSendUpload(offer, part: part, transfer: transfer, sink: sink, clock: node.settings.clock)
         transfer.onCancel { upload.end(.cancelled(by: .local)) }
+        transfer.onCut { upload.end(.interrupted) }
         let isStarted = node.start { [self] in
             let result = await withTaskGroup(of: Void.self) { group in
-                group.addTask { await upload.awaitSilence() }
+                group.addTask {
+                    guard await upload.awaitSilence(of: self.timeouts.silence) else { return }
+                    // The sender has gone: what is complete stays.
+                    try? await BlockingThread.run { _ = self.conclude(id, upload) }
+                }
                 let result = await upload.result.value
                 group.cancelAll()
                 return result ?? TransferResult(outcome: .interrupted)
             }
-            if result.outcome != .completed { try? await BlockingThread.run { upload.discard() } }
+            if !result.isStored { try? await BlockingThread.run { upload.discard() } }
             end(id)
             transfer.end(result)
-            guard result.outcome != .completed, result.outcome != .cancelled(by: .remote), offer.device.isSecure else { return }
+            guard !result.isStored, result.outcome != .cancelled(by: .remote), offer.device.isSecure else { return }
             await sendCancel(
                 of: id.text, to: LinkAddress(host: client.host, port: offer.device.port), expecting: client.fingerprint)
         }
@@ -392,18 +455,37 @@ package final class LocalSendServer: Sendable {
         }
         switch end {
         case .failed: throw LocalSendConnection.ConnectionEnd(status: .internalError, message: "The transfer has failed")
+        case .broken:
+            if state.withLock({ $0.machine.failUpload(id, number: number, .broken) }) { _ = conclude(id, upload) }
+            throw LocalSendConnection.ConnectionEnd(status: .internalError, message: "The file has not arrived whole")
         case .mismatch:
-            if !state.withLock({ $0.machine.failUpload(id, number: number) }) {
-                upload.end(.failed(.storageFailed, at: .local), detail: "the content differs from its checksum")
+            if state.withLock({ $0.machine.failUpload(id, number: number, .mismatch) }) {
+                _ = conclude(
+                    id, upload,
+                    orFail: TransferResult(
+                        outcome: .failed(.storageFailed, at: .local), detail: "the content differs from its checksum"))
             }
             return LocalSendMachine.failure(.unprocessableContent, "Checksum mismatch")
         case .stored:
-            let isLast = state.withLock { $0.machine.endUpload(id, number: number) }
-            guard !isLast || upload.finish() else {
+            let isOver = state.withLock { $0.machine.endUpload(id, number: number) }
+            guard !isOver || conclude(id, upload) else {
                 throw LocalSendConnection.ConnectionEnd(status: .internalError, message: "The files could not be stored")
             }
             return HTTPResponse(.ok)
         }
+    }
+
+    /// Ends a session in which no file is awaited any more. Blocks.
+    /// - Parameter failure: the outcome when no file is stored; nil for an interruption.
+    /// - Returns: whether the files were stored that have arrived.
+    private func conclude(
+        _ id: LocalSendMachine.SessionID, _ upload: LocalSendUpload, orFail failure: TransferResult? = nil
+    ) -> Bool {
+        let (all, missing) = state.withLock { state in
+            defer { state.machine.end(id) }
+            return state.machine.accepted(id)
+        }
+        return upload.finish(missing: missing, of: all.count, orFail: failure)
     }
 
     // MARK: Sending

@@ -5,7 +5,8 @@ internal import NearshareHTTP
 internal import NearshareInterfaces
 internal import NearshareLocalSend
 
-/// Stores the files of an accepted session. Each is written by the thread of its connection; the others wait for their turn.
+/// Stores the files of an accepted session. Each is written by the thread of its connection; the others wait for their turn. A file
+/// that does not arrive whole ends alone.
 final class LocalSendUpload: Sendable {
     private struct State {
         /// Whether a thread uses the sink.
@@ -23,7 +24,8 @@ final class LocalSendUpload: Sendable {
         var hasBegun = false
         /// Content of the complete files.
         var byteCount: UInt64 = 0
-        var fileCount: UInt64 = 0
+        /// The complete files.
+        var stored: [EntryHeader] = []
 
         init(_ sink: any ResourceSink) {
             self.sink = sink
@@ -35,14 +37,15 @@ final class LocalSendUpload: Sendable {
         case stored
         /// The content does not have its checksum.
         case mismatch
+        /// The connection has ended, or there was more or less content than was offered.
+        case broken
         /// The session has ended, or ends with this.
         case failed
     }
 
-    /// The time for which a sender may send no file, before the content is discarded.
-    static let silenceTimeout = Duration.seconds(120)
-
     let offer: LocalSendOffer
+    /// The accepted part; nil for all files.
+    let part: OfferPart?
     let transfer: Transfer
     private let sink: Sink
     private let state: Monitor<State>
@@ -51,9 +54,10 @@ final class LocalSendUpload: Sendable {
     let result = Promise<TransferResult>()
 
     init(
-        _ offer: LocalSendOffer, transfer: Transfer, sink: any ResourceSink, clock: @escaping @Sendable () -> MonotonicInstant
+        _ offer: LocalSendOffer, part: OfferPart?, transfer: Transfer, sink: any ResourceSink,
+        clock: @escaping @Sendable () -> MonotonicInstant
     ) {
-        (self.offer, self.transfer, self.clock) = (offer, transfer, clock)
+        (self.offer, self.part, self.transfer, self.clock) = (offer, part, transfer, clock)
         self.sink = Sink(sink)
         state = Monitor(State(lastArrival: clock()))
     }
@@ -69,14 +73,16 @@ final class LocalSendUpload: Sendable {
         result.fulfil(TransferResult(outcome: outcome, detail: detail))
     }
 
-    /// Ends the session when its sender is silent for too long.
-    func awaitSilence() async {
+    /// Waits until the sender is silent for too long.
+    /// - Returns: false when the task is cancelled first.
+    func awaitSilence(of timeout: Duration) async -> Bool {
         while !Task.isCancelled {
             let (isBusy, lastArrival) = state.withLock { ($0.isBusy, $0.lastArrival) }
-            let remaining = (isBusy ? clock() : lastArrival) + Self.silenceTimeout - clock()
-            guard remaining > .zero else { return end(.interrupted) }
+            let remaining = (isBusy ? clock() : lastArrival) + timeout - clock()
+            guard remaining > .zero else { return true }
             try? await Task.sleep(for: remaining)
         }
+        return false
     }
 
     /// Removes what was received, when no thread uses it any more. Blocks.
@@ -105,20 +111,23 @@ final class LocalSendUpload: Sendable {
         guard isTurn else { return .failed }
         defer { state.update { ($0.isBusy, $0.link, $0.lastArrival) = (false, nil, clock()) } }
         do throws(StorageError) {
-            return try storeFile(offer.files[number], read)
+            let file = offer.files[number]
+            return try storeFile(part.map { $0.renumbered(file.header) } ?? file.header, file.digest, read)
         } catch {
             end(.failed(CancelReason(error), at: .local), detail: error.description)
             return .failed
         }
     }
 
+    /// - Parameter header: nil for a file that is not accepted.
     private func storeFile(
-        _ file: LocalSendOffer.File,
+        _ header: EntryHeader?, _ digest: [UInt8]?,
         _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.ConnectionEnd) -> Void) throws(LocalSendConnection
             .ConnectionEnd) -> Void
     ) throws(StorageError) -> FileEnd {
-        try begin(file.header)
-        let size = file.header.size ?? 0
+        guard let header else { return .failed }
+        try begin(header)
+        let size = header.size ?? 0
         var count: UInt64 = 0
         var hasher = SHA256Hasher()
         var failure: StorageError?
@@ -133,29 +142,29 @@ final class LocalSendUpload: Sendable {
                     failure = error
                     throw LocalSendConnection.ConnectionEnd()
                 }
-                if file.digest != nil { hasher.update(content) }
+                if digest != nil { hasher.update(content) }
                 count += UInt64(content.count)
-                transfer.moved(to: sink.byteCount + count, entries: sink.fileCount)
+                transfer.moved(to: sink.byteCount + count, entries: UInt64(sink.stored.count))
             }
         } catch {
             if let failure { throw failure }
             // The connection has ended, or there is more content than was offered.
-            end(.interrupted)
-            return .failed
+            guard state.withLock({ $0.ending == nil }) else { return .failed }
+            return try abandonFile(.broken)
         }
-        guard count == size else {
-            end(.interrupted)
-            return .failed
-        }
-        if let digest = file.digest, hasher.finalize() != digest {
-            try sink.sink.abandonEntry()
-            return .mismatch
-        }
+        guard count == size else { return try abandonFile(.broken) }
+        if let digest, hasher.finalize() != digest { return try abandonFile(.mismatch) }
         try sink.sink.endEntry()
         sink.byteCount += size
-        sink.fileCount += 1
-        transfer.moved(to: sink.byteCount, entries: sink.fileCount)
+        sink.stored.append(header)
+        transfer.moved(to: sink.byteCount, entries: UInt64(sink.stored.count))
         return .stored
+    }
+
+    private func abandonFile(_ end: FileEnd) throws(StorageError) -> FileEnd {
+        try sink.sink.abandonEntry()
+        transfer.moved(to: sink.byteCount, entries: UInt64(sink.stored.count))
+        return end
     }
 
     private func begin(_ header: EntryHeader) throws(StorageError) {
@@ -178,8 +187,12 @@ final class LocalSendUpload: Sendable {
     }
 
     /// Gives the files their final names, after the last one.
+    /// - Parameters:
+    ///   - missing: the numbers of the accepted files that are not stored.
+    ///   - count: the number of accepted files.
+    ///   - failure: the outcome when no file is stored.
     /// - Returns: whether that succeeded.
-    func finish() -> Bool {
+    func finish(missing: [Int] = [], of count: Int = 1, orFail failure: TransferResult? = nil) -> Bool {
         let isTurn = state.wait { state -> Bool? in
             guard state.ending == nil else { return false }
             guard !state.isBusy else { return nil }
@@ -188,12 +201,22 @@ final class LocalSendUpload: Sendable {
         }
         guard isTurn else { return false }
         defer { state.update { $0.isBusy = false } }
+        guard missing.isEmpty || !sink.stored.isEmpty else {
+            let failure = failure ?? TransferResult(outcome: .interrupted)
+            end(failure.outcome, detail: failure.detail)
+            return false
+        }
         transfer.enter(.finishing)
         do throws(StorageError) {
-            let delivered = try sink.sink.finish()
-            state.withLock { if $0.ending == nil { $0.ending = .completed } }
+            let names = missing.compactMap { offer.files[$0].header.path.last }
+            let missingFiles = MissingFiles(names, of: count)
+            let delivered = missing.isEmpty ? try sink.sink.finish() : try sink.sink.finish(only: sink.stored)
+            let outcome = missing.isEmpty ? TransferOutcome.completed : .failed(.storageFailed, at: .remote)
+            state.withLock { if $0.ending == nil { $0.ending = outcome } }
             result.fulfil(
-                TransferResult(outcome: .completed, delivered: delivered, changedNames: sink.sink.changedNames))
+                TransferResult(
+                    outcome: outcome, detail: missingFiles?.sentence, delivered: delivered,
+                    changedNames: sink.sink.changedNames, missing: missingFiles))
             return true
         } catch {
             end(.failed(CancelReason(error), at: .local), detail: error.description)

@@ -22,7 +22,9 @@ extension Node {
         let server = LocalSendServer(
             self, security, port: socket.port, pin: pin, invitations: listener?.continuations.invitations, timeouts: timeouts)
         state.withLock { $0.localSend = server }
-        try startAcceptingForeignLinks(from: socket, for: "LocalSend") { await server.serve($0, $1) }
+        try startAcceptingForeignLinks(from: socket, for: "LocalSend", rejecting: server.rejection) {
+            await server.serve($0, $1)
+        }
         do throws(ThreadError) {
             try announce(server)
         } catch {
@@ -49,19 +51,23 @@ extension Node {
 
     /// Devices that know this machine's address reach it without announcements, too.
     private func announce(_ server: LocalSendServer) throws(ThreadError) {
-        let group: (any GroupSocket)?
-        do throws(LinkError) {
-            group = try settings.groups?.open(
-                group: LocalSendDevice.group, port: LocalSendDevice.port, interface: settings.interface)
-        } catch {
-            settings.log.warning("LocalSend devices do not find this machine: \(error)")
-            return
+        guard let groups = settings.groups else { return }
+        var sockets: [any GroupSocket] = []
+        for group in LocalSendDevice.groups {
+            do throws(LinkError) {
+                sockets.append(
+                    try groups.open(group: group, port: LocalSendDevice.port, interface: settings.interface))
+            } catch {
+                // Machines without IPv6 are common.
+                settings.log.log(
+                    level: group.isIPv6 ? .debug : .warning, "LocalSend devices do not find this machine: \(error)")
+            }
         }
-        guard let group else { return }
+        guard !sockets.isEmpty else { return }
         server.enterGroup()
-        let announcer = LocalSendAnnouncer(server, group)
-        for work in [announcer.listen, announcer.answerAll] {
-            let thread = try BlockingThread.start { work() }
+        let announcer = LocalSendAnnouncer(server, sockets)
+        for loop in announcer.loops {
+            let thread = try BlockingThread.start { loop() }
             start { await thread.join() }
         }
         start { await announcer.announce() }

@@ -22,9 +22,12 @@ extension Node {
     }
 
     /// Accepts links on a thread of its own, and serves each in a task, until the listener is closed.
-    /// - Parameter service: its name for the log.
+    /// - Parameters:
+    ///   - service: its name for the log.
+    ///   - reject: returns what tells the peer of a link that there is no place for it; nil to close the link.
     func startAcceptingForeignLinks(
         from listener: any StreamListener, for service: String,
+        rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)? = { _ in nil },
         _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
     ) throws(NodeError) {
         guard keep(listener, nil) else {
@@ -32,7 +35,7 @@ extension Node {
             throw .unavailable("the node is shutting down")
         }
         do throws(ThreadError) {
-            let thread = try BlockingThread.start { self.acceptForeignLinks(from: listener, for: service, serve) }
+            let thread = try BlockingThread.start { self.acceptForeignLinks(from: listener, for: service, reject, serve) }
             start { await thread.join() }
         } catch {
             remove(listener)
@@ -42,6 +45,7 @@ extension Node {
 
     private func acceptForeignLinks(
         from listener: any StreamListener, for service: String,
+        _ reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)?,
         _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
     ) {
         while true {
@@ -54,7 +58,8 @@ extension Node {
             }
             guard let ticket = admit(LinkSource(link.remote), link) else {
                 settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
-                link.close()
+                let isRejecting = reject(link).map { rejection in start { await rejection() } } ?? false
+                if !isRejecting { link.close() }
                 continue
             }
             let isStarted = start { [self] in

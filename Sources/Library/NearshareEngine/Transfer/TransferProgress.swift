@@ -92,12 +92,18 @@ public struct TransferResult: Sendable, Hashable {
     package var changedNames: ChangedNames
     /// The files of a completed transfer that both ends have compared; nil where none were.
     package var compared: ComparedFiles?
+    /// The files that were not stored, where others were: a transfer that has failed for them alone.
+    package var missing: MissingFiles?
+
+    /// Whether at least a part was stored, and nothing of it is sent again.
+    package var isStored: Bool { outcome == .completed || missing != nil }
 
     /// Creates a result.
     package init(
         outcome: TransferOutcome, detail: String? = nil, delivered: [DeliveredItem] = [],
-        changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil
+        changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil, missing: MissingFiles? = nil
     ) {
+        self.missing = missing
         self.outcome = outcome
         self.detail = detail
         self.delivered = delivered

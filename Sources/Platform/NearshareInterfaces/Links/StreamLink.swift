@@ -73,6 +73,11 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
         return (head + zeros + tail).prefix(4).joined(separator: ":") + zone
     }
 
+    /// The host and port for a request of HTTP: a zone means something on this machine alone (RFC 6874, section 1).
+    package var authority: String {
+        LinkAddress(host: String(host.prefix { $0 != "%" }), port: port).description
+    }
+
     public var description: String {
         switch medium {
         case .network: host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"

@@ -99,6 +99,11 @@ package protocol ResourceSink: AnyObject {
     /// Completes the transfer: makes its entries durable and gives them their final names.
     func finish() throws(StorageError) -> [DeliveredItem]
 
+    /// Completes the transfer with some of the offered files alone, for protocols in which one file can fail: the others are
+    /// delivered, and an item without any of them is left out.
+    /// - Parameter stored: the complete files, at least one.
+    func finish(only stored: [EntryHeader]) throws(StorageError) -> [DeliveredItem]
+
     /// Stops the transfer so that it can be resumed later; makes the received content durable.
     func suspend()
 
@@ -124,6 +129,10 @@ extension ResourceSink {
     package func enterFolder(_ entry: EntryHeader, entriesDigest: [UInt8]) throws(StorageError) {
         try begin(entry, at: 0, entriesDigest: entriesDigest)
         try endEntry()
+    }
+
+    package func finish(only stored: [EntryHeader]) throws(StorageError) -> [DeliveredItem] {
+        throw StorageError(.failed, "this destination stores all files or none")
     }
 
     package func abandonEntry() throws(StorageError) {

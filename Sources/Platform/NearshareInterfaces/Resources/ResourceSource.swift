@@ -8,6 +8,9 @@ package protocol ResourceSource: Sendable {
     /// The first entries in their listed form, for a receiver that decides; empty where the offer says enough.
     var contents: [EntryHeader] { get }
 
+    /// SHA-256 of the content of a single file, where it is known without reading it once more.
+    var contentDigest: [UInt8]? { get }
+
     /// Starts reading all entries in their fixed order: items as given, the entries of a folder by the bytes of their names.
     func makeReader() throws(StorageError) -> any ResourceReader
 
@@ -17,6 +20,8 @@ package protocol ResourceSource: Sendable {
 
 extension ResourceSource {
     package var contents: [EntryHeader] { [] }
+
+    package var contentDigest: [UInt8]? { nil }
 
     package func cancel() {}
 }

@@ -283,7 +283,17 @@ final class IncomingTransferSink: ResourceSink {
 
     // MARK: Ends
 
-    func finish() throws(StorageError) -> [DeliveredItem] {
+    func finish() throws(StorageError) -> [DeliveredItem] { try finish(as: offer) }
+
+    func finish(only stored: [EntryHeader]) throws(StorageError) -> [DeliveredItem] {
+        let items = Set(stored.map(\.item)).sorted()
+        // Before the folders get other names.
+        try tree.completeFolders(downTo: 0)
+        try staged.keepItems(items)
+        return try finish(as: offer.reduced(to: stored, inItems: items))
+    }
+
+    private func finish(as offer: Offer) throws(StorageError) -> [DeliveredItem] {
         try tree.completeFolders(downTo: 0)
         guard staged.matches(offer, keepsNewer: inbox.limits.existing == .update) else {
             throw StorageError(.rejected, "the content is not what was offered")

@@ -139,6 +139,21 @@ final class StagedTransfer: Sendable {
         if durably { try directory.synchronize() }
     }
 
+    /// Removes all items but some, and numbers these from 0.
+    /// - Parameter numbers: ascending.
+    func keepItems(_ numbers: [UInt32]) throws(StorageError) {
+        let kept = Set(numbers.map { "\($0)" })
+        for name in try items.names() where !kept.contains(name) { items.removeTree(name) }
+        for (new, old) in numbers.enumerated() where UInt32(new) != old {
+            do throws(SystemCallError) {
+                // Free: the items before have lower numbers now, and the others were removed.
+                guard try items.rename("\(old)", to: "\(new)", in: items) else { throw SystemCallError(code: EEXIST) }
+            } catch {
+                throw StorageError(error.code, "could not store a part of the files")
+            }
+        }
+    }
+
     /// Removes the state and content of earlier attempts.
     func clear() throws(StorageError) {
         for name in TransferCheckpoint.fileNames { directory.unlink(name) }

@@ -1,0 +1,41 @@
+/// The hosts that are asked one by one for LocalSend devices, where multicast does not reach them.
+package enum ScanRange {
+    /// An address of this machine.
+    package struct Local: Sendable, Hashable {
+        package let address: IPAddress
+        /// The number of leading bits that all hosts on the link share.
+        package let prefixLength: Int
+
+        package init(_ address: IPAddress, prefixLength: Int) {
+            (self.address, self.prefixLength) = (address, prefixLength)
+        }
+    }
+
+    /// Limit on networks: more have virtual machines and containers, which nobody looks for.
+    static let maximumNetworkCount = 4
+    /// The longest part of a network that is asked: the /24 around this machine.
+    static let shortestPrefixLength = 24
+
+    /// The other hosts of the networks that this machine is in: of IPv4, and at most 254 of each of at most four networks.
+    package static func hosts(around own: [Local]) -> [IPAddress] {
+        let addresses = own.compactMap { local -> (address: UInt32, length: Int)? in
+            guard case .v4(let address) = local.address, local.address.canBeReached(onLoopback: false),
+                (1...32).contains(local.prefixLength)
+            else { return nil }
+            return (address, max(local.prefixLength, shortestPrefixLength))
+        }
+        let ownAddresses = Set(addresses.map(\.address))
+        var networks: [ClosedRange<UInt32>] = []
+        for (address, length) in addresses {
+            let size = UInt32(1) << (32 - UInt32(length))
+            let first = address & ~(size - 1)
+            let all = first...first + (size - 1)
+            // The first and the last address are those of the network itself, but for two hosts on a cable (RFC 3021).
+            let hosts = size > 2 ? first + 1...first + (size - 2) : all
+            if networks.count < maximumNetworkCount, !networks.contains(where: { $0.overlaps(hosts) }) {
+                networks.append(hosts)
+            }
+        }
+        return networks.flatMap { $0 }.filter { !ownAddresses.contains($0) }.map { .v4($0) }
+    }
+}

@@ -1,0 +1,120 @@
+import Logging
+import Nearshare
+import NearshareBase
+import NearshareHTTP
+import NearshareInterfaces
+import NearshareLocalSend
+import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
+
+/// Links without encryption, whose clients show a certificate.
+private struct PlainSecurity: LinkSecurity {
+    private final class PlainLink: SecureLink {
+        let link: any StreamLink
+        var peerFingerprint: [UInt8]? { [UInt8](repeating: 7, count: 32) }
+
+        init(_ link: any StreamLink) { self.link = link }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try link.read(into: buffer) }
+        func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try link.write(bytes) }
+        func finishWriting() { link.finishWriting() }
+    }
+
+    let fingerprint = [UInt8](repeating: 9, count: 32)
+
+    /// A handshake of one byte.
+    func accept(_ link: any StreamLink, now: WallTime) throws(LinkError) -> any SecureLink {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
+        defer { buffer.deallocate() }
+        guard try link.read(into: buffer) == 1 else { throw LinkError(.broken, "no handshake") }
+        return PlainLink(link)
+    }
+
+    func connect(over link: any StreamLink, now: WallTime) throws(LinkError) -> any SecureLink { PlainLink(link) }
+}
+
+@Suite("the server for LocalSend devices", .timeLimit(.minutes(1)), .leavesNothing) struct LocalSendServerTests {
+    private let stage = Stage(.tcp)
+
+    /// Writes, and reads to the end of the connection.
+    private func exchange(_ text: String, with port: UInt16) async throws -> String {
+        let stage = stage
+        return try await BlockingThread.run { () -> String in
+            guard
+                let link = try? stage.transport.connect(
+                    to: LinkAddress(host: "127.0.0.1", port: port), timeout: .seconds(5))
+            else { return "" }
+            defer { link.close() }
+            try? LinkDemultiplexer.write(Array(text.utf8), to: link)
+            var received: [UInt8] = []
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 1)
+            defer { buffer.deallocate() }
+            while let count = try? link.read(into: buffer), count > 0 { received += buffer[..<count] }
+            return String(decoding: received, as: UTF8.self)
+        }
+    }
+
+    private func request(_ head: String, _ body: String = "") -> String {
+        "h\(head) HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)"
+    }
+
+    private var timeouts: LocalSendServer.Timeouts {
+        var timeouts = LocalSendServer.Timeouts()
+        timeouts.request = .milliseconds(200)
+        timeouts.silence = .milliseconds(300)
+        return timeouts
+    }
+
+    @Test(
+        "F9: handshakes, heads and bodies that do not arrive end in bounded time, and others are served meanwhile",
+        arguments: [
+            "", "h", "hGET /api/localsend/v2/info HTTP/1.1\r\nX: ",
+            "hPOST /api/localsend/v2/register HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+            "hPOST /api/localsend/v2/prepare-upload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+        ])
+    func slow(text: String) async throws {
+        try await withNode(stage.receiver) { node in
+            let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0, timeouts: timeouts)
+            async let slow = exchange(text, with: server.port)
+            let answer = try await exchange(request("GET /api/localsend/v2/info"), with: server.port)
+            #expect(answer.hasPrefix("HTTP/1.1 200"))
+            #expect(try await slow == "")
+        }
+    }
+
+    @Test("F4: a sender that goes away leaves the files that are complete") func silence() async throws {
+        let scratch = ScratchFolder()
+        var limits = InboxLimits()
+        limits.reserve = 0
+        let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"), limits: limits)
+        try await withNode(stage.receiver) { [timeouts] node in
+            let listener = node.makeListener(joinsMesh: false)
+            let server = try node.serveLocalSend(for: listener, PlainSecurity(), port: 0, timeouts: timeouts)
+            let files = ["a", "b", "c"].map { #""\#($0)":{"fileName":"\#($0)","size":4}"# }.joined(separator: ",")
+            let body = #"{"info":{"alias":"x","fingerprint":"a","protocol":"http"},"files":{\#(files)}}"#
+            async let offered = exchange(request("POST /api/localsend/v2/prepare-upload", body), with: server.port)
+            var invitations = listener.invitations.makeAsyncIterator()
+            let invitation = try #require(await invitations.next())
+            #expect(invitation.contents.count == 3 && invitation.features == .sendsParts)
+            let transfer = invitation.accept(
+                into: try inbox.makeSink(
+                    for: invitation.offer, listed: invitation.contents, from: invitation.peer.fingerprint,
+                    resumeKey: invitation.resumeKey, clock: { SystemClock.monotonic() }))
+            let answer = try await offered
+            func value(behind name: String) throws -> String {
+                let found = try #require(answer.firstRange(of: "\"\(name)\":\""))
+                return String(answer[found.upperBound...].prefix(36))
+            }
+            let (session, token) = (try value(behind: "sessionId"), try value(behind: "b"))
+            let upload = "POST /api/localsend/v2/upload?sessionId=\(session)&fileId=b&token=\(token)"
+            #expect(try await exchange(request(upload, "four"), with: server.port).hasPrefix("HTTP/1.1 200"))
+            let result = await transfer.result
+            #expect(result.missing?.sentence == "2 of 3 files were not stored: a and c")
+            #expect(result.delivered.map(\.path) == [scratch("inbox/b")] && result.outcome != .completed)
+            // A file that comes later belongs to no session.
+            #expect(try await exchange(request(upload, "four"), with: server.port).hasPrefix("HTTP/1.1 403"))
+        }
+    }
+}
