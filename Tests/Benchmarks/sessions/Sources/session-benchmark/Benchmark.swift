@@ -42,8 +42,6 @@ func median(_ values: [Double]) -> Double {
 /// them unless some are named, for a look at one with a profiler.
 @main struct Benchmark {
     static func main() async throws {
-        // Line by line, also into a file.
-        setvbuf(stdout, nil, _IOLBF, 0)
         if CommandLine.arguments.count == 4, CommandLine.arguments[2] == Game.option {
             return try await Game.play(Int(CommandLine.arguments[3])!)
         }
