@@ -25,7 +25,7 @@ MENUS = org.nearshare.nearshare.desktop:applications/org.nearshare.nearshare.des
 	dolphin-servicemenu.desktop:kio/servicemenus/nearshare.desktop nearshare.nemo_action:nemo/actions/nearshare.nemo_action \
 	file_manager_extension.py:nautilus-python/extensions/nearshare.py file_manager_extension.py:caja-python/extensions/nearshare.py
 ICON = icons/hicolor/scalable/apps/org.nearshare.nearshare.svg
-EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat SensorStream)
+EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat Ported SensorStream TugOfWar)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
@@ -95,12 +95,19 @@ check: packages-test
 
 # Programs as users of the library would write them.
 examples: packages
-	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources
+	swift format lint --strict --recursive --parallel Examples/Package.swift Examples/Sources Examples/Service/Package.swift Examples/Service/Sources
 # A module that imports through re-exports is not always compiled anew when these change.
 	rm -rf $(EXAMPLES:%=%.build)
 # The modules that the tests have compiled are used again.
 	swift build --package-path Examples --scratch-path .build
+	.ci/check-snippets
 	.ci/check-examples $(EXAMPLES)
+	.ci/run-examples .build/debug
+# With the traits that are off by default: by itself, because the library is compiled anew for them. The same build checks what
+# programs see of them.
+	swift build --package-path Examples/Service --scratch-path .build/traits
+	.ci/check-api --traits
+	.ci/run-examples .build/traits/debug
 
 # Pages to read in a browser: `python3 -m http.server --directory .build/documentation` serves them.
 docs: packages
@@ -113,7 +120,8 @@ docs: packages
 
 format:
 	swift format --in-place --recursive --parallel Sources
-	swift format --in-place --recursive --parallel Tests Examples/Package.swift Examples/Sources Package.swift
+	swift format --in-place --recursive --parallel Tests Examples/Package.swift Examples/Sources Examples/Service/Package.swift \
+		Examples/Service/Sources Package.swift
 	.ci/check-python --fix
 
 # Fuzzes each decoder and state machine that untrusted bytes reach.
@@ -159,11 +167,11 @@ bench: build
 	python3 Tests/Benchmarks/localsend.py --nearshare $(BINARY)
 	$(MAKE) bench-sessions
 
-# A package of its own, because its rivals are: SwiftNIO, ZeroMQ.
+# A package of its own, because its rivals are: SwiftNIO, ZeroMQ, MQTT. ROUNDS= and PARTS= pick.
 bench-sessions:
 	@.ci/install-packages bench
 	swift build -c release --package-path Tests/Benchmarks/sessions --scratch-path .build/sessions
-	place=$$(mktemp -d -p /dev/shm) && .build/sessions/release/session-benchmark $$place; status=$$?; rm -rf $$place; exit $$status
+	Tests/Benchmarks/sessions/run .build/sessions/release/session-benchmark $(ROUNDS) $(PARTS)
 
 # Without a limit: an emulated machine says little about a radio.
 bench-bluetooth: packages

@@ -114,7 +114,10 @@ let libraryFloor: [Target] = [
         [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareBundles", "NearshareInterfaces",
             "NearshareEngine", "NearshareTCP", "NearshareTLS", "NearshareDiscovery", "NearshareStorage",
-            .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])), logging,
+            .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
+            .product(
+                name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
+            logging,
         ]),
 ]
 
@@ -245,6 +248,8 @@ let allTargets = cLibraries + core + protocols + platform + libraryFloor + app +
 
 let package = Package(
     name: "nearshare",
+    // Mutex and typed throws need these. The adapters of the layer Platform are for Linux.
+    platforms: [.macOS(.v15), .iOS(.v18)],
     products: (isQuick
         ? []
         : [
@@ -253,6 +258,8 @@ let package = Package(
         ]) + fuzzing,
     traits: [
         .trait(name: "Bluetooth", description: "Finds and reaches peers over Bluetooth; needs libbluetooth-dev to build."),
+        .trait(name: "Foundation", description: "Takes Data and URL, and mirrors transfers in Progress."),
+        .trait(name: "ServiceLifecycle", description: "Makes a node a service of swift-service-lifecycle."),
         .default(enabledTraits: ["Bluetooth"]),
     ],
     dependencies: [
@@ -260,6 +267,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
+        // Fetched for the trait of its name only.
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     ],
     // Permitted imports are listed in .ci/imports.txt and checked: SwiftPM does not notice every undeclared one.
     targets: isQuick ? quickTargets : allTargets,

@@ -205,6 +205,35 @@ extension SessionStoryTests {
         }
     }
 
+    @Test("a resource goes to seven members at once, of whom one cancels it midway", arguments: LinkKind.allCases)
+    func resourceToSeven(_ linkKind: LinkKind) async throws {
+        try await withSession(of: 8, linkKind) { network, sessions in
+            let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1_000_000))
+            let ids = (1...7).map(network.id)
+            let transfers = try await sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 1...7 {
+                    group.addTask {
+                        let invitation = try #require(await sessions[number].resources.first { _ in true })
+                        let sink = number < 7 ? InMemorySink() : InMemorySink(holdsAfter: 1)
+                        let received = invitation.accept(into: sink)
+                        guard number < 7 else {
+                            for await _ in sink.held { break }
+                            received.cancel()
+                            sink.goOn()
+                            return #expect(await received.result.outcome == .cancelled(by: .local))
+                        }
+                        #expect(await received.result.outcome == .completed)
+                        #expect(sink.received.entries == content.entries)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            for id in ids.dropLast() { #expect(await transfers[id]?.result.outcome == .completed) }
+            #expect(await transfers[ids[6]]?.result.outcome == .cancelled(by: .remote))
+        }
+    }
+
     @Test("A8: either side can cancel a resource, and both are told", arguments: LinkKind.allCases) func cancels(
         _ linkKind: LinkKind
     )

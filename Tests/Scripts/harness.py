@@ -282,6 +282,14 @@ class MachinesInARow:
         ip("-n", self.names[machine], "addr", "flush", "dev", end)
         ip("-n", self.names[machine], "addr", "add", address, "dev", end)
 
+    def connect(self, one, other):
+        """Connects two machines by another cable, whose ends have link-local IPv6 addresses only."""
+        ends = [(self.names[machine], f"x{machine}{self.names[0][5:]}"[:15]) for machine in (one, other)]
+        (left, left_link), (right, right_link) = ends
+        ip("link", "add", left_link, "netns", left, "type", "veth", "peer", "name", right_link, "netns", right)
+        for name, link in ends:
+            ip("-n", name, "link", "set", link, "up")
+
     def slow(self, rate, cable=0):
         for name, link in zip(self.names[cable:], self.cables[cable], strict=False):
             subprocess.run(
@@ -306,6 +314,53 @@ class MachinesInARow:
                 ],
                 check=True,
             )
+
+
+class MachinesOnASwitch:
+    """Network namespaces on one switch, a bridge in a namespace of its own, with link-local IPv6 addresses only."""
+
+    def __init__(self, count):
+        tag = f"{os.getpid() % 100000:x}{random.SystemRandom().getrandbits(12):03x}"
+        self.switch = f"sw-{tag}"
+        self.names = [f"ns-{number}-{tag}" for number in range(count)]
+        self.links = [f"e{number}{tag}"[:15] for number in range(count)]
+
+    def __enter__(self):
+        try:
+            ip("netns", "add", self.switch)
+            ip("-n", self.switch, "link", "add", "bridge", "type", "bridge")
+            ip("-n", self.switch, "link", "set", "bridge", "up")
+            for number, (name, link) in enumerate(zip(self.names, self.links, strict=True)):
+                ip("netns", "add", name)
+                ip("-n", name, "link", "set", "lo", "up")
+                ip("link", "add", link, "netns", name, "type", "veth", "peer", "name", f"port{number}", "netns", self.switch)
+                ip("-n", self.switch, "link", "set", f"port{number}", "master", "bridge", "up")
+                ip("-n", name, "link", "set", link, "up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for name in (*self.names, self.switch):
+            with contextlib.suppress(subprocess.CalledProcessError):
+                ip("netns", "delete", name)
+
+    def address(self, machine):
+        """Returns the link-local address of a machine, once it may be used."""
+
+        def usable():
+            shown = subprocess.run(
+                ["ip", "-n", self.names[machine], "-j", "-6", "addr", "show", "dev", self.links[machine]],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            infos = [info for link in json.loads(shown.stdout) for info in link.get("addr_info", [])]
+            return [info["local"] for info in infos if not info.get("tentative")]
+
+        wait_until(usable, "a link-local address")
+        return usable()[0]
 
 
 def ip(*arguments):

@@ -5,10 +5,11 @@ import ctypes
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 import harness
-from harness import MachinesInARow, Peer, Running, Story, digest, has_namespaces
+from harness import MachinesInARow, MachinesOnASwitch, Peer, Running, Story, digest, has_namespaces
 
 CLONE_NEWNET = 0x40000000
 MARKER = b"no relay or observer reads this line, at any number of copies\n"
@@ -192,6 +193,58 @@ class ThreeMembersStory(Story):
         self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] != "connected", timeout=60)
         self.network.mend(1)
         self.anna.wait_for("state", lambda event: event["id"] == self.ben.id and event["state"] == "connected", timeout=60)
+
+    def test_a_killed_member_is_reported_and_delays_nobody(self):
+        self.gather()
+        self.ben.running.process.kill()
+        self.anna.say("message", "after-the-kill")
+        self.assertEqual("after-the-kill", self.cleo.wait_for("message")["text"])
+        for one in (self.anna, self.cleo):
+            left = one.wait_for("left", lambda event: event["id"] == self.ben.id, timeout=90)
+            # Of Anna's messages to all, Ben has not read one.
+            self.assertEqual("1" if one is self.anna else "0", left["lost"])
+
+    def test_a_direct_network_that_appears_is_used_soon(self):
+        self.gather()
+        begun = time.monotonic()
+        # The new cable has link-local IPv6 addresses only, which the two tell each other through Cleo.
+        self.network.connect(0, 2)
+        for one, other in ((self.anna, self.ben), (self.ben, self.anna)):
+            one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["via"] == "", timeout=30)
+        # Detection of duplicate addresses takes the kernel two seconds.
+        self.assertLess(time.monotonic() - begun, 15)
+        self.network.cut(1)
+        self.anna.say("message", "direct")
+        self.assertEqual(self.anna.id, self.ben.wait_for("message")["from"])
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class LinkLocalStory(Story):
+    """Three machines on one network without addresses but link-local IPv6 ones."""
+
+    def people(self):
+        self.network = MachinesOnASwitch(3)
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.anna, self.ben, self.cleo = (
+            Member(self.place / name, namespace) for name, namespace in zip(("anna", "ben", "cleo"), self.network.names, strict=True)
+        )
+        self.addCleanup(self.anna.stop_all)
+
+    def test_invited_members_connect_to_each_other_directly(self):
+        addresses = [self.network.address(machine) for machine in range(3)]
+        for member in (self.anna, self.ben, self.cleo):
+            member.begin()
+        self.anna.say("begin")
+        for guest, address in ((self.ben, addresses[1]), (self.cleo, addresses[2])):
+            self.anna.say("invite", f"{address}%{self.network.links[0]}", guest.ready["port"])
+            self.anna.wait_for("invited")
+        for one, other in ((self.ben, self.cleo), (self.cleo, self.ben)):
+            one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["state"] == "connected" and event["via"] == "")
+        self.anna.say("leave")
+        self.ben.wait_for("left", lambda event: event["id"] == self.anna.id)
+        self.ben.say("message", "still-here")
+        self.assertEqual("still-here", self.cleo.wait_for("message")["text"])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces, wait_until
@@ -289,6 +290,26 @@ class TwoMachinesStory(Story):
         anna, ben = self.transfer_under_way()
         self.network.renumber(0, "10.77.0.98/24")
         self.completes(ben, anna)
+
+    def test_a_send_notices_soon_that_its_address_has_gone_and_resumes(self):
+        self.network.slow("400mbit")
+        self.big = self.file("big.bin", 1_000_000)
+        with open(self.big, "ab") as file:
+            for _ in range(299):
+                file.write(self.random.randbytes(1_000_000))
+        anna = self.anna.receive()
+        ben = self.ben.start("send", self.big, "--to", "anna", "--json")
+        ben.wait_for("progress", lambda event: event["done"] > 60_000_000)
+        begun = time.monotonic()
+        self.network.renumber(1, "10.77.0.97/24")
+        self.assertEqual("interrupted", ben.wait_for("finished")["outcome"])
+        # Not after the 20 s of silence that end other links.
+        self.assertLess(time.monotonic() - begun, 10)
+        self.assertGreater(ben.wait_for("resumed", timeout=60)["offset"], 50_000_000)
+        self.assertEqual("completed", ben.wait_for("finished", timeout=60)["outcome"])
+        self.assertEqual(0, ben.end())
+        anna.wait_for("delivered")
+        self.assertEqual(digest(self.big), digest(self.anna.inbox / "big.bin"))
 
     def test_a_cut_cable_ends_a_send_that_must_not_try_again(self):
         anna, ben = self.transfer_under_way("--retry", "0")

@@ -139,6 +139,20 @@ struct SinkContractTests {
         }
     }
 
+    @Test("a suspended transfer goes on in another sink while its own one still exists", arguments: Kind.allCases)
+    func resumesBesideSuspendedSink(kind: Kind) throws {
+        let subject = try Subject(kind)
+        let source = InMemorySource([.file("long", bytes(5000))])
+        let first = try subject.makeSink(source.offer)
+        try withExtendedLifetime(first) {
+            try TransferRig(recordSize: 64, cut: 600).move(source, to: first)
+            first.suspend()
+            let result = try TransferRig(recordSize: 64).move(source, to: try subject.makeSink(source.offer))
+            #expect(result.resumed > 0)
+            #expect(try subject.stored() == ["long": bytes(5000)])
+        }
+    }
+
     @Test("cut again and again, it still arrives whole", arguments: Kind.allCases)
     func resumesOften(kind: Kind) throws {
         let subject = try Subject(kind)

@@ -25,19 +25,29 @@ package final class LinuxNetworkMonitor: NetworkMonitor {
     deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
 
     package func addresses(of interface: String?) -> [String] {
+        entries.filter { entry in
+            entry.flags & UInt32(IFF_UP) != 0 && entry.flags & UInt32(IFF_LOOPBACK) == 0
+                && interface.map { $0 == entry.interface } ?? true
+        }.map(\.host)
+    }
+
+    package func hasAddress(_ host: String) -> Bool { entries.contains { $0.host == host } }
+
+    /// The numeric addresses of all interfaces, with the interfaces' flags.
+    private var entries: [(interface: String, flags: UInt32, host: String)] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }
         defer { freeifaddrs(list) }
-        var found: [String] = []
+        var found: [(interface: String, flags: UInt32, host: String)] = []
         for entry in sequence(first: list, next: { $0?.pointee.ifa_next }) {
             guard let entry = entry?.pointee, let rawName = entry.ifa_name, let raw = entry.ifa_addr else { continue }
-            let isUsable = entry.ifa_flags & UInt32(IFF_UP) != 0 && entry.ifa_flags & UInt32(IFF_LOOPBACK) == 0
             let family = Int32(raw.pointee.sa_family)
-            guard isUsable, family == AF_INET || family == AF_INET6 else { continue }
-            if let interface, interface != String(cString: rawName) { continue }
+            guard family == AF_INET || family == AF_INET6 else { continue }
             let length = family == AF_INET ? MemoryLayout<sockaddr_in>.size : MemoryLayout<sockaddr_in6>.size
             // getnameinfo(3) writes the zone of a link-local address.
-            if let host = SocketAddress(raw, length: socklen_t(length)).linkAddress?.host { found.append(host) }
+            if let host = SocketAddress(raw, length: socklen_t(length)).linkAddress?.host {
+                found.append((String(cString: rawName), entry.ifa_flags, host))
+            }
         }
         return found
     }

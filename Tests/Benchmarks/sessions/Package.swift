@@ -10,10 +10,12 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "CZeroMQ", pkgConfig: "libzmq", providers: [.apt(["libzmq3-dev"])]),
+        .systemLibrary(name: "CMosquitto", pkgConfig: "libmosquitto", providers: [.apt(["libmosquitto-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .executableTarget(
             name: "session-benchmark",
             dependencies: [
-                "CZeroMQ",
+                "CMosquitto", "COpenSSL", "CZeroMQ",
                 .product(name: "Nearshare", package: "nearshare"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

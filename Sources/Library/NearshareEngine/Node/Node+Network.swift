@@ -3,7 +3,7 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-// The addresses of this machine, for sessions.
+// The addresses of this machine, for sessions and for the links that use them.
 extension Node {
     /// The addresses of this machine's interfaces; none without a monitor.
     var interfaceAddresses: [String] {
@@ -18,7 +18,7 @@ extension Node {
         return Set(zones).sorted()
     }
 
-    /// Tells sessions about changes of this machine's network, from the first session until the node shuts down.
+    /// Follows changes of this machine's network, from the first session or link to another machine until the node shuts down.
     func startNetworkMonitor() {
         guard state.withLock({ $0.networkMonitor == nil && !$0.isShuttingDown }), let monitor = settings.networkMonitor?()
         else { return }
@@ -33,6 +33,7 @@ extension Node {
                 while monitor.waitForChange() {
                     let hosts = monitor.addresses(of: settings.interface)
                     for session in state.withLock({ Array($0.sessions.values) }) { session.networkChanged(hosts) }
+                    endStrandedLinks(monitor)
                 }
             }
             start { await thread.join() }
@@ -41,4 +42,22 @@ extension Node {
             settings.log.info("changes of the network go unnoticed: \(error)")
         }
     }
+
+    /// Ends links whose local address this machine has lost, unless it is soon back: nothing that the peer sends arrives any
+    /// more. Without this, the loss is noticed when the link has been silent for the keepalive's time.
+    private func endStrandedLinks(_ monitor: any NetworkMonitor) {
+        let stranded = { @Sendable [self] in
+            state.withLock { $0.links.running }.filter { link in
+                link.localNetworkHost.map { !monitor.hasAddress($0) } ?? false
+            }
+        }
+        guard !stranded().isEmpty else { return }
+        start { [stopping] in
+            guard await !stopping.isFulfilled(within: Self.strandedLinkGrace) else { return }
+            for link in stranded() { link.cut() }
+        }
+    }
+
+    /// Time in which an address may return, as at the renewal of a lease.
+    private static let strandedLinkGrace = Duration.seconds(2)
 }

@@ -93,6 +93,9 @@ public final class Node: Sendable {
         await ended.wait()
     }
 
+    /// Waits until the node begins to stop, or the task is cancelled.
+    package func waitUntilStopping() async { _ = await stopping.value }
+
     /// Starts a task that the node awaits before it ends.
     /// - Returns: false when the node is stopping; then the task is not run, and whatever waits for its outcome must be told.
     @discardableResult
@@ -291,6 +294,7 @@ public final class Node: Sendable {
             return !state.isShuttingDown
         }
         if !isWelcome { driver.close(.goingAway) }
+        if driver.localNetworkHost != nil { startNetworkMonitor() }
         async let threads: Void = driver.run()
         let result = await body()
         await threads

@@ -126,7 +126,8 @@ public struct InvitationPolicy: Sendable {
     /// The rule identifies the peer, so the trust policy is not consulted.
     let isProof: Bool
 
-    private init(isProof: Bool, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
+    /// - Parameter isProof: whether the rule identifies the peer, so that the trust policy is not consulted.
+    package init(isProof: Bool, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.accepts = accepts
         self.isProof = isProof
     }

@@ -5,6 +5,9 @@ package protocol NetworkMonitor: AnyObject, Sendable {
     /// - Parameter interface: the only interface to consider; nil for all.
     func addresses(of interface: String?) -> [String]
 
+    /// Whether an interface of this machine has the numeric address, loopback and interfaces that are down included.
+    func hasAddress(_ host: String) -> Bool
+
     /// Blocks until interfaces or addresses have changed since the last call.
     /// - Returns: false after ``close()``.
     func waitForChange() -> Bool
@@ -35,6 +38,8 @@ package final class InMemoryNetworkMonitor: NetworkMonitor {
     }
 
     package func addresses(of interface: String?) -> [String] { state.withLock(\.addresses) }
+
+    package func hasAddress(_ host: String) -> Bool { state.withLock { $0.addresses.contains(host) } }
 
     package func waitForChange() -> Bool {
         state.wait { state in

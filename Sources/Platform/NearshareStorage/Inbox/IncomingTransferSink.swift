@@ -304,6 +304,8 @@ final class IncomingTransferSink: ResourceSink {
     }
 
     func suspend() {
+        // Now, and not when the last reference is gone: another try of the sender may begin as soon as the end is reported.
+        defer { staged.unlock() }
         // Before the resume point is settled, the state of the earlier attempt stays as it is.
         guard completed != nil else { return }
         // Content without a checkpoint is sent again; nothing else is lost.

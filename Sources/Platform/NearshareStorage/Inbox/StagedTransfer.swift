@@ -57,7 +57,10 @@ final class StagedTransfer: Sendable {
 
     // Unlocks explicitly: a child process that is being started shares the descriptor until it executes its program, and
     // closing it here would not release the lock.
-    deinit { flock(lock.rawValue, LOCK_UN) }
+    deinit { unlock() }
+
+    /// Lets another writer continue. Nothing is written afterwards.
+    func unlock() { flock(lock.rawValue, LOCK_UN) }
 
     private static let lockName = "lock"
     private static let maximumAttempts = 100

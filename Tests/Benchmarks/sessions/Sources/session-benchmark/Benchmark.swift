@@ -38,10 +38,13 @@ func median(_ values: [Double]) -> Double {
     return (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
 }
 
-/// `session-benchmark FOLDER [ROUNDS [PART...]]`: parts are session, nio, zeromq, stream and resources; all of them unless some
-/// are named, for a look at one with a profiler.
+/// `session-benchmark FOLDER [ROUNDS [PART...]]`: parts are session, nio, zeromq, mqtt, stream, resources, forming and game; all of
+/// them unless some are named, for a look at one with a profiler.
 @main struct Benchmark {
     static func main() async throws {
+        if CommandLine.arguments.count == 4, CommandLine.arguments[2] == Game.option {
+            return try await Game.play(Int(CommandLine.arguments[3])!)
+        }
         let rounds = CommandLine.arguments.dropFirst(2).first.map { Int($0) ?? 0 } ?? 5
         guard rounds > 0 else { fatalError("ROUNDS is a number from 1") }
         let named = CommandLine.arguments.dropFirst(3)
@@ -50,9 +53,12 @@ func median(_ values: [Double]) -> Double {
         if isWanted("session") { rivals.append(SessionMessages.self) }
         if isWanted("nio") { rivals.append(NIOMessages.self) }
         if isWanted("zeromq") { rivals.append(ZeroMQMessages.self) }
+        if isWanted("mqtt") { rivals.append(MQTTMessages.self) }
         try await messages(rounds, rivals)
         if isWanted("stream") { try await Streams.run(rounds: rounds) }
         if isWanted("resources") { try await Resources.run(rounds: rounds) }
+        if isWanted("forming") { try await Forming.run() }
+        if isWanted("game") { try Game.run() }
     }
 
     private static func messages(_ rounds: Int, _ rivals: [any Rival.Type]) async throws {

@@ -1,0 +1,34 @@
+internal import NearshareBase
+public import NearshareEngine
+internal import NearshareInterfaces
+
+extension InvitationPolicy {
+    /// Asks the user at the terminal, with the peer's name and the short code that its user sees as well. Declines without a
+    /// terminal.
+    public static let askAtTerminal = InvitationPolicy(isProof: true) { invitation in
+        let name = invitation.peer.name.shown
+        let code = await invitation.shortCode?.description ?? "not agreed on"
+        return await firstResult(
+            of: {
+                await TerminalPrompt.shared.confirm("\(name) invites; does its screen show the code \(code)? Join?")
+            },
+            {
+                // Withdrawn or expired.
+                _ = await invitation.ended
+                return false
+            })
+    }
+}
+
+extension TrustPolicy {
+    /// Trusts known keys and keys that a member vouches for; about others, the user compares the short code at the terminal.
+    public static let askAtTerminal = TrustPolicy { check in
+        switch check.peer.trustStatus {
+        case .known: return true
+        case .new where check.voucher != nil: return true
+        case .new, .nameClash:
+            let name = check.peer.name.shown
+            return await TerminalPrompt.shared.confirm("does \(name) see the short code \(check.shortCode)?")
+        }
+    }
+}
