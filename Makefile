@@ -29,7 +29,7 @@ EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat Ported SensorStream TugO
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 
-.PHONY: build release demo quick test test-bluetooth build-without-bluetooth check examples docs format fuzz soak kills sbom bench simulate bench-sessions bench-bluetooth
+.PHONY: build release demo quick test test-bluetooth test-hotspot build-without-bluetooth check examples docs format fuzz soak kills sbom bench simulate bench-sessions bench-bluetooth
 .PHONY: cost sanitize install uninstall packages packages-test completions deb tarball test-package
 
 build: packages
@@ -71,6 +71,12 @@ test-bluetooth: packages
 	swift build --product nearshare
 	swift build --product radio-probe
 	Tests/Radio/run $(RADIO_TESTS)
+
+# In the same machine with simulated Wi-Fi devices, the real NetworkManager, and a device that joins. HOTSPOT_TESTS= picks some.
+test-hotspot: packages
+	@.ci/install-packages hotspot
+	swift build --product nearshare
+	Tests/Hotspot/run $(HOTSPOT_TESTS)
 
 # The build without libbluetooth-dev. By itself, because everything is compiled anew for it.
 build-without-bluetooth: packages

@@ -90,6 +90,7 @@ let platform: [Target] = [
     module(
         "NearshareBluetooth", "Platform",
         ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CNearshareBluetooth"]),
+    module("NearshareNetworkManager", "Platform", ["NearshareBase", "NearshareInterfaces", "NearshareDBus"]),
     module(
         "NearshareDiscovery", "Platform",
         ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "CAvahi", "CNearshareShims"]),
@@ -113,7 +114,8 @@ let libraryFloor: [Target] = [
         "Nearshare", "Library",
         [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareBundles", "NearshareInterfaces",
-            "NearshareEngine", "NearshareTCP", "NearshareTLS", "NearshareDiscovery", "NearshareStorage",
+            "NearshareEngine", "NearshareTCP", "NearshareTLS", "NearshareDiscovery", "NearshareNetworkManager",
+            "NearshareStorage",
             .target(name: "NearshareBluetooth", condition: .when(traits: ["Bluetooth"])),
             .product(
                 name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
@@ -170,8 +172,11 @@ let slowSupport: [Target] = [
         ["CMalloc", "NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
 ]
 
-/// The platform modules that the decoders' properties need.
-let quickPlatform = ["NearshareInterfaces", "NearshareDBus", "NearshareDiscovery", "NearshareAudio", "NearshareStorage"]
+/// The platform modules that the decoders' properties and the quick tests need.
+let quickPlatform = [
+    "NearshareInterfaces", "NearshareDBus", "NearshareDiscovery", "NearshareNetworkManager", "NearshareAudio",
+    "NearshareStorage",
+]
 
 // From fast to slow. Those of the first group need neither SQLite nor the command line, see `make quick`.
 let quickTests: [Target] = [
@@ -184,6 +189,7 @@ let quickTests: [Target] = [
         ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
     tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareHTTP", "NearshareWeb"]),
     tests("LocalSend", ["NearshareBase", "NearshareHTTP", "NearshareLocalSend"]),
+    tests("NetworkManager", ["NearshareBase", "NearshareInterfaces", "NearshareNetworkManager"]),
     tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
     tests(
         "Simulation",

@@ -201,7 +201,7 @@ _nearshare() {
 
 _nearshare_receive() {
     repeating_flags=(-v)
-    non_repeating_flags=(--keep-executable --update --overwrite --once --qr --localsend --no-localsend --json --stdout --no-sandbox --version -h --help)
+    non_repeating_flags=(--keep-executable --update --overwrite --once --qr --hotspot --leave-wifi --localsend --no-localsend --json --stdout --no-sandbox --version -h --help)
     repeating_options=(--exec)
     non_repeating_options=(--inbox --name --accept --max-size --max-per-peer --port --interface --adapter --localsend-pin-file --log-level)
     __nearshare_offer_flags_options 0
@@ -251,7 +251,7 @@ _nearshare_receive() {
 
 _nearshare_send() {
     repeating_flags=(-v)
-    non_repeating_flags=(--to-everyone --allow-unencrypted --links --keep-modes --dry-run -n --no-resume --dialog --qr --keep --json --quiet --version -h --help)
+    non_repeating_flags=(--to-everyone --allow-unencrypted --links --keep-modes --dry-run -n --no-resume --dialog --qr --hotspot --leave-wifi --keep --json --quiet --version -h --help)
     repeating_options=(--to --exclude --exclude-from)
     non_repeating_options=(--text --as --timeout --retry --limit --accept --pin-file --via --interface --adapter --log-level)
     __nearshare_offer_flags_options -1

@@ -23,9 +23,9 @@ function __nearshare_parse_tokens -S
         __nearshare_parse_subcommand 0 'verbose' 'version' 'h/help'
         switch $unparsed_tokens[1]
         case 'receive'
-            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'update' 'overwrite' 'port=' 'interface=' 'adapter=' 'once' 'qr' 'localsend' 'no-localsend' 'localsend-pin-file=' 'json' 'stdout' 'exec=+' 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'inbox=' 'name=' 'accept=' 'max-size=' 'max-per-peer=' 'keep-executable' 'update' 'overwrite' 'port=' 'interface=' 'adapter=' 'once' 'qr' 'hotspot' 'leave-wifi' 'localsend' 'no-localsend' 'localsend-pin-file=' 'json' 'stdout' 'exec=+' 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
         case 'send'
-            __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'keep' 'accept=' 'pin-file=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'hotspot' 'leave-wifi' 'keep' 'accept=' 'pin-file=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
             __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'via=' 'scan' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
         case 'friends'
@@ -220,6 +220,8 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" once' -l 'once' -d 'End after the first completed transfer.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" qr' -l 'qr' -d 'Show a QR code for phones: it opens a page that sends files and texts to this machine, without an app.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" hotspot' -l 'hotspot' -d 'With --qr: make a Wi-Fi network for the phones, with a random password, and show its QR code first.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" leave-wifi' -l 'leave-wifi' -d 'With --hotspot: do not ask before this machine leaves its Wi-Fi network, and shares its other ones.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" localsend' -l 'localsend' -d 'Receive from LocalSend as well: phones and computers with that app see this machine. Default: on a terminal.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" no-localsend' -l 'no-localsend' -d 'Receive from LocalSend as well: phones and computers with that app see this machine. Default: on a terminal.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" localsend-pin-file' -l 'localsend-pin-file' -d 'Require the PIN in this file from senders with LocalSend.' -rF
@@ -248,6 +250,8 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" limit' -l 'limit' -d 'Send at most this many bytes a second, such as 500KB, to all receivers together; not over the mesh.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" dialog' -l 'dialog' -d 'Pick the receiver in a dialog of the desktop, and report in notifications; for menus of file managers.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" qr' -l 'qr' -d 'Show a QR code: phones that scan it open a page, and get what is sent without an app.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" hotspot' -l 'hotspot' -d 'With --qr: make a Wi-Fi network for the phones, with a random password, and show its QR code first.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" leave-wifi' -l 'leave-wifi' -d 'With --hotspot: do not ask before this machine leaves its Wi-Fi network, and shares its other ones.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep' -l 'keep' -d 'With --qr: go on when the first phone has everything, until Ctrl-C.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" accept' -l 'accept' -d 'With --qr: ask about each browser that opens the page, or send to all (ask, all; default: ask).' -rfka 'ask all'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" pin-file' -l 'pin-file' -d 'Give the PIN in this file to a device with LocalSend that requires one.' -rF

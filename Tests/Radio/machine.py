@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs a command on a real Linux Bluetooth stack without a radio.
+"""Runs a command on a real Linux Bluetooth or Wi-Fi stack without a radio.
 
-Boots Debian's own kernel under QEMU. The machine sees the host's files (an overlay receives writes and is dropped),
-has N virtual controllers in range of each other (air.c), a system bus and bluetoothd. It runs the command as root in
-this directory and powers off. Output and exit status are the command's.
+Boots Debian's own kernel under QEMU. The machine sees the host's files (an overlay receives writes and is dropped), and
+has a system bus; N virtual Bluetooth controllers in range of each other (air.c), and bluetoothd; and M simulated Wi-Fi
+devices (mac80211_hwsim). It runs the command as root in this directory and powers off. Output and exit status are the
+command's.
 
 125: the machine did not start, or died.  124: out of time.
 """
@@ -37,13 +38,15 @@ MODULES = [
     "drivers/char",
     "drivers/hid",
     "drivers/input/misc",
+    "drivers/net/wireless/*mac80211_hwsim.ko*",
 ]
 FIRST_MODULES = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"]
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-n", "--controllers", type=int, default=2)
+    options.add_argument("-n", "--controllers", type=int, default=0, help="Bluetooth controllers")
+    options.add_argument("-w", "--wifi", type=int, default=0, help="Wi-Fi devices")
     options.add_argument("-t", "--time", type=int, default=300, help="seconds for the whole run")
     options.add_argument("-k", "--keep", action="store_true", help="keep console and logs, and say where")
     options.add_argument("-v", "--verbose", action="store_true", help="let bluetoothd tell all, which makes it slow")
@@ -69,7 +72,7 @@ def main():
 def prepare():
     """Unpacks kernel, modules and initial file system into the cache. Installs no package; may renew apt's lists."""
     package = kernel_package()
-    machine = CACHE / package if package else None
+    machine = place_of(package) if package else None
     if machine and machine.exists():
         return machine
     # The package lists are missing on a fresh machine, or name a kernel that was replaced.
@@ -77,7 +80,7 @@ def prepare():
     package = kernel_package()
     if package is None:
         sys.exit("radio: apt knows no package linux-image-amd64, whose kernel is needed")
-    machine = CACHE / package
+    machine = place_of(package)
     if machine.exists():
         return machine
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -107,6 +110,12 @@ def prepare():
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
     return machine
+
+
+def place_of(package):
+    """Where the parts of a kernel are kept, which depend on what is asked for."""
+    wanted = "\n".join(MODULES + FIRST_MODULES) + (HERE / "guest-first").read_text()
+    return CACHE / f"{package}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
 
 
 def kernel_package():
@@ -166,11 +175,12 @@ def boot(machine, run, arguments):
     kept = {key: value for key, value in os.environ.items() if key.isidentifier()}
     settings = {
         "controllers": arguments.controllers,
+        "wifi": arguments.wifi,
         "here": HERE,
         "modules": machine / "lib/modules",
         "share": share or "",
         "verbose": "-d" if arguments.verbose else "",
-        "air": compiled(HERE / "air.c"),
+        "air": compiled(HERE / "air.c") if arguments.controllers else "",
     }
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
     (control / "settings").write_text("\n".join(lines) + "\n")
@@ -253,7 +263,7 @@ def qemu(machine, run, control, pipes, share):
         "-initrd",
         machine / "initrd",
         "-append",
-        "console=ttyS0 quiet oops=panic panic=-1 rdinit=/init mitigations=off",
+        "console=ttyS0 quiet no_timer_check oops=panic panic=-1 rdinit=/init mitigations=off",
         "-device",
         "virtio-serial-pci",
     ]

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 CHUNK = 256 * 1024
 HELLO, MESSAGE, CONTENT, STATE, FETCH, SENT, NODE_KEY = range(1, 8)
@@ -27,7 +28,7 @@ class PageBrowser:
         self.host, self.port, self.path = host, int(port), f"/{path}"
         self.key = base64.b32decode(key + "======")
         self.secret = X25519PrivateKey.from_private_bytes(os.urandom(32))
-        self.point = self.secret.public_key().public_bytes_raw()
+        self.point = self.secret.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         # The session is unknown before a hello.
         self.id, self.browser = "0" * 16, ChaCha20Poly1305(bytes(32))
         self.last_message = 0

@@ -1,6 +1,7 @@
 """The page that gives content to browsers, as a browser of another implementation uses it."""
 
 import contextlib
+import http.client
 import io
 import os
 import signal
@@ -122,6 +123,40 @@ class DownloadStory(Story):
         self.assertEqual({f"trip/{name}": content for name, content in contents.items()}, found)
         self.assertEqual(200, browser.received(1))
         self.assertEqual(0, anna.end())
+
+    def test_an_archive_of_more_than_4_GiB_is_whole(self):
+        # ZIP64 by another implementation: a size, and the place of a second file, beyond 32 bits.
+        size, last = (1 << 32) + 12345, self.random.randbytes(1000)
+        with open(self.file("trip/large.bin", 5000), "r+b") as file:
+            file.truncate(size - len(last))
+            file.seek(0, os.SEEK_END)
+            file.write(last)
+        # Files are archived in the order of their names.
+        self.file("trip/next.txt", 3000)
+        anna, url = self.page(self.place / "source/trip")
+        browser = self.accepted(url)
+        [(*_, total, direct)] = browser.list()
+        answer = http.client.HTTPConnection(browser.host, browser.port, timeout=60)
+        self.addCleanup(answer.close)
+        answer.request("GET", f"{browser.path}/f/{direct}", headers={"Host": f"{browser.host}:{browser.port}"})
+        body = answer.getresponse()
+        self.assertEqual((200, str(total)), (body.status, body.getheader("Content-Length")))
+        path, zeros = self.place / "trip.zip", bytes(1 << 20)
+        with open(path, "wb") as archive:
+            while block := body.read(1 << 20):
+                # A hole takes no place on the disk.
+                archive.seek(len(block), os.SEEK_CUR) if block == zeros else archive.write(block)
+        self.assertEqual(total, path.stat().st_size)
+        with zipfile.ZipFile(path) as archive:
+            self.assertEqual([size, 3000], [info.file_size for info in archive.infolist() if not info.is_dir()])
+            self.assertGreater(archive.getinfo("trip/next.txt").header_offset, 1 << 32)
+            self.assertIsNone(archive.testzip())
+            self.assertEqual((self.place / "source/trip/next.txt").read_bytes(), archive.read("trip/next.txt"))
+            with archive.open("trip/large.bin") as large:
+                large.seek(size - len(last))
+                self.assertEqual(last, large.read())
+        answer.close()
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
 
     def test_many_files_are_one_archive(self):
         files = [self.file(f"{number}.txt", number) for number in range(101)]

@@ -69,6 +69,18 @@ struct MachineDiagnosisTests {
         #expect(Set(findings.all.map(\.subject)).isSuperset(of: ["clock", "engine", "interfaces"]))
     }
 
+    @Test("a hotspot that is not possible is a notice with a remedy")
+    func hotspot() async throws {
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        await diagnosis.checkHotspot(InMemoryAccessPoint(plan: .failure(.networkingOff)))
+        let plan = AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
+        let point = InMemoryAccessPoint(plan: .success(plan))
+        await diagnosis.checkHotspot(point)
+        #expect(findings.all.map(\.severity) == [.notice, .ok] && findings.all.map(\.subject) == ["hotspot", "hotspot"])
+        #expect(findings.all[0].advice == "`nmcli networking on` switches it on")
+        #expect(point.network == nil && point.hasEnded)
+    }
+
     @Test("a key that cannot be used is a problem")
     func identity() throws {
         _ = try LocalMachine(environment: environment).state.identity()

@@ -67,6 +67,18 @@ package final class DBusMessage {
         }
     }
 
+    /// Type `aa{sv}`.
+    package func dictionaries() -> [[String: DBusValue]]? { elements("a{sv}") { $0.dictionary() } }
+
+    /// Type `a{ss}`.
+    package func texts() -> [String: String]? {
+        entries("{ss}") {
+            $0.string()
+        } value: {
+            $0.string()
+        }
+    }
+
     /// Type `a{sa{sv}}`.
     package func interfaces() -> [String: [String: DBusValue]]? {
         entries("{sa{sv}}") {
@@ -111,6 +123,7 @@ package final class DBusMessage {
         case (UInt8(ascii: "a"), "s"): return elements("s") { $0.string() }.map { .strings($0) }
         case (UInt8(ascii: "a"), "o"): return elements("o") { $0.objectPath() }.map { .objectPaths($0) }
         case (UInt8(ascii: "a"), "{sv}"): return dictionary().map { .dictionary($0) }
+        case (UInt8(ascii: "a"), "a{sv}"): return dictionaries().map { .dictionaries($0) }
         case (UInt8(ascii: "a"), "{sa{sv}}"): return interfaces().map { .interfaces($0) }
         case (UInt8(ascii: "a"), "{oa{sa{sv}}}"): return objects().map { .objects($0) }
         default: return sd_bus_message_skip(raw, nil) > 0 ? .other : nil
@@ -183,6 +196,7 @@ package final class DBusMessage {
                     }
                 }
             }
+        case .dictionaries(let list): return array("a{sv}") { list.map { append(.dictionary($0)) } }
         case .interfaces(let entries):
             return array("{sa{sv}}") {
                 entries.map { key, value in container("e", "sa{sv}") { [append(.string(key)), append(.dictionary(value))] } }

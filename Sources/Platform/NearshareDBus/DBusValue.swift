@@ -18,6 +18,8 @@ package indirect enum DBusValue: Sendable, Hashable {
     case objectPaths([String])
     /// Type `a{sv}`.
     case dictionary([String: DBusValue])
+    /// Type `aa{sv}`.
+    case dictionaries([[String: DBusValue]])
     /// Type `a{sa{sv}}`: an object's properties by interface.
     case interfaces([String: [String: DBusValue]])
     /// Type `a{oa{sa{sv}}}`: an object manager's objects.
@@ -40,6 +42,7 @@ package indirect enum DBusValue: Sendable, Hashable {
         case .strings: "as"
         case .objectPaths: "ao"
         case .dictionary: "a{sv}"
+        case .dictionaries: "aa{sv}"
         case .interfaces: "a{sa{sv}}"
         case .objects: "a{oa{sa{sv}}}"
         case .other: ""

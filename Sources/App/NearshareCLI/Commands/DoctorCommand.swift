@@ -34,6 +34,7 @@ struct DoctorCommand: AsyncParsableCommand {
             let discovery = diagnosis.checkNetwork(port: port)
             try user?.dropPrivileges(permanently: true)
             if !bluetooth.isOff { diagnosis.checkBluetooth(adapter: bluetooth.adapter) }
+            await diagnosis.checkHotspot()
             diagnosis.checkInbox(at: inbox)
             diagnosis.checkClock()
             if let discovery,

@@ -18,6 +18,8 @@ struct ReceiveCommand: ConfinedCommand {
     @Flag(help: "Show a QR code for phones: it opens a page that sends files and texts to this machine, without an app.")
     var qr = false
 
+    @OptionGroup var hotspot: HotspotOptions
+
     @Flag(
         name: .customLong("localsend"), inversion: .prefixedNo,
         help: """
@@ -72,6 +74,7 @@ struct ReceiveCommand: ConfinedCommand {
         if let inbox = receiving.inbox, LocalPath(inbox).isExistingNonDirectory {
             throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is a file")
         }
+        try hotspot.validate(hasPage: qr)
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 
@@ -112,9 +115,31 @@ struct ReceiveCommand: ConfinedCommand {
             accept: machine.configuration.acceptance(given: receiving.accept, hasTerminal: display != nil),
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
             feed: feed, arrivalCommand: exec)
-        let settings = try makeSettings(machine)
-        let pin = try localSendPINFile.map { try LocalSendPIN.read(path: $0) }
-        let security = try localSendSecurity(machine, canAsk: display != nil)
+        let reception = Reception(
+            machine: machine, settings: try makeSettings(machine), controller: controller, destination: destination, feed: feed,
+            reporter: reporter, command: command, pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
+            security: try localSendSecurity(machine, canAsk: display != nil))
+        try await hotspot.run(on: reception.settings.interface, isSilent: json) { try await receive(reception, $0) }
+    }
+
+    /// The parts of the command that its node needs.
+    private struct Reception: Sendable {
+        let machine: LocalMachine
+        let settings: NodeSettings
+        let controller: ReceiveController
+        let destination: ReceiveDestination
+        let feed: ReceiveFeed
+        let reporter: any Reporter
+        let command: ArrivalCommand?
+        /// For senders with LocalSend; nil for none.
+        let pin: String?
+        /// nil where LocalSend devices are not served.
+        let security: (any LinkSecurity)?
+    }
+
+    private func receive(_ reception: Reception, _ hotspot: Hotspot?) async throws {
+        let (machine, settings, controller) = (reception.machine, reception.settings, reception.controller)
+        let (destination, reporter, command) = (reception.destination, reception.reporter, reception.command)
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
         let failure = Monitor<(any Error)?>(nil)
@@ -128,15 +153,15 @@ struct ReceiveCommand: ConfinedCommand {
                 isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
             let service = try role?.start(
-                on: node, facts, feed: feed,
+                on: node, facts, feed: reception.feed,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
-            let localSend = try security.map { try node.serveLocalSend(for: listener, $0, pin: pin) }
+            let localSend = try reception.security.map { try node.serveLocalSend(for: listener, $0, pin: reception.pin) }
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
-                chosenPort: options.port ?? machine.configuration.port, page: page, localSend: localSend,
-                pageInterface: options.interface, isJSON: json)
+                chosenPort: options.port ?? machine.configuration.port, page: page, hotspot: hotspot,
+                localSend: localSend, pageInterface: options.interface, isJSON: json)
             if service != nil { greeting.show(.own(port: listener.port)) }
             try await SignalHandling.run(onSignal: { number in
                 controller.interrupt(node, Interruption(signal: number))
@@ -166,6 +191,9 @@ struct ReceiveCommand: ConfinedCommand {
                         }
                     }
                     if let command { group.addTask { await command.run() } }
+                    if let hotspot {
+                        group.addTask { if await hotspot.hasFailed() { controller.interrupt(node, .terminated) } }
+                    }
                     do {
                         try await controller.serve(listener, on: node)
                     } catch {
@@ -240,6 +268,8 @@ private struct Greeting: Sendable {
     let chosenPort: UInt16?
     /// The page for browsers; nil for none.
     let page: PageServer?
+    /// The Wi-Fi network for the page; nil for none.
+    let hotspot: Hotspot?
     /// The server for LocalSend devices; nil for none.
     let localSend: LocalSendServer?
     /// The interface at whose addresses the page is shown; nil for all.
@@ -253,10 +283,13 @@ private struct Greeting: Sendable {
             return !isShown
         }
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
-        if isFirst, let page {
-            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: "send files to this machine")
+        let action = "send files to this machine"
+        if isFirst, let page, hotspot == nil {
+            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: action)
         }
         if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
+        // Last: two codes fill a terminal, and other lines would scroll them away.
+        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, toDo: action) }
         guard case .own(let port, let other) = state else { return }
         if let other {
             Console.warn(

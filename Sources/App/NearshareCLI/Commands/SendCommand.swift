@@ -83,6 +83,8 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Show a QR code: phones that scan it open a page, and get what is sent without an app.")
     var qr = false
 
+    @OptionGroup var hotspot: HotspotOptions
+
     @Flag(help: "With --qr: go on when the first phone has everything, until Ctrl-C.")
     var keep = false
 
@@ -234,6 +236,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func validatePage() throws {
+        try hotspot.validate(hasPage: qr)
         guard qr else {
             if keep { throw ValidationError("--keep needs --qr") }
             if accept != nil { throw ValidationError("--accept needs --qr") }
@@ -261,12 +264,24 @@ struct SendCommand: AsyncParsableCommand {
         let operation = PageSendOperation(
             machine: machine, source: source, reporter: reporter, acceptsAll: accept == .all, endsAfterFirst: !keep,
             display: display)
-        try await withNode(settings) { [interface = transport.interface, json] node in
-            let page = try node.servePage(
-                sending: operation.contents(), rateLimit: source.rateLimit, port: Node.defaultPagePort)
-            PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: json, toDo: "get \(source.label)")
-            try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
-                try await operation.serve(page, on: node)
+        try await hotspot.run(on: settings.interface, isSilent: json || quiet) {
+            [interface = transport.interface, json] hotspot in
+            try await withNode(settings) { node in
+                let page = try node.servePage(
+                    sending: operation.contents(), rateLimit: source.rateLimit, port: Node.defaultPagePort)
+                let action = "get \(source.label)"
+                if let hotspot {
+                    HotspotNotice.show(hotspot, page, isJSON: json, toDo: action)
+                } else {
+                    PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: json, toDo: action)
+                }
+                try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        defer { group.cancelAll() }
+                        if let hotspot { group.addTask { if await hotspot.hasFailed() { operation.interrupt(node) } } }
+                        try await operation.serve(page, on: node)
+                    }
+                }
             }
         }
     }

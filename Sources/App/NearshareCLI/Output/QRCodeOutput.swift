@@ -2,29 +2,71 @@ internal import NearshareTerminal
 
 /// QR codes between the lines of a command's output.
 enum QRCodeOutput {
+    /// A text that is shown as a code, with a line for the user.
+    struct Item: Sendable {
+        let text: String
+        let caption: String
+
+        init(_ text: String, caption: String) {
+            (self.text, self.caption) = (text, caption)
+        }
+    }
+
+    /// Rows below a code that the user has to see with it.
+    private static let captionRowCount = 2
+
     /// Writes the QR code of a text, or says why it is not shown: a part of it, or one in other characters, cannot be scanned.
     /// - Returns: whether it is shown.
     @discardableResult
     static func write(_ text: String, to descriptor: Int32) -> Bool {
+        code(of: text).map { write($0, to: descriptor) } ?? false
+    }
+
+    /// Writes the codes of several texts, which are scanned one after the other, each with its caption. In a terminal that has
+    /// no room for one below the other they stand side by side, so that none is scrolled away.
+    static func write(_ items: [Item], to descriptor: Int32) {
+        let codes = items.map { code(of: $0.text) }
+        let made = codes.compactMap(\.self)
+        let size = TerminalProperties.size(of: descriptor)
+        let isTooHigh = made.reduce(0) { $0 + $1.rowCount + captionRowCount } > size.rows
+        if TerminalProperties.isTerminal(descriptor), isTooHigh, made.count == items.count {
+            let row = QRCode.row(of: made, hasColor: TerminalProperties.hasColor(descriptor))
+            if row.columnCount <= size.columns, row.lines.count + captionRowCount * items.count <= size.rows {
+                Console.drawing(row.lines, on: descriptor)
+                for item in items { Console.notice(item.caption) }
+                return
+            }
+        }
+        for (item, code) in zip(items, codes) {
+            if let code { _ = write(code, to: descriptor) }
+            Console.notice(item.caption)
+        }
+    }
+
+    private static func code(of text: String) -> QRCode? {
         guard TerminalProperties.usesUTF8 else {
             Console.warn("the QR code is not shown: it needs a terminal with UTF-8")
-            return false
+            return nil
         }
         do throws(QRCodeError) {
-            let code = try QRCode(text)
-            let lines = code.text(hasColor: TerminalProperties.hasColor(descriptor))
-            let size = TerminalProperties.size(of: descriptor)
-            if TerminalProperties.isTerminal(descriptor), code.columns > size.columns || lines.count + 2 > size.rows {
-                Console.warn(
-                    "the terminal has no room for the QR code, which takes \(code.columns) columns and \(lines.count + 2) rows: "
-                        + "enlarge it, or choose a smaller font, and start again")
-                return false
-            }
-            Console.drawing(lines, on: descriptor)
-            return true
+            return try QRCode(text)
         } catch {
             Console.warn(error.description)
+            return nil
+        }
+    }
+
+    /// - Returns: false when the terminal has no room for it.
+    private static func write(_ code: QRCode, to descriptor: Int32) -> Bool {
+        let size = TerminalProperties.size(of: descriptor)
+        let rowCount = code.rowCount + captionRowCount
+        if TerminalProperties.isTerminal(descriptor), code.columns > size.columns || rowCount > size.rows {
+            Console.warn(
+                "the terminal has no room for the QR code, which takes \(code.columns) columns and \(rowCount) rows: "
+                    + "enlarge it, or choose a smaller font, and start again")
             return false
         }
+        Console.drawing(code.text(hasColor: TerminalProperties.hasColor(descriptor)), on: descriptor)
+        return true
     }
 }

@@ -207,6 +207,17 @@ package struct MachineDiagnosis: Sendable {
         }
     }
 
+    /// Finds out whether this machine can make a Wi-Fi network, without making one.
+    package func checkHotspot(_ accessPoint: any AccessPoint = LocalMachine.accessPoint()) async {
+        do throws(AccessPointError) {
+            let plan = try await accessPoint.prepare(on: machine?.configuration.interface)
+            report(Finding(.ok, "hotspot", "\(plan.interface) can make a Wi-Fi network for phones (--hotspot)"))
+        } catch {
+            report(Finding(.notice, "hotspot", error.reason, advice: error.advice))
+        }
+        await accessPoint.stop()
+    }
+
     /// Serves LocalSend devices, so that they are found.
     package func checkLocalSend(on node: Node) {
         guard let machine else { return }

@@ -51,6 +51,7 @@ package struct CommandFailure: Error, Sendable {
                 case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)
+        case AccessPointError.timedOut: self.init(.timedOut, "\(error)")
         case is CancellationError: self.init(.interrupted, "interrupted")
         default: self.init(.failure, ErrorMessage.text(for: error))
         }

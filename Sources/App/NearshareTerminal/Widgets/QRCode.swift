@@ -27,6 +27,9 @@ package struct QRCode: Sendable, Hashable {
     /// Columns of the drawing, with the quiet zone.
     package var columns: Int { moduleCount + 2 * Self.quietZone }
 
+    /// Rows of the drawing, with the quiet zone.
+    package var rowCount: Int { (columns + 1) / 2 }
+
     /// The rows of the drawing, with the quiet zone.
     /// - Parameter isInverted: light modules are drawn in the foreground colour, for a terminal with light text on a dark ground;
     ///   otherwise dark ones are, for ``TextStyle/blackOnWhite``.
@@ -50,6 +53,19 @@ package struct QRCode: Sendable, Hashable {
             hasColor ? TextStyle.blackOnWhite.sequence(hasColor: true) + line + "\u{1b}[0m" : line
         }
     }
+
+    /// Several codes side by side. Each keeps its quiet zone, and a gap keeps cameras from taking two for one.
+    package static func row(of codes: [QRCode], hasColor: Bool) -> (lines: [String], columnCount: Int) {
+        let drawings = codes.map { (lines: $0.text(hasColor: hasColor), columns: $0.columns) }
+        let lines = (0..<(codes.map(\.rowCount).max() ?? 0)).map { row in
+            drawings.map { row < $0.lines.count ? $0.lines[row] : String(repeating: " ", count: $0.columns) }
+                .joined(separator: String(repeating: " ", count: gap))
+        }
+        return (lines, codes.reduce(gap * max(0, codes.count - 1)) { $0 + $1.columns })
+    }
+
+    /// Columns between two codes side by side.
+    private static let gap = 4
 
     private func isDark(_ row: Int, _ column: Int) -> Bool {
         (0..<moduleCount).contains(row) && (0..<moduleCount).contains(column) && modules[row * moduleCount + column]

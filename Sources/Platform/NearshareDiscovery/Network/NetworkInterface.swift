@@ -161,18 +161,3 @@ func interfaceName(of index: Int32) -> String {
         if_indextoname(UInt32(index), buffer.baseAddress).map { String(cString: $0) } ?? "\(index)"
     }
 }
-
-extension IPAddress {
-    /// - Parameter text: a numeric address without a zone.
-    init?(text: String) {
-        func parse(_ family: Int32, count: Int) -> [UInt8]? {
-            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
-                buffer.initialize(repeating: 0)
-                initialized = inet_pton(family, text, buffer.baseAddress) == 1 ? count : 0
-            }
-            return bytes.isEmpty ? nil : bytes
-        }
-        guard let bytes = parse(AF_INET, count: 4) ?? parse(AF_INET6, count: 16) else { return nil }
-        self.init(bytes: bytes)
-    }
-}

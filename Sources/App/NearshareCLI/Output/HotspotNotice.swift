@@ -1,0 +1,39 @@
+internal import Glibc
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// The QR codes and the address by which a phone joins a hotspot and opens its page.
+enum HotspotNotice {
+    /// - Parameter action: what the page is for, as the end of "open the page to …".
+    static func show(_ hotspot: Hotspot, _ page: PageServer, isJSON: Bool, toDo action: String) {
+        let url = page.url(host: hotspot.address.description)
+        if isJSON { return emit(hotspot, url) }
+        let network = hotspot.network
+        let commands = LocalMachine.hotspotFirewallCommands(interface: hotspot.plan.interface)
+        if !commands.isEmpty {
+            let list = commands.map { "`\($0.joined(separator: " "))`" }.joined(separator: ", ")
+            Console.notice("a firewall runs on this machine; if phones do not get in, let them in: \(list)")
+        }
+        Console.notice("the hotspot is on; a phone may say that it has no internet: keep it connected")
+        QRCodeOutput.write(
+            [
+                .init(
+                    network.joinText,
+                    caption: "1. the first code joins Wi-Fi network \(network.name), password \(network.passphrase)"),
+                .init(url, caption: "2. the second one opens a page to \(action): \(url)"),
+            ], to: STDERR_FILENO)
+    }
+
+    private static func emit(_ hotspot: Hotspot, _ url: String) {
+        JSONEvents.emit(
+            "hotspot",
+            [
+                "name": .string(hotspot.network.name), "password": .string(hotspot.network.passphrase),
+                "join": .string(hotspot.network.joinText), "interface": .string(hotspot.plan.interface),
+                "address": .string(hotspot.address.description), "replaced": JSONValue(hotspot.plan.replacedConnection),
+                "shared": JSONValue(hotspot.plan.sharedConnection),
+            ])
+        JSONEvents.emit("page", ["url": .string(url), "urls": .array([.string(url)])])
+    }
+}

@@ -1,0 +1,150 @@
+package import NearshareBase
+
+/// A Wi-Fi network that this machine makes for as long as a program needs it: nothing of it outlives the process, however that
+/// ends.
+///
+/// Used once, in this order: ``prepare(on:)``, which changes nothing, so that the user can be asked; ``start(_:)``;
+/// ``failure``; ``stop()``.
+package protocol AccessPoint: AnyObject, Sendable {
+    /// Finds the device that would make the network, and what this would interrupt.
+    /// - Parameter interface: the device to use; nil for any.
+    func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan
+
+    /// Makes the network, and waits until devices can join it.
+    /// - Returns: the address of this machine in the network.
+    /// - Throws: ``AccessPointError/stopped`` after ``beginStop()``.
+    func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress
+
+    /// Waits until the network has ended by other means than ``stop()``.
+    /// - Returns: the reason; nil after ``stop()``, and when the task is cancelled.
+    var failure: AccessPointError? { get async }
+
+    /// Begins to end the network, without waiting. May be called from any thread.
+    func beginStop()
+
+    /// Ends the network, and connects the device again as it was before. May be called at any time, and more than once.
+    /// - Returns: whether there was a network that this call has ended.
+    @discardableResult
+    func stop() async -> Bool
+}
+
+/// The consequences of a Wi-Fi network on this machine.
+package struct AccessPointPlan: Sendable, Hashable {
+    /// The interface of the device that makes the network, such as "wlan0".
+    package var interface: String
+    /// The name of the connection that the device has now, and loses; nil for none.
+    package var replacedConnection: String?
+    /// The name of the connection that leads to the internet on another device, and which those who join use as well; nil for
+    /// none.
+    package var sharedConnection: String?
+
+    package init(interface: String, replacedConnection: String?, sharedConnection: String?) {
+        self.interface = interface
+        self.replacedConnection = replacedConnection
+        self.sharedConnection = sharedConnection
+    }
+}
+
+/// The reason why there is no Wi-Fi network of this machine, or none any more.
+package enum AccessPointError: Error, Sendable, Hashable {
+    /// The system bus cannot be used, for this reason.
+    case noBus(String)
+    /// The service that makes networks does not run.
+    case noService
+    /// The service is too old.
+    case oldService
+    /// The service has networking switched off.
+    case networkingOff
+    /// Wi-Fi is switched off, by a switch of the machine or by the user.
+    case radioOff(isHardwareSwitch: Bool)
+    /// There is no Wi-Fi device.
+    case noDevice
+    /// The named interface is not a Wi-Fi device.
+    case notWiFi(interface: String)
+    /// The service leaves the device to others.
+    case unmanaged(interface: String)
+    /// The device has no access-point mode with WPA2.
+    case noAccessPointMode(interface: String)
+    /// The service cannot use the device now.
+    case deviceUnavailable(interface: String)
+    /// The user may not make a network.
+    case notPermitted
+    /// The device or its driver did not start the network; a code of the service.
+    case notStarted(interface: String, code: UInt32)
+    /// The service has no program that gives addresses to those who join.
+    case noAddresses
+    /// The service has refused, for this reason.
+    case refused(String)
+    /// The network was not there in time.
+    case timedOut(interface: String)
+    /// The device is gone.
+    case deviceGone(interface: String)
+    /// The user, or another program, has given the device another connection, or none.
+    case replaced(interface: String)
+    /// The machine goes to sleep.
+    case suspended
+    /// The service has ended.
+    case serviceGone
+    /// The program has ended the network.
+    case stopped
+}
+
+extension AccessPointError: CustomStringConvertible {
+    /// The failure, and a suggested remedy.
+    package var description: String { advice.map { "\(reason); \($0)" } ?? reason }
+
+    /// The failure.
+    package var reason: String {
+        switch self {
+        case .noBus(let reason): "no hotspot: the system bus is not available (\(reason))"
+        case .noService: "no hotspot: NetworkManager does not run on this machine"
+        case .oldService: "no hotspot: this NetworkManager is older than 1.16"
+        case .networkingOff: "no hotspot: NetworkManager has networking switched off"
+        case .radioOff(true): "no hotspot: a switch or key of this machine has Wi-Fi switched off"
+        case .radioOff(false): "no hotspot: Wi-Fi is switched off"
+        case .noDevice: "no hotspot: NetworkManager knows no Wi-Fi device"
+        case .notWiFi(let interface): "no hotspot: \(TerminalText.escaped(interface)) is not a Wi-Fi device"
+        case .unmanaged(let interface): "no hotspot: NetworkManager does not manage \(TerminalText.escaped(interface))"
+        case .noAccessPointMode(let interface):
+            "no hotspot: \(TerminalText.escaped(interface)) has no access-point mode with WPA2"
+        case .deviceUnavailable(let interface):
+            "no hotspot: NetworkManager cannot use \(TerminalText.escaped(interface)) at the moment"
+        case .notPermitted: "no hotspot: this user may not make a Wi-Fi network"
+        case .notStarted(let interface, let code):
+            "no hotspot: \(TerminalText.escaped(interface)) did not start it (NetworkManager's reason \(code))"
+        case .noAddresses: "no hotspot: NetworkManager cannot give addresses to those who join"
+        case .refused(let reason): "no hotspot: NetworkManager refuses it: \(TerminalText.escaped(reason, columns: 200))"
+        case .timedOut(let interface): "no hotspot: \(TerminalText.escaped(interface)) did not start it in time"
+        case .deviceGone(let interface): "the hotspot has ended: \(TerminalText.escaped(interface)) is gone"
+        case .replaced(let interface):
+            "the hotspot has ended: \(TerminalText.escaped(interface)) was disconnected, or has another connection"
+        case .suspended: "the hotspot has ended: the machine went to sleep"
+        case .serviceGone: "the hotspot has ended, because NetworkManager has"
+        case .stopped: "the hotspot was stopped"
+        }
+    }
+
+    /// A suggested remedy; nil where nothing is needed.
+    package var advice: String? {
+        switch self {
+        case .noBus, .refused: "use --qr alone, on a common network"
+        case .noService: "start it, or make a Wi-Fi network by other means and use --qr alone"
+        case .oldService: "update it, or make a Wi-Fi network by other means and use --qr alone"
+        case .networkingOff: "`nmcli networking on` switches it on"
+        case .radioOff(true): "switch it on there"
+        case .radioOff(false): "`nmcli radio wifi on` switches it on"
+        case .noDevice: "`nmcli device` lists what it knows; or use --qr alone, on a common network"
+        case .notWiFi: "`nmcli device` lists them, and --interface chooses one"
+        case .unmanaged(let interface): "`nmcli device set \(TerminalText.escaped(interface)) managed yes` changes that"
+        case .noAccessPointMode: "use another Wi-Fi device, or --qr alone, on a common network"
+        case .deviceUnavailable: "is wpa_supplicant installed?"
+        case .notPermitted: "try in a session at the machine itself, not over SSH, or ask an administrator"
+        case .notStarted, .timedOut: "try again, or look into `journalctl -u NetworkManager`"
+        case .noAddresses: "install dnsmasq (Debian: dnsmasq-base)"
+        case .deviceGone: "plug it in again, and start again"
+        case .replaced, .suspended: "start again to have it back"
+        case .serviceGone: "start again when it runs"
+        case .stopped: nil
+        }
+    }
+}

@@ -1,0 +1,17 @@
+internal import Glibc
+package import NearshareBase
+
+extension IPAddress {
+    /// - Parameter text: a numeric address without a zone.
+    package init?(text: String) {
+        func parse(_ family: Int32, count: Int) -> [UInt8]? {
+            let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+                buffer.initialize(repeating: 0)
+                initialized = inet_pton(family, text, buffer.baseAddress) == 1 ? count : 0
+            }
+            return bytes.isEmpty ? nil : bytes
+        }
+        guard let bytes = parse(AF_INET, count: 4) ?? parse(AF_INET6, count: 16) else { return nil }
+        self.init(bytes: bytes)
+    }
+}

@@ -1,0 +1,60 @@
+package import NearshareBase
+
+/// An access point without a device, whose end and failures the owner decides.
+package final class InMemoryAccessPoint: AccessPoint {
+    private enum End: Sendable {
+        case stopped
+        case failed(AccessPointError)
+    }
+
+    private let plan: Result<AccessPointPlan, AccessPointError>
+    private let address: Result<IPAddress, AccessPointError>?
+    private let end = Promise<End>()
+    private let started = Monitor<WiFiNetwork?>(nil)
+
+    /// - Parameters:
+    ///   - plan: the result of ``prepare(on:)``.
+    ///   - address: the result of ``start(_:)``; nil for one that waits until ``beginStop()``.
+    package init(
+        plan: Result<AccessPointPlan, AccessPointError>,
+        address: Result<IPAddress, AccessPointError>? = .success(.v4(0x0a2a_0001))
+    ) {
+        (self.plan, self.address) = (plan, address)
+    }
+
+    /// The network that was started; nil for none.
+    package var network: WiFiNetwork? { started.withLock(\.self) }
+
+    /// Whether ``beginStop()``, ``stop()`` or ``fail(_:)`` was called.
+    package var hasEnded: Bool { end.current != nil }
+
+    package func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan { try plan.get() }
+
+    package func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress {
+        started.update { $0 = network }
+        guard let address else {
+            _ = await end.value
+            throw .stopped
+        }
+        return try address.get()
+    }
+
+    /// Ends the network as a device does that is unplugged.
+    package func fail(_ error: AccessPointError) { end.fulfil(.failed(error)) }
+
+    package var failure: AccessPointError? {
+        get async {
+            guard case .failed(let error)? = await end.value else { return nil }
+            return error
+        }
+    }
+
+    package func beginStop() { end.fulfil(.stopped) }
+
+    package func stop() async -> Bool {
+        var isRunning = false
+        if case .success? = address, network != nil, !hasEnded { isRunning = true }
+        beginStop()
+        return isRunning
+    }
+}

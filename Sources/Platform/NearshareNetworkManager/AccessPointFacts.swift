@@ -1,0 +1,79 @@
+internal import NearshareInterfaces
+
+/// The properties of NetworkManager and this machine's Wi-Fi devices on which a hotspot depends.
+struct AccessPointFacts: Sendable, Hashable {
+    /// A profile in use.
+    struct Connection: Sendable, Hashable {
+        /// The name of the profile.
+        var name: String
+        /// The object path of the profile.
+        var profile: String
+    }
+
+    struct WiFiDevice: Sendable, Hashable {
+        /// The object path.
+        var path: String
+        var interface: String
+        /// An NMDeviceState.
+        var state: Int
+        var capabilities: NetworkManager.Capabilities
+        /// nil for none.
+        var connection: Connection?
+    }
+
+    /// The connection that leads to the internet.
+    struct Uplink: Sendable, Hashable {
+        var name: String
+        /// The object paths of its devices.
+        var devices: [String]
+    }
+
+    var isNetworkingEnabled = true
+    var isWirelessEnabled = true
+    var isWirelessHardwareEnabled = true
+    /// The answers of polkit by action: "yes", "auth" where the user is asked for a password, or "no".
+    var permissions: [String: String] = [:]
+    var devices: [WiFiDevice] = []
+    /// nil for none.
+    var uplink: Uplink?
+}
+
+/// The device that makes a network.
+struct AccessPointTarget: Sendable, Hashable {
+    /// The object path.
+    var device: String
+    var interface: String
+    /// Whether the device has only channels at 5 GHz and above.
+    var lacks2GHz: Bool
+    /// The object path of the profile to connect with again afterwards; nil for none.
+    var replacedProfile: String?
+    var plan: AccessPointPlan
+
+    /// Chooses the device: one that has no connection before one that loses it.
+    /// - Parameter interface: the device to use; nil for any.
+    init(_ facts: AccessPointFacts, interface: String?) throws(AccessPointError) {
+        guard facts.isNetworkingEnabled else { throw .networkingOff }
+        let wanted = facts.devices.filter { interface == nil || $0.interface == interface }
+        guard let first = wanted.first else { throw interface.map { .notWiFi(interface: $0) } ?? .noDevice }
+        guard facts.isWirelessHardwareEnabled else { throw .radioOff(isHardwareSwitch: true) }
+        guard facts.isWirelessEnabled else { throw .radioOff(isHardwareSwitch: false) }
+        let managed = wanted.filter { $0.state > NetworkManager.DeviceState.unmanaged }
+        guard !managed.isEmpty else { throw .unmanaged(interface: first.interface) }
+        let able = managed.filter { $0.capabilities.isSuperset(of: .protectedAccessPoint) }
+        guard !able.isEmpty else { throw .noAccessPointMode(interface: managed[0].interface) }
+        let available = able.filter { $0.state > NetworkManager.DeviceState.unavailable }
+        let chosen = available.min {
+            ($0.connection != nil ? 1 : 0, $0.interface) < ($1.connection != nil ? 1 : 0, $1.interface)
+        }
+        guard let chosen else { throw .deviceUnavailable(interface: able[0].interface) }
+        for action in [NetworkManager.sharingPermission, NetworkManager.controlPermission] {
+            guard facts.permissions[action] != "no" else { throw .notPermitted }
+        }
+        (device, self.interface) = (chosen.path, chosen.interface)
+        lacks2GHz = chosen.capabilities.contains(.knowsBands) && !chosen.capabilities.contains(.band2GHz)
+        replacedProfile = chosen.connection?.profile
+        let uplink = facts.uplink.flatMap { $0.devices.contains(chosen.path) ? nil : $0 }
+        plan = AccessPointPlan(
+            interface: chosen.interface, replacedConnection: chosen.connection?.name, sharedConnection: uplink?.name)
+    }
+}

@@ -1,0 +1,127 @@
+import Nearshare
+import NearshareInterfaces
+import Testing
+
+@testable import NearshareService
+
+@Suite struct HotspotOperationTests {
+    private static let network = WiFiNetwork(name: "nearshare-0123", passphrase: "abcd-efgh-jkmn")
+    private static let alone = AccessPointPlan(interface: "wlan0", replacedConnection: nil, sharedConnection: nil)
+    private static let connected = AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
+
+    private struct BodyError: Error {}
+
+    /// The lines that an operation has written, and its questions.
+    private final class Record: Sendable {
+        private let state = Monitor<(lines: [String], questions: [String])>(([], []))
+
+        var lines: [String] { state.withLock(\.lines) }
+        var questions: [String] { state.withLock(\.questions) }
+
+        func note(_ line: String) { state.update { $0.lines.append(line) } }
+
+        func asks(_ answer: Bool) -> HotspotOperation.Consent {
+            .ask { question in
+                self.state.update { $0.questions.append(question) }
+                return answer
+            }
+        }
+    }
+
+    private static func operation(
+        _ point: InMemoryAccessPoint, _ consent: HotspotOperation.Consent, _ record: Record = Record()
+    ) -> HotspotOperation {
+        HotspotOperation(point, network: network, interface: nil, consent: consent) { record.note($0) }
+    }
+
+    @Test func `a network lasts as long as the body, which gets its address`() async throws {
+        let point = InMemoryAccessPoint(plan: .success(Self.connected))
+        let record = Record()
+        let result = try await Self.operation(point, record.asks(true), record).run(interruption: NoInterruption()) { hotspot in
+            #expect(point.network == Self.network && !point.hasEnded)
+            return "\(hotspot.address) \(hotspot.plan.interface)"
+        }
+        #expect(result == "10.42.0.1 wlan0" && point.hasEnded)
+        #expect(record.questions.count == 1 && record.questions[0].contains(#"the Wi-Fi network "Office""#))
+        #expect(record.lines.last == #"the hotspot is off; wlan0 returns to "Office""#)
+    }
+
+    @Test func `a network that takes and shares nothing needs no consent`() async throws {
+        let point = InMemoryAccessPoint(plan: .success(Self.alone))
+        try await Self.operation(point, .unavailable).run(interruption: NoInterruption()) { _ in }
+        #expect(point.network != nil)
+    }
+
+    @Test func `a no, and a missing terminal, start nothing`() async {
+        for (consent, status) in [(Record().asks(false), ExitStatus.declined), (.unavailable, .usage)] {
+            let point = InMemoryAccessPoint(plan: .success(Self.connected))
+            let failure = await #expect(throws: CommandFailure.self) {
+                try await Self.operation(point, consent).run(interruption: NoInterruption()) { _ in }
+            }
+            #expect(failure?.status == status && point.network == nil && point.hasEnded)
+        }
+    }
+
+    @Test func `consequences name what is taken away and what is shared, escaped`() {
+        #expect(HotspotOperation.consequences(of: Self.alone) == nil)
+        let lost = HotspotOperation.consequences(of: Self.connected)
+        #expect(lost?.contains("no internet meanwhile") == true)
+        let both = HotspotOperation.consequences(
+            of: AccessPointPlan(interface: "wlan0", replacedConnection: "a\u{1b}[2J", sharedConnection: "Wired"))
+        #expect(both?.contains("\u{1b}") == false && both?.contains("no internet") == false)
+        #expect(both?.contains(#"use the connection "Wired""#) == true)
+    }
+
+    @Test func `a network that cannot be made, or started, is the failure`() async {
+        for point in [
+            InMemoryAccessPoint(plan: .failure(.noDevice)),
+            InMemoryAccessPoint(plan: .success(Self.alone), address: .failure(.noDevice)),
+        ] {
+            await #expect(throws: AccessPointError.noDevice) {
+                try await Self.operation(point, .given).run(interruption: NoInterruption()) { _ in
+                    Issue.record("there is no network")
+                }
+            }
+        }
+    }
+
+    @Test func `an end of the network ends the body, and is the failure`() async {
+        for fails in [false, true] {
+            let point = InMemoryAccessPoint(plan: .success(Self.connected))
+            let record = Record()
+            await #expect(throws: AccessPointError.deviceGone(interface: "wlan0")) {
+                try await Self.operation(point, .given, record).run(interruption: NoInterruption()) { hotspot in
+                    point.fail(.deviceGone(interface: "wlan0"))
+                    #expect(await hotspot.hasFailed())
+                    if fails { throw BodyError() }
+                }
+            }
+            #expect(record.lines.allSatisfy { !$0.contains("off") })
+        }
+    }
+
+    @Test func `an error of the body ends the network`() async {
+        let point = InMemoryAccessPoint(plan: .success(Self.connected))
+        await #expect(throws: BodyError.self) {
+            try await Self.operation(point, .given).run(interruption: NoInterruption()) { _ in throw BodyError() }
+        }
+        #expect(point.hasEnded)
+    }
+
+    @Test func `an interruption while it starts ends it`() async {
+        struct AtOnce: InterruptionHandler {
+            func run<Result: Sendable>(
+                onInterrupt: @escaping @Sendable (Interruption) -> Void,
+                _ body: @escaping @Sendable () async throws -> Result
+            ) async throws -> Result {
+                onInterrupt(.cancelled)
+                return try await body()
+            }
+        }
+        let point = InMemoryAccessPoint(plan: .success(Self.connected), address: nil)
+        await #expect(throws: AccessPointError.stopped) {
+            try await Self.operation(point, .given).run(interruption: AtOnce()) { _ in }
+        }
+        #expect(point.hasEnded)
+    }
+}
