@@ -130,6 +130,8 @@ class Bench:
             "cp -r": lambda: run(["cp", "-r", source, self.target / "tree"]),
             "nearshare": lambda: self.nearshare(source, self.receiver.address),
         }
+        pairs = limits.reference_pairs(self.place, source, self.target / "tree", "-tree")
+        rivals |= {name: (lambda pair=pair: pair.run()[:2]) for name, pair in pairs.items()}
         if self.ssh:
             rivals["tar, ssh, tar"] = lambda: self.ssh.tar(source, self.target)
             if shutil.which("rsync"):

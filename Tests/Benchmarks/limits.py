@@ -100,17 +100,24 @@ def pairs(place, source, target, port):
         )
     else:
         print("(socat is not installed: left out)")
+    return found | reference_pairs(place, source, target, "")
+
+
+def reference_pairs(place, source, target, kind):
+    """The C reference without and with a cipher, by their names. The kind is "-tree" for a folder, whose files are smaller than
+    a record, and empty for a file."""
     program = place / "reference"
     code = pathlib.Path(__file__).with_name("reference.c")
     if subprocess.run(["cc", "-O2", "-o", program, code, "-lcrypto"], stderr=subprocess.DEVNULL).returncode != 0:
         print("(the C reference needs a C compiler and libssl-dev: left out)")
-        return found
-    for name, cipher in (("C reference, plain", "plain"), ("C reference, AES-256-GCM of OpenSSL", "aes")):
-        found[name] = Pair(
-            [program, "receive", target, cipher, BLOCK],
-            lambda receiver, cipher=cipher: [program, "send", source, cipher, BLOCK, receiver.stdout.readline().strip()],
+        return {}
+    return {
+        name: Pair(
+            [program, "receive" + kind, target, cipher, BLOCK],
+            lambda receiver, cipher=cipher: [program, "send" + kind, source, cipher, BLOCK, receiver.stdout.readline().strip()],
         )
-    return found
+        for name, cipher in (("C reference, plain", "plain"), ("C reference, AES-256-GCM of OpenSSL", "aes"))
+    }
 
 
 def costs(place, pairs, size):

@@ -1,9 +1,12 @@
-// The least code that moves one file over nearshare's records: read, seal, send; receive, open, write. One thread an end, no
-// handshake, no window, no journal, a key that both ends know. What it takes is the limit of this machine for nearshare.
+// The least code that moves a file, or a folder of folders of files, over nearshare's records: read, seal, send; receive, open,
+// write. One thread an end, no handshake, no window, no journal, a key that both ends know. What it takes is the limit of this
+// machine for nearshare.
 //
 //     reference receive OUTPUT CIPHER BLOCK       prints its port, takes one connection
 //     reference send INPUT CIPHER BLOCK PORT      CIPHER: plain or aes; BLOCK: bytes of content that one call moves
+//     reference receive-tree, send-tree           the same with folders, whose files are smaller than a record
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -12,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEADER = 4, FRAME = 9, CONTENT = 128 << 10, TAG = 16, RECORD = HEADER + FRAME + CONTENT + TAG };
@@ -87,11 +91,11 @@ static void send_file(const char *path, int link, size_t block) {
     }
 }
 
-static void receive_file(const char *path, int link, size_t block) {
+// Receives records, and gives the content of each to a function.
+static void receive_records(int link, size_t block, void (*take)(const unsigned char *content, size_t count)) {
     size_t room = block / CONTENT * RECORD, filled = 0, position = 0;
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     unsigned char *bytes = malloc(room);
-    if (file < 0 || !bytes) err(1, "%s", path);
+    if (!bytes) err(1, "malloc");
     for (;;) {
         // Wakes up for a whole block.
         int wanted = room - filled < block ? room - filled : block;
@@ -106,7 +110,7 @@ static void receive_file(const char *path, int link, size_t block) {
             sealed = be32toh(sealed);
             if (sealed == 0 || sealed > RECORD - HEADER || filled - position < HEADER + sealed) break;
             open_in_place(bytes + position, sealed);
-            write_all(file, bytes + position + HEADER + FRAME, sealed - FRAME - TAG);
+            take(bytes + position + HEADER + FRAME, sealed - FRAME - TAG);
             position += HEADER + sealed;
         }
         memmove(bytes, bytes + position, filled - position);
@@ -115,9 +119,117 @@ static void receive_file(const char *path, int link, size_t block) {
     }
 }
 
+static int output;
+
+static void write_content(const unsigned char *content, size_t count) { write_all(output, content, count); }
+
+static void receive_file(const char *path, int link, size_t block) {
+    output = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (output < 0) err(1, "%s", path);
+    receive_records(link, block, write_content);
+}
+
+// An entry of a folder, followed by its name, and by its content if it is a file. No entry lies in two records.
+struct entry {
+    uint32_t size;
+    uint16_t name_length;
+    uint16_t is_folder;
+    struct timespec modified;
+};
+
+static int tree_link;
+static unsigned char *tree_block;
+static size_t tree_room, tree_filled, record_content;
+
+// Ends the record that is being filled, and sends the block when it has no room for another one.
+static void end_record(int is_last) {
+    if (record_content > 0) tree_filled += seal(tree_block + tree_filled, record_content);
+    record_content = 0;
+    if (tree_filled + RECORD <= tree_room && !is_last) return;
+    write_all(tree_link, tree_block, tree_filled);
+    tree_filled = 0;
+}
+
+static unsigned char *add_entry(const struct entry *entry, const char *name) {
+    size_t needed = sizeof *entry + entry->name_length + entry->size;
+    if (needed > CONTENT) errx(1, "%s is larger than a record", name);
+    if (record_content + needed > CONTENT) end_record(0);
+    unsigned char *place = tree_block + tree_filled + HEADER + FRAME + record_content;
+    memcpy(place, entry, sizeof *entry);
+    memcpy(place + sizeof *entry, name, entry->name_length);
+    record_content += needed;
+    return place + sizeof *entry + entry->name_length;
+}
+
+static void send_folder(int folder, const char *prefix) {
+    DIR *listing = fdopendir(folder);
+    if (!listing) err(1, "%s", prefix);
+    for (struct dirent *found; (found = readdir(listing));) {
+        char name[1024];
+        struct stat status;
+        if (found->d_name[0] == '.') continue;
+        int length = snprintf(name, sizeof name, "%s%s", prefix, found->d_name);
+        int file = openat(folder, found->d_name, O_RDONLY);
+        if (file < 0 || fstat(file, &status) != 0) err(1, "%s", name);
+        struct entry entry = {.name_length = length, .is_folder = S_ISDIR(status.st_mode), .modified = status.st_mtim};
+        if (entry.is_folder) {
+            add_entry(&entry, name);
+            strcat(name, "/");
+            send_folder(file, name);
+            continue;
+        }
+        entry.size = status.st_size;
+        unsigned char *content = add_entry(&entry, name);
+        if (read(file, content, entry.size) != entry.size) err(1, "%s", name);
+        close(file);
+    }
+    closedir(listing);
+}
+
+static void send_tree(const char *path, int link, size_t block) {
+    tree_link = link;
+    tree_room = block / CONTENT * RECORD;
+    tree_block = malloc(tree_room);
+    int folder = open(path, O_RDONLY | O_DIRECTORY);
+    if (folder < 0 || !tree_block) err(1, "%s", path);
+    send_folder(folder, "");
+    end_record(1);
+}
+
+static void write_entries(const unsigned char *content, size_t count) {
+    static int folder = -1;
+    for (size_t position = 0; position < count;) {
+        struct entry entry;
+        char name[1024] = {0};
+        memcpy(&entry, content + position, sizeof entry);
+        memcpy(name, content + position + sizeof entry, entry.name_length);
+        const unsigned char *body = content + position + sizeof entry + entry.name_length;
+        position += sizeof entry + entry.name_length + entry.size;
+        if (entry.is_folder) {
+            if (folder >= 0) close(folder);
+            if (mkdirat(output, name, 0700) != 0) err(1, "%s", name);
+            folder = openat(output, name, O_RDONLY | O_DIRECTORY);
+            continue;
+        }
+        char *base = strrchr(name, '/') + 1;
+        int file = openat(folder, base, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        if (file < 0) err(1, "%s", name);
+        write_all(file, body, entry.size);
+        struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, entry.modified};
+        futimens(file, times);
+        close(file);
+    }
+}
+
+static void receive_tree(const char *path, int link, size_t block) {
+    if (mkdir(path, 0700) != 0 || (output = open(path, O_RDONLY | O_DIRECTORY)) < 0) err(1, "%s", path);
+    receive_records(link, block, write_entries);
+}
+
 int main(int count, char **words) {
-    int sends = count == 6 && strcmp(words[1], "send") == 0;
-    if (!sends && (count != 5 || strcmp(words[1], "receive") != 0)) errx(2, "see the first lines of reference.c");
+    int sends = count == 6 && strncmp(words[1], "send", 4) == 0;
+    int is_tree = count > 1 && strstr(words[1], "-tree") != NULL;
+    if (!sends && (count != 5 || strncmp(words[1], "receive", 7) != 0)) errx(2, "see the first lines of reference.c");
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     int link = socket(AF_INET, SOCK_STREAM, 0);
@@ -127,7 +239,7 @@ int main(int count, char **words) {
     if (sends) {
         address.sin_port = htons(atoi(words[5]));
         if (connect(link, (struct sockaddr *)&address, length) != 0) err(1, "connect");
-        send_file(words[2], link, block);
+        (is_tree ? send_tree : send_file)(words[2], link, block);
         shutdown(link, SHUT_WR);
         return read(link, &count, 1) != 0;
     }
@@ -135,6 +247,6 @@ int main(int count, char **words) {
     getsockname(link, (struct sockaddr *)&address, &length);
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
-    receive_file(words[2], accept(link, NULL, NULL), block);
+    (is_tree ? receive_tree : receive_file)(words[2], accept(link, NULL, NULL), block);
     return 0;
 }

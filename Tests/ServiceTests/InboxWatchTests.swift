@@ -29,6 +29,17 @@ import Testing
         #expect(try await watch.awaitChange(timeout: nil))
     }
 
+    @Test func `changed permissions of a received item are no change`() async throws {
+        for directory in ["medium", "medium/folder", "medium/folder/inbox"] { #expect(mkdir(scratch(directory), 0o700) == 0) }
+        #expect(mkdir(path + "/received", 0o700) == 0)
+        let watch = try #require(InboxWatch(path: path))
+        watch.arm()
+        #expect(chmod(path + "/received", 0o500) == 0)
+        #expect(try await watch.awaitChange(timeout: .milliseconds(1)) == false)
+        #expect(rmdir(path + "/received") == 0)
+        #expect(try await watch.awaitChange(timeout: nil))
+    }
+
     @Test func `permissions that are given back are a change`() async throws {
         for directory in ["medium", "medium/folder", "medium/folder/inbox"] { #expect(mkdir(scratch(directory), 0o700) == 0) }
         let watch = try #require(InboxWatch(path: path))

@@ -36,7 +36,7 @@ struct PrimaryRoleTests {
         #expect(try PrimaryRole.claimIfFree(on: machine) == nil)
         role = nil
         #expect(try machine.state.nodeProcessID() == nil)
-        role = try await PrimaryRole.claim(on: machine, fromReceiver: true)
+        role = try await PrimaryRole.claim(on: machine, takesOver: true)
         #expect(role != nil)
     }
 
@@ -45,9 +45,9 @@ struct PrimaryRoleTests {
         let machine = try machine()
         let role = try #require(try PrimaryRole.claimIfFree(on: machine))
         try await replying(role) {
-            for fromReceiver in [false, true] {
+            for takesOver in [false, true] {
                 let failure = await #expect(throws: NodeRunsAlready.self) {
-                    _ = try await PrimaryRole.claim(on: machine, fromReceiver: fromReceiver)
+                    _ = try await PrimaryRole.claim(on: machine, takesOver: takesOver)
                 }
                 #expect(failure?.process == getpid())
                 #expect(failure?.description.contains("a node is already running (process \(getpid()))") == true)
@@ -64,13 +64,63 @@ struct PrimaryRoleTests {
         }
     }
 
+    /// Options of a node that other programs on this machine do not see.
+    private func options(_ purpose: NodeOptions.Purpose) -> NodeOptions {
+        NodeOptions(
+            purpose: purpose, interface: "lo", radio: nil, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    private let environment = NodeEnvironment(interruption: NoInterruption()) { _ in SilentReporter() }
+
+    @Test("a command hands its node over to a standing one, between two requests, and goes on with it")
+    func takenOver() async throws {
+        let machine = try machine()
+        let (nodes, continuation) = AsyncStream.makeStream(of: (any NodeClient).self)
+        let hasEnded = Promise<Void>()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { [environment, options = options(.command)] in
+                try await withNodeClient(machine, options, environment, continues: true) { client in
+                    let events = try await client.events()
+                    continuation.yield(client)
+                    // Ends with the node, or by the cancellation of this test.
+                    for await _ in events {}
+                    try Task.checkCancellation()
+                    _ = try await client.status()
+                }
+            }
+            var each = nodes.makeAsyncIterator()
+            let own = try #require(await each.next())
+            #expect(own is NodeService)
+            #expect(try await !own.status().isStanding)
+            group.addTask { [environment, options = options(.standing)] in
+                try await runNode(machine, options, environment) { _ in _ = await hasEnded.value }
+            }
+            let other = try #require(await each.next())
+            #expect(other is ControlClient)
+            #expect(try await other.status().isStanding)
+            let late = await #expect(throws: ControlFailure.self) { _ = try await own.status() }
+            #expect(late?.kind == .gone)
+            // The standing node itself is not handed over.
+            let again = await #expect(throws: NodeRunsAlready.self) {
+                _ = try await PrimaryRole.claim(on: machine, takesOver: true)
+            }
+            #expect(again?.process == getpid())
+            group.cancelAll()
+            hasEnded.fulfil(())
+            while let result = await group.nextResult() {
+                if case .failure(let error) = result { #expect(error is CancellationError) }
+            }
+        }
+        #expect(try machine.state.nodeProcessID() == nil)
+    }
+
     @Test("a lock without a node that answers is reported")
     func silent() async throws {
         let machine = try machine()
         let lock = try machine.state.acquireNodeLock()
         defer { withExtendedLifetime(lock) {} }
         let failure = await #expect(throws: CommandFailure.self) {
-            _ = try await PrimaryRole.claim(on: machine, fromReceiver: false)
+            _ = try await PrimaryRole.claim(on: machine, takesOver: false)
         }
         #expect(failure?.message.contains("does not answer") == true)
     }
@@ -84,8 +134,7 @@ struct PrimaryRoleTests {
     @Test("a command without a node runs one; a second command uses it, and its status is that of the first")
     func nodes() async throws {
         let machine = try machine()
-        let options = NodeOptions(interface: "lo", radio: nil, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        let environment = NodeEnvironment(interruption: NoInterruption()) { _ in SilentReporter() }
+        let options = options(.command)
         try await withNodeClient(machine, options, environment) { first in
             let status = try await first.status()
             #expect(status.process == getpid() && !status.isStanding)
@@ -104,8 +153,6 @@ struct PrimaryRoleTests {
                 #expect(missing?.kind == .peerNotFound)
                 let empty = await #expect(throws: ControlFailure.self) { _ = try await second.find(" ", timeout: .zero) }
                 #expect(empty?.kind == .refused)
-                let handOver = await #expect(throws: ControlFailure.self) { _ = try await second.submit(.handOver) }
-                #expect(handOver?.kind == .refused)
                 let file = await #expect(throws: ControlFailure.self) {
                     _ = try await second.sendFile("/dev/null/none", to: status.id)
                 }

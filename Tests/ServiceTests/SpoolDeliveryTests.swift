@@ -23,6 +23,20 @@ import Testing
         sink.suspend()
     }
 
+    @Test("an attempt to deliver does not wake the watch of an inbox on another disk, whose staging area lies in it")
+    func quietAttempts() async throws {
+        let user = try ServiceStage().user("Bea")
+        let disk = ScratchFolder(onDisk: true)
+        let inbox = try user.machine.inbox(disk("inbox"), limits: InboxLimits())
+        try leavePartialTransfer(in: inbox, of: try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32))))
+        let delivery = SpoolDelivery(inbox: inbox, state: user.machine.state, reporter: EventRecorder())
+        let watch = try #require(InboxWatch(path: disk("inbox")))
+        watch.arm()
+        let now = Moment(monotonic: MonotonicInstant(nanoseconds: 5), wall: SystemClock.wall())
+        #expect(delivery.attempt(at: now) > .zero)
+        #expect(try await watch.awaitChange(timeout: .milliseconds(1)) == false)
+    }
+
     @Test("Q7: a running node sweeps its spool every hour, and removes what nobody has resumed for a week") func sweep() throws
     {
         let user = try ServiceStage().user("Bea")

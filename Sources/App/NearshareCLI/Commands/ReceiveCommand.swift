@@ -150,7 +150,7 @@ struct ReceiveCommand: ConfinedCommand {
                     onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
                 : node.makeListener(joinsMesh: false)
             let facts = NodeService.Facts(
-                isStanding: false, handsOver: true, port: listener.port, inbox: destination.inbox?.path ?? "",
+                purpose: .receiver, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
             let service = try role?.start(
                 on: node, facts, feed: reception.feed,

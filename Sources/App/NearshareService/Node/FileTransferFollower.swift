@@ -13,6 +13,9 @@ final class FileTransferFollower: Sendable {
         (transfers, continuation) = AsyncStream.makeStream()
     }
 
+    /// Whether no transfer is running.
+    var isEmpty: Bool { running.withLock { $0.isEmpty } }
+
     func add(_ transfer: Transfer, _ status: TransferStatus) {
         running.withLock { $0[status.id] = transfer }
         continuation.yield((status, transfer))

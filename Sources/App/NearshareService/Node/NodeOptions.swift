@@ -7,7 +7,10 @@ package struct NodeOptions: Sendable {
     package enum Purpose: Sendable {
         /// `mesh run`: it runs until it is stopped, and asks on the terminal.
         case standing
-        /// It serves one command while that runs, and asks no questions.
+        /// `receive`: it hands its role over to a standing node, and receives on.
+        case receiver
+        /// It serves one command while that runs, and asks no questions. It hands its role over to a standing node, which the
+        /// command uses from then on.
         case command
     }
 

@@ -49,6 +49,10 @@ private func withOneNodeClient(
     } catch is NodeRunsAlready {
         // Another command has started one in the meantime.
         return false
+    } catch let failure as ControlFailure where failure.kind == .gone && continues {
+        // The node of this process has handed its role over.
+        try await PrimaryRole.awaitSuccessor(on: machine)
+        return false
     }
 }
 
@@ -79,7 +83,7 @@ package func runNode(
     _ body: @escaping @Sendable (NodeService) async throws -> Void
 ) async throws {
     let isStanding = options.purpose == .standing
-    let role = try await PrimaryRole.claim(on: machine, fromReceiver: isStanding)
+    let role = try await PrimaryRole.claim(on: machine, takesOver: isStanding)
     let configuration = machine.configuration
     let display = isStanding ? environment.display : nil
     let accept = configuration.acceptance(given: isStanding ? options.accept : nil, hasTerminal: display != nil)
@@ -101,7 +105,7 @@ package func runNode(
                 onPort: options.port ?? configuration.port, waitingAt: machine.directories.runtime, timeout: .seconds(1))
             : try node.listen(onPort: options.port ?? configuration.port ?? 0)
         var facts = NodeService.Facts(
-            isStanding: isStanding, port: listener.port, inbox: inbox.path,
+            purpose: options.purpose, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)
         // A node without a terminal shows itself to devices only where the user has said so.
         if isStanding, configuration.protocols?.contains(.localsend) == true {
@@ -113,7 +117,7 @@ package func runNode(
             reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display,
             feed: feed)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await role.run(service, on: node, listener) }
+            group.addTask { try await role.run(service, on: node, listener, closesPort: true) }
             group.addTask { try await controller.serve(listener, on: node) }
             defer { group.cancelAll() }
             try await environment.interruption.run(onInterrupt: { controller.interrupt(node, $0) }) { try await body(service) }

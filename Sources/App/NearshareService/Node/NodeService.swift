@@ -8,9 +8,7 @@ internal import Synchronization
 package final class NodeService: NodeClient {
     /// The immutable properties of the node.
     package struct Facts: Sendable {
-        package var isStanding: Bool
-        /// Whether it hands its role over to a process that requests it.
-        package var handsOver: Bool
+        package var purpose: NodeOptions.Purpose
         package var port: UInt16
         /// Empty when received files are not stored.
         package var inbox: String
@@ -19,9 +17,8 @@ package final class NodeService: NodeClient {
         /// The server for LocalSend devices; nil for none.
         package var localSend: LocalSendServer?
 
-        package init(isStanding: Bool, handsOver: Bool = false, port: UInt16, inbox: String, profileName: String?) {
-            self.isStanding = isStanding
-            self.handsOver = handsOver
+        package init(purpose: NodeOptions.Purpose, port: UInt16, inbox: String, profileName: String?) {
+            self.purpose = purpose
             self.port = port
             self.inbox = inbox
             self.profileName = profileName
@@ -49,7 +46,10 @@ package final class NodeService: NodeClient {
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
     private let handOverContinuation: AsyncStream<Void>.Continuation
+    private let requests = RequestGate()
 
+    /// Timeout of requests that run when the role is handed over; most take milliseconds.
+    private static let requestTimeout = Duration.seconds(2)
     /// Timeout of the first message to a peer: a peer appears shortly before messages can be sent to it.
     private static let linkTimeout = Duration.seconds(3)
     /// Limit on the messages of one reply.
@@ -91,11 +91,14 @@ package final class NodeService: NodeClient {
     }
 
     package func links() async throws(ControlFailure) -> AsyncStream<OfferedLink> {
-        guard !facts.handsOver else { throw ControlFailure(.refused, "this node receives the offers itself") }
+        guard facts.purpose != .receiver else { throw ControlFailure(.refused, "this node receives the offers itself") }
         let links = linkOffers.links()
         node.passLinks { [linkOffers] link in await linkOffers.offer(link) }
         return links
     }
+
+    /// Waits for the requests that are being replied to, and admits no more.
+    func finishRequests() async { await requests.close(timeout: Self.requestTimeout) }
 
     func publish(_ event: ControlEvent) {
         observe(event)
@@ -114,6 +117,7 @@ package final class NodeService: NodeClient {
         subscribers.finish()
         handOverContinuation.finish()
         linkOffers.finish()
+        requests.end()
     }
 
     func followRadio(of listener: Listener) async {
@@ -177,7 +181,7 @@ package final class NodeService: NodeClient {
 
     package func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         do {
-            return try await reply(to: request)
+            return try await requests.perform { try await reply(to: request) }
         } catch {
             throw ControlFailure(error)
         }
@@ -237,7 +241,12 @@ package final class NodeService: NodeClient {
             }
             return .done
         case .handOver:
-            guard facts.handsOver else { throw ControlFailure(.refused, "this node does not hand its role over") }
+            guard facts.purpose != .standing else {
+                throw ControlFailure(.refused, "this node does not hand its role over")
+            }
+            guard facts.purpose != .command || files.isEmpty else {
+                throw ControlFailure(.refused, "this node sends a file, which would be cut off")
+            }
             handOverContinuation.yield()
             return .done
         case .stop:
@@ -457,7 +466,7 @@ package final class NodeService: NodeClient {
         }
         return NodeStatus(
             id: node.id, name: node.name, process: getpid(),
-            uptime: Int((SystemClock.monotonic() - started).components.seconds), isStanding: facts.isStanding,
+            uptime: Int((SystemClock.monotonic() - started).components.seconds), isStanding: facts.purpose == .standing,
             profile: NodeStatus.Profile(messenger.settings.profile, name: facts.profileName), port: facts.port,
             neighbours: neighbours.sorted { $0.contact.name.claimed < $1.contact.name.claimed },
             storedBundleCount: messenger.storedBundleCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),

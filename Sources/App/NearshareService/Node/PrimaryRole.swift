@@ -14,7 +14,7 @@ package final class PrimaryRole: Sendable {
 
     /// Another command that runs a node may be about to end, or about to listen.
     private static let claimTimeout = Duration.seconds(2)
-    /// A `receive` leaves the mesh before it releases the lock.
+    /// Requests are replied to, and the mesh is left, before the lock is released.
     private static let handOverTimeout = Duration.seconds(5)
 
     private init(_ machine: LocalMachine, _ lock: ProcessLock) throws {
@@ -41,22 +41,23 @@ package final class PrimaryRole: Sendable {
     }
 
     /// Claims the role.
-    /// - Parameter fromReceiver: whether a `receive` that has the role is asked to hand it over.
+    /// - Parameter takesOver: whether a `receive`, or a command, that has the role is asked to hand it over.
     /// - Throws: ``NodeRunsAlready`` once another node answers.
-    static func claim(on machine: LocalMachine, fromReceiver: Bool) async throws -> PrimaryRole {
-        var isHandedOver = false
-        if fromReceiver, let process = try machine.state.nodeProcessID() {
-            isHandedOver = try await requestHandOver(machine)
-            guard isHandedOver else { throw NodeRunsAlready(process: process) }
-        }
+    static func claim(on machine: LocalMachine, takesOver: Bool) async throws -> PrimaryRole {
         let socketPath = try machine.controlSocketPath()
         // Created before the first attempt, so that no change is lost between the two.
         let watch = DirectoryWatch(machine.directories.runtime)
-        let end = SystemClock.monotonic() + (isHandedOver ? handOverTimeout : claimTimeout)
+        let begin = SystemClock.monotonic()
+        var end = begin + claimTimeout
         while true {
             if let role = try claimIfFree(on: machine) { return role }
-            if !isHandedOver, ControlClient.isAnswered(at: socketPath) {
-                throw NodeRunsAlready(process: try machine.state.nodeProcessID())
+            // A command that used the last node may be faster to become the next one, and is asked as well.
+            if ControlClient.isAnswered(at: socketPath) {
+                guard takesOver, try await requestHandOver(machine) else {
+                    throw NodeRunsAlready(process: try machine.state.nodeProcessID())
+                }
+                end = begin + handOverTimeout
+                if let role = try claimIfFree(on: machine) { return role }
             }
             let remaining = end - SystemClock.monotonic()
             guard let watch, remaining > .zero else { break }
@@ -67,6 +68,19 @@ package final class PrimaryRole: Sendable {
             .failure,
             "another nearshare\(process) runs this machine's node, but does not answer at \(socketPath); "
                 + "stop it, or use the same XDG_RUNTIME_DIR")
+    }
+
+    /// Waits until the node to which a process has handed its role over answers, or until it has had enough time for that.
+    static func awaitSuccessor(on machine: LocalMachine) async throws {
+        let socketPath = try machine.controlSocketPath()
+        let watch = DirectoryWatch(machine.directories.runtime)
+        let end = SystemClock.monotonic() + handOverTimeout
+        while !ControlClient.isAnswered(at: socketPath) {
+            let remaining = end - SystemClock.monotonic()
+            guard let watch, remaining > .zero else { return }
+            try await watch.awaitChange(timeout: remaining)
+            try Task.checkCancellation()
+        }
     }
 
     /// - Returns: false when the node refuses.
@@ -107,7 +121,7 @@ package final class PrimaryRole: Sendable {
             return snapshot?.isBlocked(sender) ?? true
         }
         // A text for a `receive` is offered like a file, unless a command follows the conversations.
-        if facts.handsOver { settings.acceptsTexts = { [subscribers] in subscribers.hasSubscribers } }
+        if facts.purpose == .receiver { settings.acceptsTexts = { [subscribers] in subscribers.hasSubscribers } }
         let messenger = try node.startMessenger(settings)
         return NodeService(machine, node, messenger, facts, feed: feed, subscribers: subscribers, observe: observe)
     }
@@ -132,6 +146,7 @@ package final class PrimaryRole: Sendable {
             var isHandedOver = false
             for await _ in service.handOverRequests {
                 isHandedOver = true
+                await service.finishRequests()
                 try await node.leaveMesh(listener)
                 if closesPort { node.closePort(of: listener) }
             }

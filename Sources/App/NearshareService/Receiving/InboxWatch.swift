@@ -56,10 +56,15 @@ package final class InboxWatch: Sendable {
     package func awaitChange(timeout: Duration?) async throws -> Bool {
         try await withTaskCancellationHandler {
             try await BlockingThread.run { [self] in
-                let events = DescriptorPoll.wait(
-                    for: [(changes, .readable), (mounts, .priority), (wakeup.descriptor, .readable)], timeout: timeout)
-                wakeup.reset()
-                return events.contains { !$0.isEmpty }
+                let end = timeout.map { SystemClock.monotonic() + $0 }
+                while true {
+                    let events = DescriptorPoll.wait(
+                        for: [(changes, .readable), (mounts, .priority), (wakeup.descriptor, .readable)],
+                        timeout: end.map { max($0 - SystemClock.monotonic(), .zero) })
+                    wakeup.reset()
+                    guard events.contains(where: { !$0.isEmpty }) else { return false }
+                    if events.dropFirst().contains(where: { !$0.isEmpty }) || readChanges() { return true }
+                }
             }
         } onCancel: {
             wakeup.signal()
@@ -67,8 +72,25 @@ package final class InboxWatch: Sendable {
     }
 
     /// Drops the events of an earlier watch, such as its own removal.
-    private func discardChanges() {
+    private func discardChanges() { _ = readChanges() }
+
+    /// - Returns: whether one of the changes can make the inbox accept items. Changed attributes of what is in the directory
+    ///   cannot; the staging area in it changes its own while it is used.
+    private func readChanges() -> Bool {
+        var isRelevant = false
         var events = [UInt8](repeating: 0, count: 4_096)
-        while read(changes, &events, events.count) > 0 {}
+        while true {
+            let count = read(changes, &events, events.count)
+            guard count > 0 else { return isRelevant }
+            events.withUnsafeBytes { raw in
+                var position = 0
+                // The kernel writes whole events: a header, and a name of `len` bytes, 0 for the directory itself.
+                while position + MemoryLayout<inotify_event>.size <= count {
+                    let event = raw.loadUnaligned(fromByteOffset: position, as: inotify_event.self)
+                    if event.mask & UInt32(IN_ATTRIB) == 0 || event.len == 0 { isRelevant = true }
+                    position += MemoryLayout<inotify_event>.size + Int(event.len)
+                }
+            }
+        }
     }
 }

@@ -39,24 +39,31 @@ package struct SafeFileName: Sendable, Hashable {
         self.text = text
     }
 
-    /// Fast path for names of letters, digits, dots, dashes and underscores, which need no sanitising: a folder may have a
-    /// million of them.
+    /// Fast path for names of letters, digits, dots, dashes, underscores and spaces between them, which need no sanitising:
+    /// a folder may have a million of them.
     private static func isPlain(_ bytes: [UInt8], mayBeHidden: Bool) -> Bool {
-        guard let first = bytes.first, let last = bytes.last, bytes.count <= maximumByteCount, last != UInt8(ascii: ".") else {
-            return false
-        }
-        guard first != UInt8(ascii: "-"), first != UInt8(ascii: "."), first != UInt8(ascii: "_") else { return false }
+        guard let first = bytes.first, let last = bytes.last, bytes.count <= maximumByteCount,
+            isLetterOrDigit(first), last != UInt8(ascii: "."), last != UInt8(ascii: " ")
+        else { return false }
         let isPlain = bytes.allSatisfy { byte in
             switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
-                true
-            default: false
+            case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: " "): true
+            default: isLetterOrDigit(byte)
             }
         }
         guard isPlain else { return false }
-        let stem = bytes.prefix { $0 != UInt8(ascii: ".") }
+        // Up to the first space: Windows ignores only spaces before the dot, but few names are that short.
+        let stem = bytes.prefix { $0 != UInt8(ascii: ".") && $0 != UInt8(ascii: " ") }
         return stem.count > longestReservedName || !isReserved(String(decoding: stem, as: UTF8.self))
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
     }
 
     private static func sanitised(_ raw: String, mayBeHidden: Bool, _ rules: FileNameRules) -> String {
@@ -104,6 +111,8 @@ package struct SafeFileName: Sendable, Hashable {
         case ":", "*", "?", "\"", "<", ">", "|": return rules == .linux
         default: break
         }
+        // Unicode's tables are slow.
+        if scalar.isASCII { return scalar.value >= 0x20 && scalar.value != 0x7F }
         if TerminalText.isInvisible(scalar) { return false }
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: return false

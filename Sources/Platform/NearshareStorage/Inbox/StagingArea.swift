@@ -38,12 +38,13 @@ final class StagingArea: Sendable {
         directory = try parent.openDirectory(name)
         // Another user may have created it to read received files. The owner of the parent directory could do so anyway, and on
         // file systems without owners the two are equal.
-        let owner = try directory.status().st_uid
+        let status = try directory.status()
         let parentOwner = try parent.status().st_uid
-        guard owner == geteuid() || owner == parentOwner else {
+        guard status.st_uid == geteuid() || status.st_uid == parentOwner else {
             throw StorageError(.rejected, "\(shown(path)) belongs to another user; remove it")
         }
-        fchmod(directory.rawValue, 0o700)
+        // Only where it changes something: programs may watch the parent directory.
+        if status.st_mode & 0o777 != 0o700 { fchmod(directory.rawValue, 0o700) }
     }
 
     /// The device of the directory: files can be moved on the same device without copying.

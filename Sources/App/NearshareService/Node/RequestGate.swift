@@ -1,0 +1,46 @@
+internal import Nearshare
+internal import Synchronization
+
+/// Counts the requests that a node is replying to, so that it hands its role over between two of them.
+final class RequestGate: Sendable {
+    private struct State {
+        var count = 0
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+    private let changed = AsyncCondition()
+    private let hasEnded = Promise<Void>()
+
+    /// Performs a request.
+    /// - Throws: ``ControlFailure/Kind/gone`` for a request that comes after the gate is closed, once the node has left the
+    ///   mesh: a client that tried again at once would find the same node.
+    func perform<Reply>(_ request: () async throws -> Reply) async throws -> Reply {
+        let isAdmitted = state.withLock { state in
+            if !state.isClosed { state.count += 1 }
+            return !state.isClosed
+        }
+        guard isAdmitted else {
+            _ = await hasEnded.value
+            throw ControlFailure(.gone, "the node has handed its role over; try again")
+        }
+        defer {
+            state.withLock { $0.count -= 1 }
+            changed.notifyAll()
+        }
+        return try await request()
+    }
+
+    /// Admits no more requests, and waits until those that run have ended, or for the timeout.
+    func close(timeout: Duration) async {
+        state.withLock { $0.isClosed = true }
+        await withTimeout(timeout) {
+            while !self.isIdle, !Task.isCancelled { await self.changed.wait(until: { self.isIdle }) }
+        }
+    }
+
+    /// Fails the requests that came after the gate was closed.
+    func end() { hasEnded.fulfil(()) }
+
+    private var isIdle: Bool { state.withLock { $0.count == 0 } }
+}
