@@ -353,6 +353,9 @@ struct TerminalTextTests {
     func quotedNames() throws {
         #expect(try DisplayName("anna\" (a verified friend, 4f1d)").quoted == "\"anna\\\" (a verified friend, 4f1d)\"")
         #expect(try DisplayName("a\\").quoted == "\"a\\\\\"")
+        // A quotation mark with a mark that draws nothing is another character, and looks the same.
+        #expect(try DisplayName("a\"\u{fe0e}b").quoted.unicodeScalars.starts(with: "\"a\\\"".unicodeScalars))
+        #expect(TerminalText.quoted("x\"\u{ff9e}").unicodeScalars.starts(with: "\"x\\\"\u{ff9e}\"".unicodeScalars))
         let hebrew = try DisplayName("אנה").quoted
         #expect(hebrew == "\"\u{2068}אנה\u{2069}\"" && TerminalText.width(of: hebrew) == 5)
     }

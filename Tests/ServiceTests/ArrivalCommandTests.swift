@@ -29,6 +29,20 @@ import Testing
         }
     }
 
+    @Test("P16: a name whose first mark joins the slash before it is in the inbox like any other")
+    func joiningNames() throws {
+        let scratch = ScratchFolder()
+        let inbox = scratch("inbox")
+        mkdir(inbox, 0o700)
+        for name in ["\u{ff9e}x", "\u{1f3fb}.png", "plain"] {
+            close(open("\(inbox)/\(name)", O_CREAT | O_WRONLY, 0o600))
+            #expect(ArrivalCommand.isInside("\(inbox)/\(name)", inbox))
+            #expect(ArrivalCommand.leadsInto(inbox, "\(inbox)/\(name)"))
+            #expect("\(inbox)/\(name)".nameInParent.unicodeScalars.elementsEqual(name.unicodeScalars))
+        }
+        #expect(!ArrivalCommand.isInside("\(inbox)/..", inbox) && !ArrivalCommand.isInside("\(inbox)-2/x", inbox))
+    }
+
     @Test("items of one peer leave room for the commands of others") func shares() throws {
         let recorder = EventRecorder()
         let command = ArrivalCommand(ThreadLauncher([:]), reporter: recorder)

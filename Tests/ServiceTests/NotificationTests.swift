@@ -174,6 +174,8 @@ struct NotificationTests {
         #expect(
             marked[4].string
                 == "&lt;b&gt;a&lt;/b&gt; &amp; &lt;img src=&apos;x&apos;/&gt; &quot;q&quot;\\u{1b}\\u{202e}\\u{a}\nb")
+        // Before a mark that joins them, signs of markup are other characters, and markup all the same.
+        #expect(DesktopNotification.markup("<\u{ff9e}b>&\u{fe0e}amp;") == "&lt;\u{ff9e}b&gt;&amp;\u{fe0e}amp;")
         #expect(marked[5] == .strings(["open", "Open"]))
         guard case .dictionary(let hints) = marked[6] else {
             Issue.record("no hints")

@@ -24,9 +24,8 @@ struct PathCompletion: Sendable {
     /// Completions of a path, sorted; directories end with a slash. At most 2000, in the order of readdir(3); names that need
     /// escaping are left out. Blocks on a file system that does not respond.
     func paths(beginningWith path: String) -> [String] {
-        let lastSlash = path.lastIndex(of: "/")
-        let directory = lastSlash.map { String(path[...$0]) } ?? ""
-        let namePrefix = lastSlash.map { path[path.index(after: $0)...] } ?? path[...]
+        let directory = path.pathOfParent.map { "\($0)/" } ?? ""
+        let namePrefix = path.nameInParent
         guard let stream = opendir(directory.isEmpty ? "." : expandingTilde(directory)) else { return [] }
         defer { closedir(stream) }
         var found: [String] = []

@@ -49,12 +49,12 @@ extension ReceiveHistory.Entry {
     /// Whether its folder is there, and the item is not: an inbox on a disk that is not mounted has lost nothing.
     var isGone: Bool {
         var status = stat()
-        guard lstat(path, &status) != 0, errno == ENOENT, let slash = path.lastIndex(of: "/") else { return false }
-        return stat(String(path[..<slash]), &status) == 0
+        guard lstat(path, &status) != 0, errno == ENOENT, let parent = path.pathOfParent else { return false }
+        return stat(parent, &status) == 0
     }
 
     /// The name under which it is stored.
-    var fileName: String { path.split(separator: "/").last.map(String.init) ?? path }
+    var fileName: String { path.pathComponents.last ?? path }
 }
 
 struct InboxOpenCommand: AsyncParsableCommand {

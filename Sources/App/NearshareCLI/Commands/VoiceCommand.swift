@@ -222,7 +222,8 @@ struct VoiceRecordCommand: ConfinedCommand {
     /// A word for a shell, safe for a terminal.
     private static func quoted(_ word: String) -> String {
         let shown = TerminalText.escaped(word, columns: 4096)
-        return PeerArgument.isPlainWord(word.replacing("/", with: "")) ? shown : "'\(shown.replacing("'", with: "'\\''"))'"
+        return PeerArgument.isPlainWord(word.replacing(scalar: "/", with: ""))
+            ? shown : "'\(shown.replacing(scalar: "'", with: "'\\''"))'"
     }
 
     private func listAllDevices() throws {

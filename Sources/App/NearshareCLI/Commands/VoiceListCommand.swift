@@ -51,7 +51,7 @@ struct VoiceListCommand: AsyncParsableCommand {
         }
         let whole = table { $0 }
         guard let columns, whole.contains(where: { TerminalText.width(of: $0) > columns }) else { return whole }
-        return table { String($0.split(separator: "/").last ?? "") }
+        return table { $0.pathComponents.last ?? "" }
     }
 }
 

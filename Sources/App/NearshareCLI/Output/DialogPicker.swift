@@ -163,7 +163,7 @@ struct DialogPicker: Sendable {
         // A dialog whose writer has ended would no longer be updated, so this end stays open.
         // In a locale without UTF-8 the programs refuse names in other letters.
         let isUTF8 = ["LC_ALL", "LC_CTYPE", "LANG"].map(Self.variable).first { !$0.isEmpty }?.lowercased()
-            .replacing("-", with: "").contains("utf8")
+            .replacing(scalar: "-", with: "").contains("utf8")
         let prefix = isUTF8 == true ? [] : ["env", "LC_ALL=C.UTF-8"]
         let outcome = try await BlockingThread.run { [termination] in
             ChildProgram.run(

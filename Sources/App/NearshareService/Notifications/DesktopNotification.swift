@@ -89,14 +89,14 @@ package struct DesktopNotification: Sendable, Hashable {
 
     /// The text as markup that shows it unchanged.
     package static func markup(_ text: String) -> String {
-        text.reduce(into: "") { markup, character in
-            switch character {
+        text.unicodeScalars.reduce(into: "") { markup, scalar in
+            switch scalar {
             case "&": markup += "&amp;"
             case "<": markup += "&lt;"
             case ">": markup += "&gt;"
             case "\"": markup += "&quot;"
             case "'": markup += "&apos;"
-            default: markup.append(character)
+            default: markup.unicodeScalars.append(scalar)
             }
         }
     }

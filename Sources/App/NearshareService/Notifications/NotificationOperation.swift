@@ -82,7 +82,7 @@ package final class NotificationOperation: Sendable {
         case .contacts(let contacts): return notifications.handle(.contacts(contacts), now: now)
         case .disconnected: return notifications.end()
         case .noFileManager(let path):
-            return path.lastIndex(of: "/").map { [.openFolder(path: String(path[..<$0]))] } ?? []
+            return path.pathOfParent.map { [.openFolder(path: $0)] } ?? []
         case .server(.available(let capabilities)):
             if !capabilities.hasActions { log.warning("the notification server shows no buttons; nothing is shown") }
             node.setActive(capabilities.hasActions)

@@ -196,12 +196,12 @@ package final class ArrivalCommand: Reporter {
     /// Whether a path denotes a file or folder directly or deeper in a directory, without a link on the way out of it.
     package static func isInside(_ path: String, _ directory: String) -> Bool {
         // A relative path begins at the working directory.
-        let path = path.hasPrefix("/") ? path : "./\(path)"
-        guard !path.utf8.contains(0), let slash = path.lastIndex(of: "/"), let root = resolved(directory),
-            let parent = resolved(String(path[...slash])), parent == root || parent.hasPrefix("\(root)/")
+        let path = path.utf8.first == UInt8(ascii: "/") ? path : "./\(path)"
+        guard !path.utf8.contains(0), let folder = path.pathOfParent, let root = resolved(directory),
+            let parent = resolved("\(folder)/"), parent.isPath(inside: root)
         else { return false }
         var status = stat()
-        let name = path[path.index(after: slash)...]
+        let name = path.nameInParent
         return name != ".." && lstat("\(parent)/\(name)", &status) == 0 && [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT)
     }
 
@@ -209,23 +209,22 @@ package final class ArrivalCommand: Reporter {
     package static func leadsInto(_ directory: String, _ word: String) -> Bool {
         guard let root = resolved(directory) else { return false }
         // A path may follow the name of an option or of a variable.
-        let paths = [word] + word.split(separator: "=", maxSplits: 1).dropFirst().map(String.init)
-        return paths.flatMap { $0.split(separator: ":").map(String.init) + [$0] }.contains { path in
-            let full = resolved(path) ?? lexicallyResolved(path)
-            return full == root || full.hasPrefix("\(root)/")
+        let value = word.unicodeScalars.firstIndex(of: "=").map { String(word.unicodeScalars[$0...].dropFirst()) }
+        return [word, value].compactMap(\.self).flatMap { $0.split(atScalar: ":") + [$0] }.contains { path in
+            (resolved(path) ?? lexicallyResolved(path)).isPath(inside: root)
         }
     }
 
     /// The path without `.` and `..`, below the resolved form of its first components that exist.
     private static func lexicallyResolved(_ path: String) -> String {
-        var parts: [Substring] = []
-        for part in path.split(separator: "/") where part != "." {
+        var parts: [String] = []
+        for part in path.pathComponents where part != "." {
             if part == ".." { _ = parts.popLast() } else { parts.append(part) }
         }
-        let start = path.hasPrefix("/") ? "/" : "./"
+        let start = path.utf8.first == UInt8(ascii: "/") ? "/" : "./"
         for count in (0...parts.count).reversed() {
             guard let base = resolved(start + parts.prefix(count).joined(separator: "/")) else { continue }
-            return ([base == "/" ? "" : base] + parts.dropFirst(count).map(String.init)).joined(separator: "/")
+            return ([base == "/" ? "" : base] + parts.dropFirst(count)).joined(separator: "/")
         }
         return path
     }

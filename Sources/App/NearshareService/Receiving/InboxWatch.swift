@@ -36,7 +36,7 @@ package final class InboxWatch: Sendable {
             if watched >= 0 { inotify_rm_watch(changes, watched) }
             let own = IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF
             watched = inotify_add_watch(changes, path, UInt32(own))
-            var parts = path.split(separator: "/")
+            var parts = path.pathComponents
             while watched < 0, !parts.isEmpty {
                 parts.removeLast()
                 let above = IN_ATTRIB | IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF

@@ -163,7 +163,7 @@ struct ReceiveFeedReporter: Reporter {
     }
 
     private static func arrival(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) -> Arrival {
-        let name = item.path.split(separator: "/").last.map(String.init) ?? ""
+        let name = item.path.pathComponents.last ?? ""
         let kind: Arrival.Kind =
             switch content {
             case .text(let text): .text(beginning: TerminalText.escaped(text, columns: maximumTextColumns))

@@ -41,7 +41,7 @@ struct NodeSendClient: Sendable {
             .inviting(
                 OutgoingInvitation(
                     transfer: id, peer: contact.id, name: contact.name.quoted, trustStatus: contact.trustStatus, path: .node)))
-        let file = absolute.split(separator: "/").last.map(String.init) ?? absolute
+        let file = absolute.pathComponents.last ?? absolute
         let content = NameText.shown(file)
         let label = "\(content) → \(name)"
         let transfer = Transfer(

@@ -8,8 +8,7 @@ package enum ProgramStarter {
         // The name under which it will be stored, without what is removed from its end.
         let stored = SafeFileName(name, mayBeHidden: true).text.lowercased()
         if fileNames.contains(stored) || isHiddenStartupFile(stored) { return true }
-        guard let dot = stored.lastIndex(of: ".") else { return false }
-        return extensions.contains(String(stored[stored.index(after: dot)...]))
+        return stored.fileNameExtension.map { extensions.contains($0) } ?? false
     }
 
     /// Hidden files that shells and tools read at their start, such as `.bashrc`, `.zprofile`, `.gdbinit` and `.tmux.conf`.

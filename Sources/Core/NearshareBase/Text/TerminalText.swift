@@ -66,7 +66,7 @@ public enum TerminalText {
     }
 
     private static func quoted(_ text: String, escaped: String) -> String {
-        let inner = escaped.replacing("\"", with: "\\\"")
+        let inner = escaped.replacing(scalar: "\"", with: "\\\"")
         let isolates = text.unicodeScalars.contains { isRightToLeft($0) }
         return isolates ? "\"\u{2068}\(inner)\u{2069}\"" : "\"\(inner)\""
     }

@@ -14,7 +14,7 @@ package struct ClaimedMediaType: Sendable, Hashable {
 
     /// - Returns: nil for text that does not have the form of a MIME type.
     package init?(_ text: String) {
-        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        let parts = text.split(atScalar: "/", omittingEmpty: false)
         guard text.utf8.count <= Self.maximumByteCount, parts.count == 2, parts.allSatisfy({ !$0.isEmpty }),
             text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
         else { return nil }

@@ -26,9 +26,9 @@ struct BluetoothAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Reads the result of ``linkAddress(port:)``.
     init?(_ address: LinkAddress) {
-        let parts = address.host.split(separator: "/")
+        let parts = address.host.pathComponents
         guard address.medium == .bluetooth, parts.count == 2 else { return nil }
-        self.init(String(parts[0]), kind: String(parts[1]))
+        self.init(parts[0], kind: parts[1])
     }
 
     fileprivate init(bytes: [UInt8], kind: Kind) {

@@ -70,14 +70,14 @@ enum BlueZ {
 
     /// The object path of the device to which an object belongs; nil for objects that are not below a device.
     static func devicePath(of path: String) -> String? {
-        let parts = path.split(separator: "/")
+        let parts = path.pathComponents
         guard parts.count > 4, parts[3].hasPrefix("dev_") else { return nil }
         return "/" + parts[..<4].joined(separator: "/")
     }
 
     /// The last component of an object path.
     static func name(of path: String) -> String {
-        path.split(separator: "/", omittingEmptySubsequences: false).last.map(String.init) ?? path
+        path.nameInParent
     }
 }
 

@@ -174,8 +174,8 @@ private struct RuleParser {
     private mutating func addresses(_ field: PacketFilter.Field) -> Condition {
         .any(
             list().map { text in
-                let parts = text.split(separator: "/")
-                guard let first = parts.first, let address = IPAddress(text: String(first)) else { return .unknown }
+                let parts = text.pathComponents
+                guard let first = parts.first, let address = IPAddress(text: first) else { return .unknown }
                 guard parts.count > 1 else {
                     return .matches(field, .range(PacketFilter.range(of: address, prefixLength: 128)))
                 }

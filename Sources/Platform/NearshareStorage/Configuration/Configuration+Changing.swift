@@ -41,7 +41,7 @@ extension Configuration {
         let folder = AbsolutePath.parent(of: target)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let directory = try FileDescriptor.openDirectory(path: folder)
-        let name = String(target.split(separator: "/").last ?? "")
+        let name = target.pathComponents.last ?? ""
         let mode = try directory.status(of: name).map { $0.st_mode & 0o777 } ?? 0o600
         let temporaryName = ".\(name).new"
         directory.unlink(temporaryName)

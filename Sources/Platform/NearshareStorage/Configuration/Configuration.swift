@@ -118,7 +118,7 @@ package struct Configuration: Sendable, Hashable {
     /// The command that opens items of a type: for the type itself, for all of its kind, or for all.
     /// - Returns: nil where none is configured.
     package func opener(for type: String?) -> [String]? {
-        guard let type = type?.lowercased(), let kind = type.split(separator: "/").first else { return openers["*/*"] }
+        guard let type = type?.lowercased(), let kind = type.pathComponents.first else { return openers["*/*"] }
         return openers[type] ?? openers["\(kind)/*"] ?? openers["*/*"]
     }
 
@@ -187,7 +187,7 @@ package struct Configuration: Sendable, Hashable {
             let words = try string().split(whereSeparator: \.isWhitespace).map(String.init)
             guard !words.isEmpty else { throw Invalid(description: "expected a command, such as \"feh --fullscreen\"") }
             let type = key.dropFirst("open.".count).lowercased()
-            guard type.split(separator: "/", omittingEmptySubsequences: false).count == 2 else {
+            guard type.split(atScalar: "/", omittingEmpty: false).count == 2 else {
                 throw Invalid(description: "expected a media type, such as \"image/png\" or \"image/*\"")
             }
             openers[type] = words

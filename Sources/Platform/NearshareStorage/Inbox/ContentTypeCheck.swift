@@ -51,8 +51,9 @@ enum ContentTypeCheck {
     ]
 
     private static func family(ofName name: String) -> Family? {
-        guard let dot = name.lastIndex(of: "."), dot != name.startIndex else { return nil }
-        return familiesByExtension[name[name.index(after: dot)...].lowercased()]
+        // A hidden file without another dot has none.
+        guard let text = name.fileNameExtension, text.unicodeScalars.count + 1 < name.unicodeScalars.count else { return nil }
+        return familiesByExtension[text.lowercased()]
     }
 
     /// From the system's mime.types; without one, the most common extensions.

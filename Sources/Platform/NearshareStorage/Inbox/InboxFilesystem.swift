@@ -1,5 +1,6 @@
 internal import CNearshareShims
 internal import Glibc
+internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
@@ -91,16 +92,16 @@ enum AbsolutePath {
     /// The absolute form of a path, relative to the working directory; `.` components are removed.
     static func of(_ path: String) throws(StorageError) -> String {
         guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
-        var parts = path.split(separator: "/").filter { $0 != "." }
+        var parts = path.pathComponents.filter { $0 != "." }
         if !path.hasPrefix("/") {
             guard let current = getcwd(nil, 0) else { throw StorageError(errno, "could not find the working directory") }
             defer { free(current) }
-            parts = String(cString: current).split(separator: "/") + parts
+            parts = String(cString: current).pathComponents + parts
         }
         return "/" + parts.joined(separator: "/")
     }
 
     static func parent(of path: String) -> String {
-        "/" + path.split(separator: "/").dropLast().joined(separator: "/")
+        "/" + path.pathComponents.dropLast().joined(separator: "/")
     }
 }

@@ -310,7 +310,7 @@ package final class StateDirectory: Sendable {
     /// Creates the missing directories of a path for their owner alone.
     package static func makeDirectories(_ path: String) throws(StorageError) {
         var current = path.hasPrefix("/") ? "" : "."
-        for part in path.split(separator: "/") {
+        for part in path.pathComponents {
             current += "/" + part
             if mkdir(current, 0o700) == 0 {
                 // The umask may have removed bits.

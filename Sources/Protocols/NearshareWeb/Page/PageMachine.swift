@@ -329,7 +329,7 @@ package struct PageMachine: Sendable {
     /// The resource of a path: `/PATH`, `/PATH/hello`, or `/PATH/<session>/` and `m`, `s/<version>`,
     /// `u/<offer>/<chunk>` or `d/<item>/<chunk>`; or `/PATH/f/` and the path of a direct download.
     private func resource(of request: HTTPRequest) -> Resource? {
-        let parts = request.path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        let parts = request.path.dropFirst().split(atScalar: "/", omittingEmpty: false)
         guard let path = parts.first, constantTimeEqual(Array(path.uppercased().utf8), Array(secret.path.utf8)) else {
             return nil
         }
