@@ -283,7 +283,7 @@ package final class LocalSendServer: Sendable {
         let expiry = settings.clock() + timeouts.answer
         let invitation = Invitation(
             peer: peer, offer: content.offer, context: [], resumeKey: settings.random(32), expiry: expiry,
-            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transferProgress,
             answering: Invitation.Answering(
                 accept: { [weak self] transfer, sink, _, _ in self?.accept(id, content, from: client, transfer, sink) },
                 decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))

@@ -107,7 +107,7 @@ final class LocalSendUpload: Sendable {
         do throws(StorageError) {
             return try storeFile(offer.files[number], read)
         } catch {
-            end(.failed(CancelReason(error), at: .local), detail: error.description)
+            end(.failed(TransferFailure(error), at: .local), detail: error.description)
             return .failed
         }
     }
@@ -196,7 +196,7 @@ final class LocalSendUpload: Sendable {
                 TransferResult(outcome: .completed, delivered: delivered, changedNames: sink.sink.changedNames))
             return true
         } catch {
-            end(.failed(CancelReason(error), at: .local), detail: error.description)
+            end(.failed(TransferFailure(error), at: .local), detail: error.description)
             return false
         }
     }

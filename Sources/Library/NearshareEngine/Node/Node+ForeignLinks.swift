@@ -27,7 +27,7 @@ extension Node {
         from listener: any StreamListener, for service: String,
         _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
     ) throws(NodeError) {
-        guard keep(listener, nil) else {
+        guard insert(listener, nil) else {
             listener.close()
             throw .unavailable("the node is shutting down")
         }
