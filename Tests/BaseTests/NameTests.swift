@@ -367,13 +367,13 @@ struct TerminalTextTests {
             "setup.exe", "photo.jpg.desktop",
         ])
     func starters(_ name: String) throws {
-        #expect(ProgramStarter.isStarter(ClaimedFileName(name)!))
+        #expect(ProgramStarter.startsProgram(ClaimedFileName(name)!))
     }
 
     @Test("P5: other files are not", arguments: ["photo.jpg", "notes.txt", "sh", "desktop", "archive.tar.gz", "bashrc.txt"])
     func documents(_ name: String) throws {
-        #expect(!ProgramStarter.isStarter(ClaimedFileName(name)!, claimedType: "image/jpeg"))
-        #expect(ProgramStarter.isStarter(ClaimedFileName(name)!, claimedType: "text/x-shellscript"))
+        #expect(!ProgramStarter.startsProgram(ClaimedFileName(name)!, claimedType: "image/jpeg"))
+        #expect(ProgramStarter.startsProgram(ClaimedFileName(name)!, claimedType: "text/x-shellscript"))
     }
 
     @Test(
@@ -400,9 +400,9 @@ struct TerminalTextTests {
     @Test("T1: a display name is shown escaped, whatever it claims")
     func displayName() throws {
         #expect(try DisplayName("anna\u{1b}[8m").shown == "\"anna\\u{1b}[8m\"")
-        #expect(throws: DisplayName.Invalid.self) { try DisplayName("") }
-        #expect(throws: DisplayName.Invalid.self) { try DisplayName(String(repeating: "x", count: 64)) }
-        #expect(throws: DisplayName.Invalid.self) { try DisplayName(utf8: [0xff]) }
+        #expect(throws: InvalidName.self) { try DisplayName("") }
+        #expect(throws: InvalidName.self) { try DisplayName(String(repeating: "x", count: 64)) }
+        #expect(throws: InvalidName.self) { try DisplayName(utf8: [0xff]) }
         #expect(DisplayName(truncating: String(repeating: "ü", count: 40))?.claimed.utf8.count == 62)
         #expect(DisplayName(truncating: "") == nil)
     }

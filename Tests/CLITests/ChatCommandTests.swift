@@ -6,59 +6,12 @@ import Testing
 
 @testable import NearshareCLI
 
-private let peerID = PeerID(hex: "1a2b3c4d5e6f7081")!
-
-/// A chat screen for the commands that the user types.
-private struct Typing {
-    var screen: ChatScreen
-    let now = WallTime(milliseconds: 1_000_000)
-
-    init(_ opening: ChatScreen.Opening = .publicRoom, columns: Int = 100, rows: Int = 40) {
-        var settings = ChatScreen.Settings { _ in LocalTime(day: "today", clock: "12:00") }
-        settings.opening = opening
-        screen = ChatScreen(settings)
-        _ = screen.handle(.resized(TerminalSize(columns: columns, rows: rows)), at: now)
-        _ = screen.start(at: now)
-    }
-
-    @discardableResult
-    mutating func type(_ text: String) -> [ChatScreen.Reaction] {
-        screen.recordDrawn()
-        return screen.handle(.key(.text(text)), at: now) + screen.handle(.key(.enter), at: now)
-    }
-
-    @discardableResult
-    mutating func press(_ key: TerminalKey) -> [ChatScreen.Reaction] {
-        screen.recordDrawn()
-        return screen.handle(.key(key), at: now)
-    }
-
-    @discardableResult
-    mutating func handle(_ input: ChatScreen.Input) -> [ChatScreen.Reaction] { screen.handle(input, at: now) }
-
-    /// Opens the conversation with ``peerID``.
-    mutating func meet(
-        _ name: String, status: TrustStatus = .new, software: Contact.Software = .nearshare, isNear: Bool = true
-    ) {
-        let contact = Contact(
-            id: peerID, name: DisplayName(truncating: name)!, trustStatus: status, isNear: isNear, software: software,
-            hasKeys: true)
-        handle(.event(.contacts([contact])))
-        type("/chat \(name)")
-        handle(.replied(.lookup(name), .success(.contact(contact))))
-    }
-
-    var text: String { screen.render().lines.map(\.plainText).joined(separator: "\n") }
-    /// The input line with the prompt of a conversation, also in the public room.
-    var inputLine: String {
-        (screen.render().lines.last?.plainText ?? "").replacing("to everyone> ", with: "> ", maxReplacements: 1)
-    }
-}
+private let peerID = ChatTyping.peerID
 
 @Suite("commands of the chat screen") struct ChatCommandTests {
     @Test("/help lists every command", arguments: ["/help", "/h", "/?"])
     func help(_ command: String) {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.type(command)
         for name in [
             "/chat", "/public", "/who", "/send", "/voice", "/verify", "/quit", "/msg", "/block", "/unblock", "/fav", "/unfav",
@@ -71,7 +24,7 @@ private struct Typing {
 
     @Test("several commands quit", arguments: ["/quit", "/exit", "/q"])
     func quit(_ command: String) {
-        var typing = Typing()
+        var typing = ChatTyping()
         let reactions = typing.type(command)
         #expect(reactions == [.quit])
     }
@@ -82,7 +35,7 @@ private struct Typing {
             ("/chat", "missing name"), ("/chat   ", "missing name"), ("/send", "missing file"), ("/send ''", "missing file"),
         ])
     func missingArguments(_ command: String, _ words: String) {
-        var typing = Typing()
+        var typing = ChatTyping()
         let reactions = typing.type(command)
         #expect(reactions.isEmpty)
         #expect(typing.text.contains(words), "\(typing.text)")
@@ -90,7 +43,7 @@ private struct Typing {
 
     @Test("commands for one peer need a conversation", arguments: ["/voice"])
     func needsPeer(_ command: String) {
-        var (room, start) = (Typing(), Typing(.latest))
+        var (room, start) = (ChatTyping(), ChatTyping(.latest))
         let reactions = room.type(command) + start.type(command)
         #expect(reactions.isEmpty)
         #expect(room.text.contains("single receiver") || room.text.contains("no conversation is open"), "\(room.text)")
@@ -98,14 +51,14 @@ private struct Typing {
     }
 
     @Test func `the public room is opened by its command`() {
-        var typing = Typing(.latest)
+        var typing = ChatTyping(.latest)
         typing.type("/public")
         let reactions = typing.type("hello")
         #expect(reactions == [.request(.sendLine("hello", in: .publicRoom), .sendLine(.publicRoom, "hello"))])
     }
 
     @Test func `the list of peers tells trust, software and distance`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.type("/who")
         #expect(typing.text.contains("no peers nearby"))
         typing.meet("anna", status: .known(.verified, isFriend: true), software: .phone, isNear: false)
@@ -121,14 +74,14 @@ private struct Typing {
             (.new, .blueChat, "anna has no key: the name proves nothing"),
         ])
     fileprivate func verify(_ status: TrustStatus, _ software: Contact.Software, _ words: String) {
-        var typing = Typing(.latest, columns: 200)
+        var typing = ChatTyping(.latest, columns: 200)
         typing.meet("anna", status: status, software: software)
         typing.type("/verify")
         #expect(typing.text.contains(words), "\(typing.text)")
     }
 
     @Test func `commands about a peer name it, or take the one of the conversation`() {
-        var typing = Typing(.latest)
+        var typing = ChatTyping(.latest)
         typing.meet("anna")
         let cases: [(String, ControlRequest)] = [
             ("/block", .setBlocked(peerID, true)), ("/unblock anna", .setBlocked(peerID, false)),
@@ -153,7 +106,7 @@ private struct Typing {
     }
 
     @Test func `what cannot be undone is done when it is entered twice`() {
-        var typing = Typing(.publicRoom, columns: 200)
+        var typing = ChatTyping(.publicRoom, columns: 200)
         #expect(typing.type("/clear").isEmpty)
         #expect(typing.text.contains("press Enter again to do it") && typing.inputLine == "> /clear", "\(typing.text)")
         // Another command in between is a change of mind.
@@ -174,19 +127,19 @@ private struct Typing {
     }
 
     @Test func `a file for everyone needs the public room on the screen, one for an old app the user's consent`() {
-        var typing = Typing(.publicRoom)
+        var typing = ChatTyping(.publicRoom)
         let file = typing.type("/send a.jpg")
         #expect(file == [.sendFile("a.jpg", .everyone, .sendFile(.publicRoom, "a.jpg"))])
         #expect(typing.type("/send --allow-unencrypted a.jpg") == file)
         typing.meet("anna")
         let unsealed = typing.type("/send --allow-unencrypted 'b c.jpg'")
         #expect(unsealed == [.sendFile("b c.jpg", peerID, isSealed: false, .sendFile(.peer(peerID), "b c.jpg"))])
-        var start = Typing(.latest)
+        var start = ChatTyping(.latest)
         #expect(start.type("/send a.jpg").isEmpty && start.text.contains("no conversation is open"), "\(start.text)")
     }
 
     @Test func `lines are searched, exported, and sent to a peer that is named`() {
-        var typing = Typing(.publicRoom)
+        var typing = ChatTyping(.publicRoom)
         let search = typing.type("/search hi there")
         #expect(search == [.request(.search("hi there", in: .publicRoom, limit: 50), .search(.publicRoom, "hi there"))])
         typing.handle(.replied(.search(.publicRoom, "hi"), .success(.chatMessages([]))))
@@ -208,7 +161,7 @@ private struct Typing {
     }
 
     @Test func `without a link this node's code is drawn, with one the peer is asked`() {
-        var typing = Typing(columns: 120, rows: 60)
+        var typing = ChatTyping(columns: 120, rows: 60)
         let shown = typing.type("/verify")
         #expect(shown == [.request(.verificationLink, .verificationLink(.publicRoom))])
         let link = "bitchat://verify?v=1&noise=\(String(repeating: "a", count: 64))"
@@ -219,13 +172,13 @@ private struct Typing {
         #expect(asked == [.request(.verify(link: link), .verify(.publicRoom))])
         typing.handle(.replied(.verify(.publicRoom), .failure(ControlFailure(.unavailable, "no answer"))))
         #expect(typing.text.contains("not verified: no answer"), "\(typing.text)")
-        var narrow = Typing(columns: 30, rows: 60)
+        var narrow = ChatTyping(columns: 30, rows: 60)
         narrow.handle(.replied(.verificationLink(.publicRoom), .success(.text(link))))
         #expect(narrow.text.contains("the QR code needs UTF-8 and") && !narrow.text.contains("█▀▀▀▀▀█"), "\(narrow.text)")
     }
 
     @Test func `a file and a voice note go to the peer of the conversation`() {
-        var typing = Typing(.latest)
+        var typing = ChatTyping(.latest)
         typing.meet("anna")
         let file = typing.type("/send \"a b.jpg\"")
         #expect(file == [.sendFile("a b.jpg", peerID, .sendFile(.peer(peerID), "a b.jpg"))])
@@ -238,14 +191,14 @@ private struct Typing {
     }
 
     @Test func `a text that is too long is rejected with advice`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.press(.paste(String(repeating: "x", count: ChatMessage.maximumTextByteCount + 1)))
         #expect(typing.text.contains("a message holds at most"))
         #expect(typing.inputLine == "> ")
     }
 
     @Test func `a search reports its failure, escaped, and opens nothing`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         let reactions = typing.type("/chat zoe")
         #expect(reactions == [.request(.find(name: "zoe", timeout: .seconds(5)), .lookup("zoe"))])
         #expect(typing.text.contains("looking for zoe…"))
@@ -257,7 +210,7 @@ private struct Typing {
     }
 
     @Test func `the end of the node is shown, and typing goes on`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.press(.text("dra"))
         typing.handle(.nodeEnded)
         #expect(typing.text.contains("the node has stopped"))
@@ -274,13 +227,13 @@ private struct Typing {
             (.control("d"), .quit),
         ])
     func controlKeys(_ key: TerminalKey, _ reaction: ChatScreen.Reaction) {
-        var typing = Typing()
+        var typing = ChatTyping()
         let reactions = typing.press(key)
         #expect(reactions == [reaction])
     }
 
     @Test func `editing keys change the input line only`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.press(.text("helo"))
         let reactions = [TerminalKey.left, .text("l"), .end, .text("!"), .home, .text("> ")].flatMap { typing.press($0) }
         #expect(reactions.isEmpty)
@@ -295,7 +248,7 @@ private struct Typing {
     }
 
     @Test func `sent texts are recalled with the arrow keys, and the draft returns`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.type("one")
         typing.type("two")
         typing.press(.text("draft"))
@@ -308,7 +261,7 @@ private struct Typing {
     }
 
     @Test func `a line break makes a message of two rows, which is sent as one`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.press(.text("a"))
         typing.press(.lineBreak)
         typing.press(.text("b"))
@@ -318,13 +271,13 @@ private struct Typing {
 
     @Test("T1: notices are escaped", arguments: ["\u{1b}[2J", "\u{202e}abc", "a\u{7}"])
     func notices(_ text: String) {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.handle(.event(.notice(text)))
         #expect(!typing.text.unicodeScalars.contains { $0 == "\u{1b}" || $0 == "\u{202e}" || $0 == "\u{7}" })
     }
 
     @Test func `a tab completes a command to the common prefix of those that match`() {
-        var typing = Typing()
+        var typing = ChatTyping()
         typing.press(.text("/v"))
         typing.press(.tab)
         #expect(typing.inputLine == "> /v")
@@ -339,7 +292,7 @@ private struct Typing {
 
     @Test("T4: names that need escaping are not completed")
     func hostileCompletion() {
-        var typing = Typing()
+        var typing = ChatTyping()
         let contact = Contact(
             id: peerID, name: DisplayName(truncating: "an\u{1b}na")!, trustStatus: .new, isNear: true, software: .nearshare,
             hasKeys: true)
@@ -352,7 +305,7 @@ private struct Typing {
     @Test("every frame fits the terminal, whatever is typed and received", arguments: 1...15 as ClosedRange<UInt64>)
     func frames(seed: UInt64) {
         var random = SeededRandom(seed: seed)
-        var typing = Typing(random.once(in: 2) ? .publicRoom : .latest)
+        var typing = ChatTyping(random.once(in: 2) ? .publicRoom : .latest)
         let keys: [TerminalKey] = [
             .text("a"), .text("日本"), .text("/who"), .text("e\u{301}"), .paste("x\ny\n" + String(repeating: "z", count: 200)),
             .enter, .lineBreak, .backspace, .left, .home, .up, .down, .pageUp, .pageDown, .tab, .backTab, .control("n"),
@@ -388,166 +341,5 @@ private struct Typing {
             }
             #expect(isHarmless, "seed \(seed), step \(step)")
         }
-    }
-}
-
-@Suite("transfers in a conversation") struct ChatTransferTests {
-    private func text(_ transfers: TransferStatus...) -> String {
-        var typing = Typing()
-        for transfer in transfers { typing.handle(.event(.transfer(transfer))) }
-        typing.press(.control("n"))
-        return typing.text
-    }
-
-    private func transfer(
-        _ done: UInt64, of total: UInt64?, outcome: TransferOutcome? = nil, detail: String? = nil, isIncoming: Bool = false,
-        name: String = "a.jpg"
-    ) -> TransferStatus {
-        TransferStatus(
-            id: .transfer(TransferID(rawValue: 1)), isIncoming: isIncoming, peer: peerID, name: name, done: done, total: total,
-            outcome: outcome, detail: detail)
-    }
-
-    @Test func `progress replaces the line of the same transfer`() {
-        let shown = text(transfer(0, of: 10), transfer(5, of: 10))
-        #expect(shown.contains("sending a.jpg: 5 B of 10 B, 50%"), "\(shown)")
-        #expect(!shown.contains("sending a.jpg…"))
-    }
-
-    @Test func `a transfer that has not begun shows its detail`() {
-        #expect(text(transfer(0, of: 10, detail: "waiting for an answer")).contains("a.jpg… (waiting for an answer)"))
-    }
-
-    @Test func `an unknown size has no percentage, and a wrong one at most 100`() {
-        let shown = text(transfer(5, of: nil, isIncoming: true))
-        #expect(shown.contains("receiving a.jpg: 5 B") && !shown.contains("%"))
-        #expect(text(transfer(.max, of: 1)).contains("100%"))
-        #expect(text(transfer(1, of: 0)).contains("100%"))
-    }
-
-    @Test func `each outcome is told in words`() {
-        #expect(text(transfer(10, of: 10, outcome: .completed)).contains("sent a.jpg of 10 B"))
-        #expect(text(transfer(10, of: 10, outcome: .completed, isIncoming: true)).contains("received a.jpg of 10 B"))
-        #expect(
-            text(transfer(5, of: 10, outcome: .declined(.declined), detail: "anna declined")).contains("a.jpg: anna declined"))
-        #expect(text(transfer(5, of: 10, outcome: .failed(.refused, at: .remote))).contains("a.jpg: failed"))
-    }
-
-    @Test("T1: the claimed name of a file is escaped")
-    func hostileName() {
-        let shown = text(transfer(0, of: 10, isIncoming: true, name: "a\u{1b}[2J\u{202e}.jpg"))
-        #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"), "\(shown)")
-    }
-}
-
-@Suite("conversation view") struct ConversationViewTests {
-    private func message(_ number: Int, status: MessageStatus = .sent, isLocal: Bool = true) -> ChatMessage {
-        ChatMessage(
-            number: number, id: "l\(number)", conversation: .publicRoom, author: isLocal ? nil : peerID,
-            authorName: nil, text: "t\(number)", when: WallTime(milliseconds: Int64(number)), status: status)
-    }
-
-    private func numbers(_ view: ConversationView) -> [Int] {
-        view.items.compactMap { if case .message(let message) = $0.content { message.number } else { nil } }
-    }
-
-    @Test("messages are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
-    func order(seed: UInt64) {
-        var random = SeededRandom(seed: seed)
-        var view = ConversationView(.conversation(.publicRoom))
-        let order = Array(1...40).shuffled(using: &random)
-        for number in order { view.insert(message(number)) }
-        #expect(numbers(view) == Array(1...40), "seed \(seed)")
-        #expect(view.oldestNumber == 1 && view.lastMessage?.number == 40, "seed \(seed)")
-        let isNew = order.map { view.insert(message($0)) }
-        #expect(!isNew.contains(true), "seed \(seed)")
-        #expect(Set(view.items.map(\.serial)).count == 40, "seed \(seed)")
-    }
-
-    @Test func `news that is out of date changes no status, and a failed message may still be delivered`() {
-        var view = ConversationView(.conversation(.publicRoom))
-        view.insert(message(1))
-        let states = [MessageStatus.delivered, .sent, .failed, .read, .failed].map { status in
-            view.updateStatus(of: "l1", to: status, reason: status == .failed ? "too old" : nil)
-            return view.lastMessage?.status
-        }
-        #expect(states == [.delivered, .delivered, .delivered, .read, .read])
-        view.updateStatus(of: "unknown", to: .failed, reason: "too old")
-        #expect(view.reasons.isEmpty)
-        var failed = ConversationView(.conversation(.publicRoom))
-        failed.insert(message(1, status: .failed))
-        failed.updateStatus(of: "l1", to: .delivered, reason: nil)
-        #expect(failed.lastMessage?.status == .delivered)
-    }
-
-    @Test func `a page of older messages that is loaded while the user reads the oldest ones keeps them visible`() {
-        var view = ConversationView(.conversation(.publicRoom))
-        for number in 1...3_000 { view.insert(message(10_000 + number)) }
-        view.position = .row(serial: view.items[0].serial, index: 0)
-        view.endLoading(([], isLast: false))
-        var oldest = 10_000
-        while view.beginLoadingOlder(count: 50) != nil {
-            view.endLoading((messages: ((oldest - 49)...oldest).map { message($0) }, isLast: false))
-            oldest -= 50
-            view.position = .row(serial: view.items[0].serial, index: 0)
-        }
-        #expect(view.position != .end && view.items.count == 6_000)
-        #expect(numbers(view).first == oldest + 1)
-    }
-
-    @Test func `reading clears the unread count and the states of received lines`() {
-        var view = ConversationView(.conversation(.publicRoom))
-        view.insert(message(1, status: .delivered, isLocal: false))
-        view.unreadCount = 1
-        #expect(view.hasUnreadMessages)
-        view.markReceivedRead()
-        #expect(!view.hasUnreadMessages && view.unreadCount == 0)
-    }
-
-    @Test func `notices and transfers keep their place among messages`() {
-        var view = ConversationView(.conversation(.publicRoom))
-        view.insert(message(1))
-        view.addNotice("a notice", at: WallTime(milliseconds: 0))
-        view.insert(message(2))
-        #expect(view.items.map { if case .notice = $0.content { true } else { false } } == [false, true, false])
-        for done in [1, 2] as [UInt64] {
-            view.update(
-                TransferStatus(
-                    id: .transfer(TransferID(rawValue: 1)), isIncoming: true, peer: peerID, name: "a", done: done, total: 2),
-                at: WallTime(milliseconds: 0))
-        }
-        #expect(view.items.count == 4)
-    }
-
-    @Test("M6: old items are dropped at the limit, and can be loaded again")
-    func limit() {
-        var view = ConversationView(.conversation(.publicRoom))
-        view.endLoading(([], isLast: true))
-        for number in 1...3_500 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
-        #expect(view.items.count <= 3_000 && view.history == .partial)
-        guard case .notice("3500")? = view.items.last?.content else {
-            Issue.record("the newest item was dropped")
-            return
-        }
-    }
-
-    @Test("M6: a flood into a scrolled conversation is bounded, and leaves the rows that the user reads for a while")
-    func scrolledLimit() throws {
-        var view = ConversationView(.conversation(.publicRoom))
-        for number in 1...100 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
-        view.position = .row(serial: try #require(view.items.first).serial, index: 0)
-        for number in 101...5_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
-        #expect(view.position != .end && view.items.count == 5_000)
-        for number in 5_001...20_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
-        #expect(view.position == .end && view.items.count <= 6_000)
-    }
-
-    @Test func `another node is asked again`() {
-        var view = ConversationView(.conversation(.publicRoom))
-        let isRequested = [view.beginLoading(), view.beginLoading()]
-        view.discardPendingRequests()
-        #expect(isRequested == [true, false] && view.history == .notRequested)
-        let isRequestedAgain = view.beginLoading()
-        #expect(isRequestedAgain)
     }
 }

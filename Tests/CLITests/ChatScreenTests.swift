@@ -634,7 +634,7 @@ private final class ChatHarness {
     func mergedBesideTheVisibleView(_ visible: Int) {
         let chat = ChatHarness(.publicRoom)
         chat.write("/chat anna")
-        // Her view, and that of another peer, are opened by their lines behind the one that waits for her.
+        // The view of that peer, and another peer's, are opened by their lines behind the one that waits for the peer.
         chat.handle(.event(.chatMessage(ChatHarness.message(1, "here I am"))))
         chat.handle(
             .event(

@@ -199,7 +199,7 @@ struct ConversationStoreTests {
     @Test("M12: lines of strangers and of the public room are bounded in bytes, and take nothing from the user's conversations")
     func bytes() throws {
         var limits = ConversationLimits()
-        (limits.roomBytes, limits.strangerBytes, limits.strangerConversations) = (50_000, 50_000, 5)
+        (limits.roomBytes, limits.untrustedBytes, limits.untrustedConversations) = (50_000, 50_000, 5)
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
         _ = try store.insert(line("question", in: .peer(anna)))
         let text = String(repeating: "x", count: 1_000)

@@ -114,7 +114,7 @@ import Testing
         let (eventsOfA, eventsOfB) = (a.drainEvents(), b.drainEvents())
         #expect(eventsOfA == [.reset(id, .refused)])
         #expect(eventsOfB.isEmpty)
-        #expect(throws: StreamError.reset(.refused)) { try a.write([2], on: id) }
+        #expect(throws: StreamError.refused) { try a.write([2], on: id) }
     }
 
     @Test func whatWasFinishedArrivesThoughItsWriterLetGo() throws {

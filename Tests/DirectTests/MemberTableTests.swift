@@ -53,7 +53,7 @@ import Testing
         linked.neighbours = [Self.member(2).id]
         _ = table.store(linked)
         table.recordKnowledge(of: linked.id, by: Self.member(3).id)
-        // Not changed, so nobody needs it.
+        // Not changed, so no member needs it.
         table.recordKnowledge(of: Self.member(7).id, by: Self.member(3).id)
         let updates = table.drainUpdates(for: [2, 3, 4].map { Self.member($0).id })
         #expect(updates.map(\.member) == [Self.member(4).id])

@@ -184,7 +184,7 @@ struct DaemonNetworkTests {
             try await far.seen("early")
             for round in 1...3 {
                 try await lab.stopDaemon(0)
-                // The daemon's goodbye may be followed by the responder's announcement before anybody has noticed.
+                // The daemon's goodbye may be followed by the responder's announcement before any browser has noticed.
                 let absence = [Array("absent=\(round)".utf8)]
                 try await advertisement.update(txt: absence)
                 try await far.seen("early", "the text told to the responder") { $0.txt == absence }

@@ -2,6 +2,7 @@ import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
 import NearshareLocalSend
+import NearshareTesting
 import Testing
 
 @testable import NearshareEngine

@@ -291,7 +291,7 @@ import Testing
                 _ = try receiver.listen()
                 _ = try await mesh.find("Bea", timeout: .seconds(20))
             }
-            await #expect(throws: PeerLookupError.self) {
+            await #expect(throws: NodeError.self) {
                 while true { _ = try await mesh.find("Bea", timeout: .milliseconds(100)) }
             }
         }

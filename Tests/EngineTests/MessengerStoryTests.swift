@@ -355,7 +355,7 @@ struct MessengerStoryTests {
                         return nil
                     }
                 }
-                // She is seen before she is a neighbour that takes messages.
+                // The peer is seen before it is a neighbour that takes messages.
                 var transfer = try sendFile()
                 while transfer == nil, let change = await changes.next() {
                     if case .peerChanged(bea.id) = change { transfer = try sendFile() }

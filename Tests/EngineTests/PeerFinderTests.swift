@@ -28,6 +28,7 @@ import Testing
         case .found(let peer): return peer.name.shown
         case .failed(.ambiguous(_, let peers)): return "\(peers.count) peers"
         case .failed(.notFound): return "no peer"
+        case .failed(let error): return "\(error)"
         case .undecided: return "undecided"
         }
     }
@@ -66,7 +67,7 @@ import Testing
         finder.receive(.present(anna))
         finder.receive(.absent(anna.id))
         #expect(verdict(finder, after: .seconds(5)) == "undecided")
-        #expect(throws: PeerLookupError.self) { try finder.lastVerdict().get() }
+        #expect(throws: NodeError.self) { try finder.lastVerdict().get() }
     }
 
     @Test func `after a failure on one medium another one is waited for`() {

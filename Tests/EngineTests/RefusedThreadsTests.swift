@@ -18,7 +18,7 @@ import Testing
         return result
     }
 
-    /// Connects to Bea and offers her a file.
+    /// Connects to Bea and offers a file.
     private func send(_ content: MemoryContent, to port: UInt16, _ stage: Stage, _ sender: Node) async throws -> TransferOutcome
     {
         try await sender.withConnection(to: stage.destination(port)) { connection in
@@ -118,7 +118,7 @@ import Testing
         let threads = ThreadGroup(limit: limit)
         try await withLimitedNode(stage.receiver, threads) { receiver in
             let mesh = receiver.joinMesh()
-            await #expect(throws: PeerLookupError.self) { try await mesh.find("nobody", timeout: .milliseconds(1)) }
+            await #expect(throws: NodeError.self) { try await mesh.find("nobody", timeout: .milliseconds(1)) }
             threads.setLimit(.max)
             let listener = try receiver.listen(joinsMesh: true)
             async let answer: Void = {

@@ -24,8 +24,8 @@ import Testing
                 try await sessions[0].send(SessionMessage(text: "plain \(number)"), to: [network.id(1)])
             }
             // Each is read on its own, in any order.
-            let iterator = chat[1].makeAsyncIterator()
-            for number in 0..<20 { #expect(await iterator.next()?.value == "move \(number)") }
+            var iterator = chat[1].makeAsyncIterator()
+            for number in 0..<20 { #expect(await iterator.next(isolation: nil)?.value == "move \(number)") }
             for receiver in 1...2 {
                 var number = 0
                 for await (move, sender) in moves[receiver] {
@@ -34,7 +34,7 @@ import Testing
                     if number == 20 { break }
                 }
             }
-            let messages = sessions[1].messages.makeAsyncIterator()
+            var messages = sessions[1].messages.makeAsyncIterator()
             for number in 0..<20 { #expect(await messages.next()?.message.text == "plain \(number)") }
             try await chat[2].send("back", to: [network.id(0)], mode: .unreliable)
             #expect(await chat[0].first { _ in true }?.value == "back")
@@ -64,7 +64,7 @@ import Testing
             try await numbers.send(1)
             try await unknown.send(2)
             try await sessions[0].send(SessionMessage(text: "after"))
-            let messages = sessions[1].messages.makeAsyncIterator()
+            var messages = sessions[1].messages.makeAsyncIterator()
             try await sessions[1].wait { $0.inbox.arrivedCount == 3 }
             let opened = try sessions[1].channel(Int.self, named: "numbers")
             #expect(await opened.first { _ in true }?.value == 1)

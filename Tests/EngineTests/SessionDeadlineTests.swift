@@ -32,7 +32,7 @@ import Testing
             await #expect(throws: SessionError.dropped(receiver)) { try await never.delivered }
             network.heal(0, 1)
             let punctual = try await sessions[0].send(SessionMessage(text: "punctual"), timeout: .seconds(Int64.max))
-            let messages = sessions[1].messages.makeAsyncIterator()
+            var messages = sessions[1].messages.makeAsyncIterator()
             let texts = await [messages.next()?.message.text, messages.next()?.message.text]
             #expect(texts == ["kept", "punctual"], "\(sessions.map(\.members))")
             try await kept.delivered
@@ -54,7 +54,7 @@ import Testing
             let slow = await sessions[0].changes.first { if case .slow = $0 { true } else { false } }
             #expect(slow == .slow(network.id(2)))
             // It reads again.
-            let messages = sessions[2].messages.makeAsyncIterator()
+            var messages = sessions[2].messages.makeAsyncIterator()
             for _ in 0..<4 { #expect(await messages.next()?.message.bytes == [1]) }
             let next = try await sessions[0].send(SessionMessage(bytes: [2]), to: [network.id(2)])
             #expect(await messages.next()?.message.bytes == [2])

@@ -99,7 +99,7 @@ import Testing
             async let count: Int = {
                 var count = 0
                 let incoming = try #require(await sessions[2].streams.first { _ in true })
-                for try await more in incoming.stream { count += more.count }
+                for try await more in incoming { count += more.count }
                 return count
             }()
             try await stream.write(bytes)
@@ -323,11 +323,11 @@ private struct Affair {
         let outgoing = try await sessions[writer].openStream(named: "numbers", to: network.id(reader))
         let writing = Task { while true { try await outgoing.write([UInt8](repeating: 1, count: 64 << 10)) } }
         let incoming = try #require(await sessions[reader].streams.first { _ in true })
-        #expect(try await incoming.stream.read() != nil)
+        #expect(try await incoming.read() != nil)
         // It waits now for a window that the other side does not open.
         return {
             await #expect(throws: StreamError.self) { try await writing.value }
-            await #expect(throws: StreamError.self) { while try await incoming.stream.read() != nil {} }
+            await #expect(throws: StreamError.self) { while try await incoming.read() != nil {} }
         }
     }
 }

@@ -95,8 +95,8 @@ import Testing
                         continue
                     case .message(let received): steps.append(received.message.text ?? "?")
                     case .stream(let incoming):
-                        steps.append(incoming.stream.name.text)
-                        incoming.stream.finish()
+                        steps.append(incoming.name)
+                        incoming.finish()
                     case .resource(let invitation):
                         steps.append("offer")
                         _ = invitation.accept(into: InMemorySink())

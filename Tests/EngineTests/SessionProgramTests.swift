@@ -32,7 +32,7 @@ import Testing
             let stream = try await joined.openStream(named: "greeting", to: other.id)
             try await stream.write([1, 2, 3])
             let incoming = try #require(await begun.streams.first { _ in true })
-            #expect(try await incoming.stream.read() == [1, 2, 3])
+            #expect(try await incoming.read() == [1, 2, 3])
             await begun.leave()
             await #expect(throws: SessionError.self) { try await begun.waitUntilConnected(to: other.id) }
         }
@@ -46,7 +46,7 @@ import Testing
             try #require(await questions.next()).answer(isSame: true)
             try await joined.waitUntilConnected(to: network.id(0))
             try await begun.send(SessionMessage(text: "before"))
-            let messages = joined.messages.makeAsyncIterator()
+            var messages = joined.messages.makeAsyncIterator()
             #expect(await messages.next()?.message.text == "before")
             network.partition(0, 1)
             network.heal(0, 1)
@@ -70,7 +70,7 @@ import Testing
             guard let early else { return }
             try await early.write([1])
             let incoming = try #require(await begun.streams.first { _ in true })
-            #expect(try await incoming.stream.read() == [1])
+            #expect(try await incoming.read() == [1])
         }
     }
 
@@ -81,7 +81,7 @@ import Testing
             let first = try await begun.send(SessionMessage(text: "first"))
             let second = try await begun.send(SessionMessage(text: "second"))
             #expect(first.receivers == begun.members.map(\.id))
-            let messages = joined.messages.makeAsyncIterator()
+            var messages = joined.messages.makeAsyncIterator()
             #expect(await messages.next()?.message.text == "first")
             try await first.delivered
             let isRead = Atomic(false)
@@ -108,7 +108,7 @@ import Testing
             for _ in 0..<3 { try await sessions[0].send(SessionMessage(bytes: [1, 2]), to: [network.id(1)]) }
             let full = try #require(sessions[0].members.first { $0.id == network.id(1) })
             #expect(full.unacknowledgedMessages == 3 && full.unacknowledgedBytes == 3 * (2 + 64))
-            let messages = sessions[1].messages.makeAsyncIterator()
+            var messages = sessions[1].messages.makeAsyncIterator()
             for _ in 0..<3 { _ = await messages.next() }
             try await sessions[0].wait { session in
                 session.members.allSatisfy { $0.unacknowledgedMessages == 0 && $0.unacknowledgedBytes == 0 }
@@ -145,7 +145,7 @@ import Testing
             try await joined.send(SessionMessage(["greeting": "hello", "to": ["anna", "ben"]]))
             try await joined.send(SessionMessage(text: "good bye"))
             try await joined.send(SessionMessage(kind: .structured, bytes: [0xff]))
-            let messages = begun.messages.makeAsyncIterator()
+            var messages = begun.messages.makeAsyncIterator()
             #expect(try await messages.next()?.message.decode(Reading.self) == reading)
             #expect(try await messages.next()?.message.structured?["to"]?[1] == "ben")
             let text = try #require(await messages.next()?.message)
@@ -170,7 +170,7 @@ import Testing
             try await joined.waitUntilConnected(to: other)
             await #expect(throws: StorageError.self) { try await joined.sendResource(at: scratch("missing"), to: [other]) }
             let transfers = try await joined.sendResource(
-                at: scratch("notes.txt"), named: ClaimedFileName("agenda.txt"), to: [other])
+                at: scratch("notes.txt"), named: "agenda.txt", to: [other])
             let invitation = try #require(await begun.resources.first { _ in true })
             #expect(invitation.offer.items.map(\.name) == [ClaimedFileName("agenda.txt")])
             let result = await (try invitation.accept(into: inbox)).result

@@ -276,12 +276,12 @@ extension SessionStoryTests {
                 }
                 let fastThere = try #require(await sessions[1].streams.first { _ in true })
                 var count = 0
-                for try await bytes in fastThere.stream { count += bytes.count }
+                for try await bytes in fastThere { count += bytes.count }
                 #expect(count == 4 << 20)
                 try await sessions[0].send(SessionMessage(bytes: [1]))
                 #expect(await sessions[1].messages.first { _ in true }?.message.bytes == [1])
                 count = 0
-                for try await bytes in slowThere.stream { count += bytes.count }
+                for try await bytes in slowThere { count += bytes.count }
                 #expect(count == 16 << 20)
                 try await group.waitForAll()
             }

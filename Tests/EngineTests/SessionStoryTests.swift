@@ -121,9 +121,9 @@ import Testing
             try await stream.write([1, 2, 3])
             stream.finish()
             let incoming = try #require(await sessions[1].streams.first { _ in true })
-            #expect(incoming.stream.name.text == "numbers" && incoming.sender == network.id(2))
+            #expect(incoming.name == "numbers" && incoming.member == network.id(2))
             var bytes: [UInt8] = []
-            for try await more in incoming.stream { bytes += more }
+            for try await more in incoming { bytes += more }
             #expect(bytes == [1, 2, 3])
 
             network.heal(1, 2)

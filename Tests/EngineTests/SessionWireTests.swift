@@ -79,7 +79,7 @@ import Testing
         try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
             let pacing = try await sessions[0].openStream(named: "pacing", to: network.id(1))
             try await pacing.write([0])
-            let echo = try #require(await sessions[1].streams.first { _ in true }).stream
+            let echo = try #require(await sessions[1].streams.first { _ in true })
             _ = try await echo.read()
             for _ in 0..<60 {
                 for _ in 0..<50 { try await sessions[0].send(SessionMessage(bytes: [1]), mode: .unreliable) }
@@ -140,7 +140,7 @@ import Testing
                 #expect(await joiner.messages.first { _ in true }?.message.bytes == Self.marker)
                 let stream = try await session.openStream(named: "s", to: other)
                 try await stream.write(Self.marker)
-                #expect(try await joiner.streams.first { _ in true }?.stream.read() == Self.marker)
+                #expect(try await joiner.streams.first { _ in true }?.read() == Self.marker)
                 let content = MemoryContent(file: "a", Self.marker)
                 let sent = try await session.sendResource(InMemorySource(content), to: [other], resumeKey: Stage.resumeKey)
                 let invitation = try #require(await joiner.resources.first { _ in true })

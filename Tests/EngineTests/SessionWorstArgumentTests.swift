@@ -83,7 +83,7 @@ import Testing
             try await stream.write([1, 2, 3])
             let incoming = try #require(await sessions[1].streams.first { _ in true })
             for (limit, byte) in zip([Int.min, -1, 0], [1, 2, 3] as [UInt8]) {
-                #expect(try await incoming.stream.read(upTo: limit) == [byte])
+                #expect(try await incoming.read(upTo: limit) == [byte])
             }
             stream.finish()
             stream.finish()

@@ -58,16 +58,3 @@ struct Stage: Sendable {
         PeerDestination(addresses: [LinkAddress(host: "127.0.0.1", port: port)], id: id, name: DisplayName(truncating: "Bea"))
     }
 }
-
-/// A clock that can be moved forward, so that tests need not wait.
-final class MovableClock: Sendable {
-    private let behind = Monitor(Duration.seconds(3600))
-
-    var now: MonotonicInstant {
-        MonotonicInstant(nanoseconds: SystemClock.monotonic().nanoseconds - behind.withLock { $0 }.nanoseconds)
-    }
-
-    func moveForward(by duration: Duration) {
-        behind.update { $0 -= duration }
-    }
-}

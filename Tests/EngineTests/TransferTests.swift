@@ -1,5 +1,6 @@
 import NearshareBase
 import NearshareDirect
+import NearshareTesting
 import Synchronization
 import Testing
 

@@ -166,7 +166,7 @@ import Testing
     @Test("R5: a silent peer is disconnected after the handshake timeout", arguments: LinkKind.allCases)
     func silent(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
-        let clock = MovableClock()
+        let clock = ManualClock(behindSystemBy: .seconds(3600))
         var settings = stage.receiver
         settings.clock = { clock.now }
         try await withNode(settings) { receiver in
@@ -178,7 +178,7 @@ import Testing
             // The node measures from the moment it accepted the link; advancing twice covers either order.
             let mover = Task {
                 while !Task.isCancelled {
-                    clock.moveForward(by: .seconds(11))
+                    clock.advance(by: .seconds(11))
                     try await Task.sleep(for: .milliseconds(20))
                 }
             }

@@ -98,7 +98,7 @@ import Testing
     func puttingTogether() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         var steps = 0
-        // A set whose headers or pieces contradict each other is put together by phones, so that anybody can spoil it; not here (M4).
+        // A set whose headers or pieces contradict each other is put together by phones, so that any peer can spoil it; not here (M4).
         let contradictory: Set = ["reasm-public-3", "reasm-public-9", "reasm-public-10"]
         for vector in file.reassembly where !contradictory.contains(vector.id) {
             var assembler = FragmentAssembler(limits: limitsOfPhones(sets: vector.maxInFlight))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import NearshareMesh
 
-/// One machine without a key that anybody knows sends as much as it likes, and tries to silence others.
+/// One machine without a known key sends as much as it likes, and tries to silence others.
 @Suite struct FloodAttackTests {
     // MARK: Identities
 
@@ -173,7 +173,7 @@ import Testing
             guard from == 2, frame[1] == MeshPacketType.announce.rawValue else { return }
             announcement = (try? MeshFrame(decoding: frame[...])).flatMap { try? MeshAnnouncement(decoding: $0.packet.payload) }
         }
-        // Mallory sees her elsewhere.
+        // Mallory sees Anna elsewhere.
         mesh.connect(2, 3)
         mesh.run(for: .seconds(1))
         let genuine = try #require(announcement)
@@ -182,7 +182,7 @@ import Testing
             mesh.connect(2, 0)
             mesh.run(for: .seconds(1))
         }
-        // Ahead of all that she will announce.
+        // Ahead of all that the owner will announce.
         mesh.inject(try forgery(of: genuine, as: anna, by: mallory, at: now() + 60_000), on: attacked)
         mesh.run(for: .seconds(1))
         if isFirst { mesh.connect(2, 0) }

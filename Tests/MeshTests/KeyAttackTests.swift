@@ -65,7 +65,7 @@ import Testing
         var mallory = UntrustedPeer(seed: 203)
         let anna = UntrustedPeer(seed: 204)
         victim.receive(try anna.announcement(at: victim.now))
-        // Anna begins; before her third message a flood arrives in her name, and in others'.
+        // Anna begins; before Anna's third message a flood arrives in Anna's name, and in others'.
         var session = try #require(try UntrustedPeerSession(of: anna, with: &victim, isHeldBack: true))
         victim.forgetWritten()
         for number in 0..<500 as Range<UInt64> {
@@ -174,14 +174,14 @@ import Testing
         victim.receive(try anna.leave(at: victim.now + 1))
         #expect(victim.router.peer(anna.id) == nil)
         victim.run(for: .seconds(300))
-        // Her id and her agreement key are public; only her signing key is secret.
+        // Anna's id and agreement key are public; only the signing key is secret.
         let forged = mallory.identity.signingKey
         victim.receive(try anna.announcement("mallory", at: victim.now, signer: forged))
         #expect(victim.router.peer(anna.id) == nil)
-        // The contradiction makes this node look for her; it gives up before she comes.
+        // The contradiction makes this node look for the peer; it gives up before the peer comes.
         #expect(!victim.written(.noiseHandshake, on: 0).isEmpty)
         victim.run(for: .seconds(12))
-        // She has a new one, and announces it in her session.
+        // The peer has a new one, and announces it in its session.
         var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
         let state = MeshPeerState(capabilities: [.privateMedia], signingKey: forged.publicKey.bytes)
         victim.receive(
@@ -223,7 +223,7 @@ import Testing
         for untrusted in [anna, mallory] { victim.receive(try untrusted.announcement(at: victim.now)) }
         var session = try #require(try UntrustedPeerSession(of: mallory, with: &victim))
         let sealed = try session.seal(.privateMessage(MeshPrivateMessage(id: "1", text: "from anna")))
-        // Mallory's message under Anna's id: there is no session with her.
+        // Mallory's message under Anna's id: there is no session with Anna.
         var packet = UntrustedPeerSession.sealedPacket(sealed, from: anna, to: victim, number: 1)
         victim.receive(try packet.encoded())
         #expect(victim.events.texts.isEmpty)

@@ -247,6 +247,30 @@ class DownloadStory(Story):
         self.assertEqual("completed", anna.wait_for("finished")["outcome"])
         self.assertEqual(0, anna.end())
 
+    def test_a_client_that_ends_its_side_early_has_not_received_what_it_has_not_read(self):
+        path = self.large()
+        content = path.read_bytes()
+        anna, url = self.page(path)
+        browser = self.accepted(url)
+        direct = f"{browser.path}/f/{browser.list()[0][5]}"
+        first = len(content) - 60_000
+        self.assertEqual((206, content[:first]), browser.request("GET", direct, fields={"Range": f"bytes=0-{first - 1}"}))
+        browser.close()
+        with socket.socket() as link:
+            # Too small for the rest, which stays in the buffer of the sender.
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.connect((browser.host, browser.port))
+            fields = f"Host: {browser.host}:{browser.port}\r\nRange: bytes={first}-"
+            link.sendall(f"GET {direct} HTTP/1.1\r\n{fields}\r\n\r\n".encode())
+            link.shutdown(socket.SHUT_WR)
+            # The answer has begun.
+            self.assertEqual(b"H", link.recv(1, socket.MSG_PEEK))
+            self.assertFalse(browser.list()[0][1])
+            self.assertEqual((206, content[first:]), browser.request("GET", direct, fields={"Range": f"bytes={first}-"}))
+            browser.close()
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual(0, anna.end())
+
     def test_N13_a_direct_path_serves_one_download_of_its_own_browser(self):
         path = self.large()
         anna, url = self.page("--keep", path)

@@ -21,7 +21,7 @@ struct FailureTests {
         #expect(CommandFailure(NodeError.identityMismatch("x")).status == .notTrusted)
         #expect(CommandFailure(StorageError(.noSpace, "full")).status == .noSpace)
         #expect(CommandFailure(CancellationError()).status == .interrupted)
-        #expect(CommandFailure(PeerLookupError.notFound("anna", nearby: [])).message.contains("doctor"))
+        #expect(CommandFailure(NodeError.notFound("anna", nearby: [])).message.contains("doctor"))
     }
 
     @Test("T1: an ambiguous name is listed with ids, and shown without its tricks")
@@ -30,7 +30,7 @@ struct FailureTests {
             NearbyPeer(
                 id: try #require(PeerID(hex: "000000000000000" + tail)), name: try DisplayName("an\u{1b}[31mna"), addresses: [])
         }
-        let message = CommandFailure(PeerLookupError.ambiguous("an", peers)).message
+        let message = CommandFailure(NodeError.ambiguous("an", peers)).message
         #expect(message.contains("000000000000000a") && message.contains("000000000000000b"))
         #expect(!message.contains("\u{1b}"))
     }

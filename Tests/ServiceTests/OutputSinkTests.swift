@@ -110,7 +110,7 @@ import Testing
     private static let codes: [(any Error & Sendable, NearshareService.ExitStatus)] = [
         (NodeError.unreachable("x"), .peerNotFound), (NodeError.timedOut("x"), .timedOut),
         (NodeError.blocked("x"), .notTrusted),
-        (PeerLookupError.ambiguous("x", []), .peerNotFound), (StorageError(.overLimit, "x"), .noSpace),
+        (NodeError.ambiguous("x", []), .peerNotFound), (StorageError(.overLimit, "x"), .noSpace),
         (StorageError(.failed, "x"), .failure),
         (ControlFailure(.peerNotFound, "x"), .peerNotFound), (ControlFailure(.refused, "x"), .usage),
         (ControlFailure(.tooLarge, "x"), .noSpace), (ControlFailure(.blocked, "x"), .notTrusted),

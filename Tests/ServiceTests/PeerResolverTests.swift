@@ -31,14 +31,6 @@ private struct ObservedDiscovery: Discovery {
     }
 }
 
-/// A clock that a minute passes on whenever it is told to.
-private final class SkippingClock: Sendable {
-    private let skipped = Mutex(Duration.zero)
-
-    func skip() { skipped.withLock { $0 += .seconds(60) } }
-    func now() -> MonotonicInstant { SystemClock.monotonic() + skipped.withLock { $0 } }
-}
-
 /// A running node of which only the search is asked for.
 private final class FindingNode: NodeClient {
     let contact: Contact
@@ -154,9 +146,9 @@ struct PeerResolverTests {
         let failure = try await cleo.listening { _ in
         } _: { _ in
             var settings = try ada.settings()
-            let clock = SkippingClock()
-            settings.clock = { clock.now() }
-            settings.discovery = ObservedDiscovery(inner: ada.discovery) { _ in clock.skip() }
+            let clock = ManualClock(behindSystemBy: .zero)
+            settings.clock = { clock.now }
+            settings.discovery = ObservedDiscovery(inner: ada.discovery) { _ in clock.advance(by: .seconds(60)) }
             return try await withNode(settings) { node in
                 await caughtFailure { _ = try await resolver(ada).resolve("zoe", on: node) }
             }
@@ -171,12 +163,12 @@ struct PeerResolverTests {
         let failure = try await bea.listening { _ in
         } _: { listener in
             var settings = try ada.settings()
-            let clock = SkippingClock()
-            settings.clock = { clock.now() }
+            let clock = ManualClock(behindSystemBy: .zero)
+            settings.clock = { clock.now }
             settings.discovery = ObservedDiscovery(inner: ada.discovery) { event in
                 switch event {
                 case .seen: listener.stopAdvertising()
-                case .gone: clock.skip()
+                case .gone: clock.advance(by: .seconds(60))
                 case .settled: break
                 }
             }

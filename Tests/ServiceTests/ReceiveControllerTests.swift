@@ -126,7 +126,7 @@ struct ReceiveControllerTests {
             #expect(try await offer(ada, bea, listener) == .declined(.notAllowed))
             #expect(try await offer(friend, bea, listener) == .completed)
         }
-        // With nobody to ask, friends are accepted.
+        // Without a user to ask, friends are accepted.
         _ = try await receiving(bea, accept: .ask) { listener, _, _ async throws in
             #expect(try await offer(ada, bea, listener, name: "b.txt") == .declined(.notAllowed))
             #expect(try await offer(friend, bea, listener, name: "b.txt") == .completed)
@@ -414,7 +414,7 @@ struct ReceiveControllerTests {
                 }
                 let id = await reporter.next { if case .accepted(let id, _) = $0 { id } else { nil } }
                 let accepted = try #require(id)
-                let transfer = try #require(node.transfers[accepted])
+                let transfer = try #require(node.transferProgress[accepted])
                 #expect(transfer.interrupt(ifStalledFor: .zero))
                 try await group.waitForAll()
             }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import NearshareBase
 import NearshareInterfaces
+import NearshareTesting
 import Testing
 
 @testable import NearshareStorage
@@ -44,7 +45,7 @@ struct BreakageTests {
             // The faster the clock, the more often the journal is written.
             let clock: @Sendable () -> MonotonicInstant = {
                 rig.clock.advance(by: .seconds(secondsBetweenCalls))
-                return rig.clock.read()
+                return rig.clock.now
             }
             func sink() throws -> any ResourceSink {
                 try rig.inbox.makeSink(for: Self.mixed.offer, from: anna, resumeKey: someKey, clock: clock)
@@ -141,7 +142,7 @@ struct BreakageTests {
         let source = InMemorySource([.folder(["t"])] + entries)
         let clock: @Sendable () -> MonotonicInstant = {
             rig.clock.advance(by: .seconds(2))
-            return rig.clock.read()
+            return rig.clock.now
         }
         func sink() throws -> any ResourceSink {
             try rig.inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: clock)
@@ -290,7 +291,7 @@ struct BreakageTests {
             let inbox = try Inbox(
                 path: scratch("small/inbox"), spoolPath: scratch("small/spool"), limits: InboxRig.limits,
                 detector: InboxRig.detector)
-            let clock = TestClock()
+            let clock = ManualClock()
             func sink(_ offer: Offer) throws -> any ResourceSink {
                 try inbox.makeSink(for: offer, from: anna, resumeKey: someKey, clock: clock.read)
             }
@@ -332,7 +333,7 @@ struct BreakageTests {
             let inbox = try Inbox(
                 path: scratch("small/inbox"), spoolPath: scratch("small/spool"), limits: InboxRig.limits,
                 detector: InboxRig.detector)
-            let clock = TestClock()
+            let clock = ManualClock()
             let source = InMemorySource(
                 [.folder(["t"])] + (0..<6).map { .file(in: ["t", "f\($0)"], bytes(600_000, seed: UInt64($0 + 1))) })
             func sink() throws -> any ResourceSink {
@@ -457,7 +458,7 @@ struct BreakageTests {
                 let inbox = try Inbox(
                     path: path, spoolPath: scratch("spool"), limits: InboxRig.limits, detector: InboxRig.detector)
                 try inbox.prepare()
-                let clock = TestClock()
+                let clock = ManualClock()
                 let source = InMemorySource([.file("x", bytes(1000))])
                 func send() throws -> [DeliveredItem] {
                     let sink = try inbox.makeSink(for: source.offer, from: anna, resumeKey: someKey, clock: clock.read)

@@ -7,7 +7,7 @@ import Testing
 @Suite("checkpoints of an incoming transfer")
 struct CheckpointWriterTests {
     private let scratch = ScratchFolder()
-    private let clock = TestClock()
+    private let clock = ManualClock()
 
     private func writer() throws -> (CheckpointWriter, StagedTransfer) {
         let staged = try StagingArea(path: scratch("spool")).open(sender: anna, resumeKey: someKey)

@@ -3,6 +3,7 @@ import NearshareBase
 import NearshareCrypto
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTesting
 import Testing
 
 // The other names in there are those of the in-memory forms in NearshareInterfaces, which this target is about.
@@ -77,15 +78,6 @@ func bytes(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
         state ^= state << 17
         return UInt8(truncatingIfNeeded: state)
     }
-}
-
-/// Time that stands still unless it is moved.
-final class TestClock: Sendable {
-    private let now = Monitor(Int64(0))
-
-    var read: @Sendable () -> MonotonicInstant { { self.now.withLock { MonotonicInstant(nanoseconds: $0) } } }
-
-    func advance(by duration: Duration) { now.update { $0 += duration.nanoseconds } }
 }
 
 struct RigFailure: Error, CustomStringConvertible {
@@ -236,7 +228,7 @@ struct TransferRig {
 struct InboxRig: Sendable {
     let scratch: ScratchFolder
     let inbox: Inbox
-    let clock = TestClock()
+    let clock = ManualClock()
 
     static let detector = MediaTypeDetector()
 

@@ -21,11 +21,11 @@ import Nearshare
 
     static func receive(into inbox: Inbox, on node: Node) async throws {
         let listener = try node.listen()
-        print("waiting for files as \(node.name.shown)")
+        print("waiting for files as \(node.name)")
         for await invitation in listener.invitations {
-            let names = invitation.offer.items.map(\.name.shown).joined(separator: ", ")
+            let names = invitation.offer.items.map(\.name.description).joined(separator: ", ")
             let code = await invitation.shortCode?.description ?? "not agreed on"
-            print("\(invitation.peer.name.shown) offers \(names); short code \(code). Accept it (y/n)?")
+            print("\(invitation.peer.name) offers \(names); short code \(code). Accept it (y/n)?")
             guard readLine() == "y" else { continue }  // A released invitation is declined.
             let result = await (try invitation.accept(into: inbox)).result
             print(result.outcome == .completed ? result.delivered.map(\.path) : "not received: \(result.outcome)")
@@ -36,7 +36,7 @@ import Nearshare
         for try await case .found(let peer) in try await node.browse()
         where name == nil || name == peer.name.claimed {
             return try await node.withConnection(to: peer.destination) { connection in
-                print("sending to \(peer.name.shown), short code \(try await connection.shortCode)")
+                print("sending to \(peer.name), short code \(try await connection.shortCode)")
                 let transfer = try connection.send(paths: paths)
                 for await progress in transfer.progress { print("\(progress.done) of \(progress.total ?? 0) bytes") }
                 print(await transfer.result.outcome)

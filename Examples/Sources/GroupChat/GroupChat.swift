@@ -35,7 +35,7 @@ import Nearshare
         print("waiting for an invitation on port \(listener.port)")
         for await invitation in listener.sessionInvitations {
             let code = await invitation.shortCode?.description ?? "not agreed on"
-            print("\(invitation.peer.name.shown) invites, short code \(code). Join (y/n)?")
+            print("\(invitation.peer.name) invites, short code \(code). Join (y/n)?")
             if readLine() == "y" { return try invitation.accept() }
         }
         throw SessionError.cancelled
@@ -44,7 +44,7 @@ import Nearshare
     /// Answers the questions about short codes: the inviting user compares the code; members vouch for the peers they invited.
     static func ask(_ questions: AsyncStream<IdentityQuestion>) async {
         for await question in questions {
-            print("does \(question.check.peer.name.shown) see the short code \(question.check.shortCode) (y/n)?")
+            print("does \(question.check.peer.name) see the short code \(question.check.shortCode) (y/n)?")
             question.answer(isSame: readLine() == "y")
         }
     }
@@ -52,7 +52,7 @@ import Nearshare
     static func show(_ session: Session) async {
         for await change in session.changes {
             switch change {
-            case .joined(let member): print("* \(member.name.shown) joined")
+            case .joined(let member): print("* \(member.name) joined")
             case .slow(let id): print("* \(id) does not read its messages")
             case .metadata(let id, let value):
                 if let value { print("* \(id) says about itself: \(TerminalText.escaped("\(value)"))") }
@@ -65,7 +65,7 @@ import Nearshare
 
     static func showMessages(of session: Session) async {
         for await received in session.messages {
-            let name = session.members.first { $0.id == received.sender }?.name.shown ?? received.sender.hex
+            let name = session.members.first { $0.id == received.sender }?.name.description ?? "\(received.sender)"
             print("\(name): \(TerminalText.escaped(received.message.text ?? "(no text)"))")
         }
     }

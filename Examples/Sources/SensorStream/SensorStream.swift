@@ -25,8 +25,8 @@ import Nearshare
                 await show(session)
             } else {
                 let listener = try node.listen(
-                    as: service, info: DiscoveryInfo(["measures": "temperature"]))
-                print("measuring as \(node.name.shown) on port \(listener.port)")
+                    as: service, info: ["measures": "temperature"])
+                print("measuring as \(node.name) on port \(listener.port)")
                 await withDiscardingTaskGroup { group in
                     for await session in listener.sessions(InvitationPolicy { _ in true }, settings: settings) {
                         group.addTask { await measure(for: session) }
@@ -41,7 +41,7 @@ import Nearshare
         guard let watcher = session.members.first else { return }
         do {
             try await session.waitUntilConnected(to: watcher.id)
-            print("\(watcher.name.shown) watches")
+            print("\(watcher.name) watches")
             let stream = try await session.openStream(named: "temperature", to: watcher.id)
             for number in 1... {
                 let reading = Reading(celsius: temperature(number), number: number)
@@ -52,7 +52,7 @@ import Nearshare
                 try await Task.sleep(for: .milliseconds(250))
             }
         } catch {
-            print("\(watcher.name.shown) left: \(error)")
+            print("\(watcher.name) left: \(error)")
         }
         await session.leave()
     }
@@ -65,10 +65,10 @@ import Nearshare
                     print("now \(reading.celsius) °C (\(reading.number))")
                 }
             }
-            for await incoming in session.streams where incoming.stream.name.text == "temperature" {
+            for await incoming in session.streams where incoming.name == "temperature" {
                 group.addTask {
                     do {
-                        for try await bytes in incoming.stream { print("so far", String(decoding: bytes, as: UTF8.self)) }
+                        for try await bytes in incoming { print("so far", String(decoding: bytes, as: UTF8.self)) }
                     } catch {
                         print("the sensor left: \(error)")
                     }

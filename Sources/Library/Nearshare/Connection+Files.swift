@@ -1,4 +1,4 @@
-public import NearshareBase
+internal import NearshareBase
 internal import NearshareDirect
 public import NearshareEngine
 internal import NearshareStorage
@@ -12,15 +12,16 @@ extension Connection {
     ///   - context: bytes for the receiving program, at most 1024.
     ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
     /// - Returns: the transfer, for its progress and its result.
-    /// - Throws: ``StorageError`` when a path cannot be read; then nothing is offered.
+    /// - Throws: ``StorageError`` when a path cannot be read, or for a name of more than 255 bytes; then nothing is offered.
     public func send(
-        paths: [String], named name: ClaimedFileName? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
+        paths: [String], named name: String? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
     ) throws(StorageError) -> Transfer {
         guard context.count <= TransferOffer.maximumContextByteCount else {
             throw StorageError(
                 .failed, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
         }
-        let source = try FileSource(paths: paths, named: name)
+        let source = try FileSource(
+            paths: paths, named: try name.map { (name) throws(StorageError) in try ClaimedFileName(checking: name) })
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
     }
 
@@ -33,5 +34,16 @@ extension Connection {
     public func send(text: String, timeout: Duration = .seconds(30)) throws(StorageError) -> Transfer {
         let source = try TextSource(text)
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), timeout: timeout)
+    }
+}
+
+extension ClaimedFileName {
+    /// A name that a program has chosen.
+    /// - Throws: ``StorageError`` for a name that no file can have.
+    init(checking name: String) throws(StorageError) {
+        guard let claimed = ClaimedFileName(name) else {
+            throw StorageError(.rejected, "the name of a file has at most \(ClaimedFileName.maximumByteCount) bytes")
+        }
+        self = claimed
     }
 }

@@ -19,7 +19,7 @@ extension LocalMachine {
     }
 
     private static let certificateFileName = "localsend.pem"
-    /// The common name that LocalSend devices use, which identifies nobody.
+    /// The common name that LocalSend devices use, which identifies no user.
     private static let certificateName = "LocalSend User"
 
     /// Whether this machine has shown itself to LocalSend devices before.

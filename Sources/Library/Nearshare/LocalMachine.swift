@@ -162,7 +162,7 @@ public final class LocalMachine: Sendable {
                         return true
                     }
                     if isDue { log.error("\(error)") }
-                    // A blocked peer must not become new: what was read last counts, and nobody is served without it.
+                    // A blocked peer must not become new: what was read last counts, and no peer is served without it.
                     return trust.latestValue?.trustStatus(of: peer, claiming: name) ?? .known(.blocked, isFriend: false)
                 }
             },
@@ -172,7 +172,7 @@ public final class LocalMachine: Sendable {
             let store = (try? trust.read()) ?? trust.latestValue
             guard let store else { return .known(.blocked, isFriend: false) }
             let status = store.trustStatus(of: fingerprint, claiming: name)
-            // A certificate that nobody has compared makes no friend (K14).
+            // A certificate that no user has compared makes no friend (K14).
             return status.isFriend && !status.isVerified ? .known(.seen, isFriend: false) : status
         }
         let contacts = self.contacts
@@ -181,7 +181,7 @@ public final class LocalMachine: Sendable {
                 let known = try contacts.read().entries.values.filter { $0.isProven || $0.origin == .imported }
                 return Dictionary(known.map { ($0.id, $0.signingKey) }) { first, _ in first }
             } catch {
-                // Without the contacts nobody is known, which makes every decision stricter.
+                // Without the contacts no peer is known, which makes every decision stricter.
                 log.error("\(error)")
                 return [:]
             }

@@ -13,8 +13,8 @@ extension Node {
     ///   - secret: proven to the peer without being sent; see `InvitationPolicy.secret(_:)`.
     ///   - timeout: time that the invited user has to answer, 1 to 600 seconds.
     /// - Returns: the member that joined.
-    /// - Throws: ``PeerLookupError`` when no peer matches, ``NodeError`` without discovery, ``SessionError`` when the
-    /// invitation fails.
+    /// - Throws: ``NodeError`` when no peer or several match, or without discovery; ``SessionError`` when the invitation
+    /// fails.
     public func invite(
         _ name: String, into session: Session, for service: ServiceType = .nearshare,
         searchTimeout: Duration = .seconds(5), context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)

@@ -16,10 +16,10 @@ extension Session {
     /// - Throws: ``StorageError`` when the path cannot be read, ``SessionError`` when a member is not connected; then nothing
     /// is offered.
     public func sendResource(
-        at path: String, named name: ClaimedFileName? = nil, to members: [PeerID], context: [UInt8] = [],
+        at path: String, named name: String? = nil, to members: [PeerID], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
     ) async throws -> [PeerID: Transfer] {
-        let source = try FileSource(paths: [path], named: name)
+        let source = try FileSource(paths: [path], named: try name.map { try ClaimedFileName(checking: $0) })
         return try await sendResource(
             source, to: members, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
     }

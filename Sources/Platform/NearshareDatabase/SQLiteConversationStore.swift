@@ -10,9 +10,9 @@ package struct ConversationLimits: Sendable, Hashable {
     /// Bytes of the lines that others have sent to the public room.
     package var roomBytes = 16 << 20
     /// Conversations in which the user has not written. Any peer can start one.
-    package var strangerConversations = 256
+    package var untrustedConversations = 256
     /// Bytes of the lines in these conversations together.
-    package var strangerBytes = 16 << 20
+    package var untrustedBytes = 16 << 20
     /// Incomplete texts of one sender.
     package var incompleteTexts = 16
     /// Fragments of incomplete texts of all senders.
@@ -168,15 +168,15 @@ package final class SQLiteConversationStore: ConversationStore {
             }
             return
         }
-        while let strangers = try Row.fetchOne(
+        while let usage = try Row.fetchOne(
             database, sql: "SELECT count(*), coalesce(sum(bytes), 0) FROM usage WHERE ownLines = 0 AND conversation <> ?",
             arguments: [room])
         {
-            let (count, bytes): (Int, Int) = (strangers[0], strangers[1])
+            let (count, bytes): (Int, Int) = (usage[0], usage[1])
             let order: String
-            if bytes > limits.strangerBytes {
+            if bytes > limits.untrustedBytes {
                 order = "bytes DESC"
-            } else if count > limits.strangerConversations {
+            } else if count > limits.untrustedConversations {
                 order = "(SELECT max(number) FROM line WHERE line.conversation = usage.conversation)"
             } else {
                 return

@@ -57,6 +57,12 @@ final class TCPLink: StreamLink {
         shutdown(descriptor, Int32(SHUT_WR))
     }
 
+    var unacknowledgedByteCount: Int? {
+        var count: Int32 = 0
+        // SIOCOUTQ (tcp(7)) has the number of TIOCOUTQ.
+        return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : nil
+    }
+
     /// Shuts the socket down; deinit closes the descriptor. Closed here, its number could be another file by the time that
     /// another thread uses it.
     func close() {

@@ -17,7 +17,7 @@ package struct TLSIdentity: Sendable, Hashable {
 
     /// Makes an RSA key of 2048 bits with randomness of OpenSSL, which takes a tenth of a second, and its certificate.
     /// - Parameters:
-    ///   - name: the common name of the certificate, which identifies nobody.
+    ///   - name: the common name of the certificate, which identifies no user.
     ///   - serial: the number of the certificate.
     package init(name: String, serial: UInt64) throws(TLSError) {
         try TLSError.loadLibrary()

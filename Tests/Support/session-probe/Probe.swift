@@ -159,19 +159,19 @@ enum Probe {
         await withDiscardingTaskGroup { group in
             for await incoming in session.streams {
                 group.addTask {
-                    let name = incoming.stream.name.text
+                    let name = incoming.name
                     let rate = name.hasPrefix("slow-") ? Int(name.dropFirst(5)) : nil
                     var count = 0
                     do {
                         let start = ContinuousClock.now
-                        while let bytes = try await incoming.stream.read() {
+                        while let bytes = try await incoming.read() {
                             count += bytes.count
                             if let rate {
                                 try await Task.sleep(
                                     until: start + .microseconds(count * 1_000_000 / (rate << 20)), clock: .continuous)
                             }
                         }
-                        incoming.stream.finish()
+                        incoming.finish()
                         say("read", ["name": name, "count": "\(count)"])
                     } catch {
                         say("failed", ["command": "read", "text": "\(error)"])

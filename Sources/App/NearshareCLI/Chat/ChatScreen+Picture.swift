@@ -222,7 +222,7 @@ extension ChatScreen {
     // MARK: Input line
 
     private func input() -> (rows: [StyledLine], cursor: (row: Int, column: Int)) {
-        // The public room has a prompt of its own: nobody writes there by mistake.
+        // The public room has a prompt of its own, so that the user does not write there by mistake.
         let prompt = views.visible.conversation == .publicRoom && columns >= 24 ? "to everyone> " : "> "
         let width = max(2, columns - prompt.count - 1)
         var rows = [""]

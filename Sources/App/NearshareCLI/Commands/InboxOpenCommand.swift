@@ -77,7 +77,7 @@ struct InboxOpenCommand: AsyncParsableCommand {
             let shown = TerminalText.escaped(entry.path, columns: 4096)
             var words = machine.configuration.opener(for: entry.isFolder ? "inode/directory" : entry.type)
             let name = ClaimedFileName(bytes: Array(entry.fileName.utf8))
-            if !entry.isFolder, name.map({ ProgramStarter.isStarter($0, claimedType: entry.type) }) ?? true {
+            if !entry.isFolder, name.map({ ProgramStarter.startsProgram($0, claimedType: entry.type) }) ?? true {
                 guard let terminal = TerminalDevice() else {
                     throw CommandFailure(
                         .failure, "\(shown) can start programs when opened, and there is no terminal to ask on")

@@ -143,9 +143,9 @@ extension PeersVerifyCommand {
             do {
                 seen = try await [node.find(name.claimed, timeout: Self.deviceTimeout, on: [.network])].compactMap(
                     \.certificate)
-            } catch PeerLookupError.ambiguous(_, let peers) {
+            } catch NodeError.ambiguous(_, let peers) {
                 seen = peers.compactMap(\.certificate)
-            } catch is PeerLookupError {
+            } catch NodeError.notFound {
                 // Not nearby: the known certificate is compared.
             }
             return seen.contains(certificate) ? nil : seen.first

@@ -28,7 +28,7 @@ enum LocalSendPIN {
 }
 
 extension PINPrompt {
-    /// The PIN of a file, once; without a file, the user is asked on the terminal; nil where nobody can be.
+    /// The PIN of a file, once; without a file, the user is asked on the terminal; nil without a terminal.
     static func make(file: String?, isQuiet: Bool) throws -> PINPrompt? {
         if let file {
             let pin = try LocalSendPIN.read(path: file)

@@ -27,7 +27,7 @@ final class BrowsedPeers: Sendable {
     ) async throws {
         let changes = try await node.browse(media)
         let collect: @Sendable () async throws -> Void = {
-            for try await case .change(let change) in changes { self.update(change, isReported: reportsChanges) }
+            for try await change in changes.compactMap(\.change) { self.update(change, isReported: reportsChanges) }
         }
         try await SignalHandling.run(onSignal: node.beginShutdown) {
             // The tasks return whether all is over with them.

@@ -74,7 +74,7 @@ extension PeerPicker {
             defer { group.cancelAll() }
             group.addTask {
                 do {
-                    for try await case .change(let change) in changes { sink.yield(.change(change)) }
+                    for try await change in changes.compactMap(\.change) { sink.yield(.change(change)) }
                     sink.yield(.ended)
                 } catch {
                     sink.yield(.failed(error))

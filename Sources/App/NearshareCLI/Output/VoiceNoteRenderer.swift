@@ -10,7 +10,7 @@ enum VoiceNoteRenderer {
     static func lines(_ note: VoiceNote, from sender: DisplayName?, columns: Int, style: ANSIStyle) -> [String] {
         var title = "voice note"
         if let sender { title += " from \(sender.shown)" }
-        // The tag is a claim of the file, which anybody may have recorded (K14).
+        // The tag is a claim of the file, which any peer may have recorded (K14).
         if let speaker = note.speaker, note.summary.tags.speaker != sender?.claimed {
             title += " (speaker according to the file: \(speaker))"
         }

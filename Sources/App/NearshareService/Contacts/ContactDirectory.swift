@@ -34,22 +34,22 @@ package struct ContactDirectory: Sendable {
     }
 
     /// Waits until a peer that `text` selects is known or in range.
-    /// - Throws: ``PeerLookupError`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
+    /// - Throws: ``NodeError/notFound(_:nearby:)`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
     @_optimize(none)
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
         if let known = try await knownContact(text) { return known }
-        guard let messenger else { throw PeerLookupError.notFound(text, nearby: []) }
+        guard let messenger else { throw NodeError.notFound(text, nearby: []) }
         let device = machine.localSendDevice(named: text)
         do {
             return try await search(
                 text, messenger, timeout: device == nil ? timeout : min(timeout, LocalSendContact.lookupTimeout))
-        } catch PeerLookupError.notFound(let text, let nearby) {
+        } catch NodeError.notFound(let text, let nearby) {
             // A final check: a short timeout does not wait for BlueChat.
             if let contact = try snapshot().blueChatPeer(named: text) { return contact }
             if let device { throw device.refusal }
-            throw PeerLookupError.notFound(text, nearby: nearby)
+            throw NodeError.notFound(text, nearby: nearby)
         }
     }
 

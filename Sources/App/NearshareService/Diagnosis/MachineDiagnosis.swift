@@ -291,7 +291,7 @@ package struct MachineDiagnosis: Sendable {
         await withTimeout(node.hasRadio ? Self.bluetoothTime : Self.networkTime) {
             guard let changes = try? await node.browse([.network, .bluetooth]) else { return }
             do {
-                for try await case .change(let change) in changes where change.isThere {
+                for try await change in changes.compactMap(\.change) where change.isThere {
                     found.withLock { $0[change.peer.id] = change.peer }
                 }
             } catch {

@@ -276,7 +276,7 @@ package final class NodeService: NodeClient {
             let contact = try await contacts.find(name, timeout: timeout)
             guard !contact.trustStatus.isBlocked else { throw Self.blocked(contact) }
             return contact
-        } catch PeerLookupError.notFound(let text, let nearby) {
+        } catch NodeError.notFound(let text, let nearby) {
             if let contact = try contacts.snapshot().remembered(text) {
                 throw ControlFailure(
                     .peerNotFound,
@@ -284,7 +284,7 @@ package final class NodeService: NodeClient {
                         + "keys to encrypt messages are missing; run `nearshare mesh run` on both machines while they are near each "
                         + "other, or import its keys with `nearshare keys import`")
             }
-            guard nearby.isEmpty else { throw PeerLookupError.notFound(text, nearby: nearby) }
+            guard nearby.isEmpty else { throw NodeError.notFound(text, nearby: nearby) }
             throw ControlFailure(
                 .peerNotFound,
                 "\(TerminalText.escaped(text)) is not known here, and no peers are nearby; run `nearshare mesh run` there, or "
@@ -493,7 +493,7 @@ extension ControlFailure {
                 self.init(.peerNotFound, ErrorMessage.text(for: rule))
             default: self.init(.refused, ErrorMessage.text(for: rule))
             }
-        case is PeerLookupError: self.init(.peerNotFound, ErrorMessage.text(for: error))
+        case NodeError.notFound, NodeError.ambiguous: self.init(.peerNotFound, ErrorMessage.text(for: error))
         case let error as StorageError: self.init(.storage, error.description)
         case is NodeError: self.init(.unavailable, ErrorMessage.text(for: error))
         case is CancellationError: self.init(.gone, "the node ended before it replied; try again")

@@ -164,7 +164,7 @@ package final class NotificationOperation: Sendable {
                 return isActive ? nil : state.client
             }
             if isActive { continuation.yield() }
-            // Until there is a server again, the node asks nobody.
+            // Until there is a server again, the node asks no user.
             client?.close()
         }
 

@@ -46,6 +46,7 @@ package final class NotificationServer: EventLoop {
         try bus.onSignal(
             "NameOwnerChanged", of: DBusConnection.name, from: DBusConnection.name, where: "arg0='\(Self.name)'"
         ) { [unowned self] message in
+            // The arguments in their order: the name, its former owner, and the present one.
             guard message.string() == Self.name, message.string() != nil, let owner = message.string() else { return }
             owner.isEmpty ? checkActivation() : readCapabilities()
         }

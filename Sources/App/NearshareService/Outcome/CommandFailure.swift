@@ -21,7 +21,7 @@ package struct CommandFailure: Error, Sendable {
         case let error as NodeError:
             let status: ExitStatus =
                 switch error {
-                case .unreachable: .peerNotFound
+                case .unreachable, .notFound, .ambiguous: .peerNotFound
                 case .timedOut: .timedOut
                 case .incompatible: .incompatible
                 case .identityMismatch, .blocked: .notTrusted
@@ -30,7 +30,6 @@ package struct CommandFailure: Error, Sendable {
                 case .invalidParameter, .unavailable: .failure
                 }
             self.init(status, ErrorMessage.text(for: error))
-        case is PeerLookupError: self.init(.peerNotFound, ErrorMessage.text(for: error))
         case let error as StorageError:
             self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
         case let error as AudioError:

@@ -11,7 +11,7 @@ package enum ErrorMessage {
 
     private static func advice(on error: any Error) -> String? {
         switch error {
-        case PeerLookupError.notFound(_, let nearby) where nearby.isEmpty:
+        case NodeError.notFound(_, let nearby) where nearby.isEmpty:
             "is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
         case NodeError.blocked: "`nearshare peers unblock` lifts that"
         case MessageRule.fileTooLarge: "send it with `nearshare send`"

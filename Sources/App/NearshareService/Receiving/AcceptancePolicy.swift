@@ -143,7 +143,7 @@ extension DeclineReason {
 
 /// The choice of the peers whose offers a process accepts.
 package struct Acceptance: Sendable, Hashable {
-    /// While nobody can be asked, `ask` means `friends`.
+    /// While no user can be asked, `ask` means `friends`.
     package var policy: Configuration.Accept
     /// Whether `ask` leaves friends out.
     package var exemptsFriends = false

@@ -6,11 +6,11 @@ internal import Synchronization
 package final class ReceiveController: Sendable {
     private enum Decision: Sendable {
         /// - Parameters:
-        ///   - rules: those by which the size is reserved.
+        ///   - policy: reserves the size.
         ///   - part: nil for the whole offer.
         ///   - reserved: the bytes that were counted towards the peer's limit.
         ///   - wasAsked: whether the user was asked.
-        case accept(rules: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, wasAsked: Bool)
+        case accept(policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, wasAsked: Bool)
         case decline(DeclineReason, detail: String? = nil, wasAsked: Bool, isRepeated: Bool = false)
         case ended(TransferOutcome)
     }
@@ -29,21 +29,11 @@ package final class ReceiveController: Sendable {
     private static let stallTime = Duration.seconds(1)
     /// Limit on the untrusted keys that a policy accepts, and that are stored in a minute: each time the whole file is replaced.
     static let maximumRecordedKeyCount = 20
-    /// Limit on the names in ``blockedForeign``.
-    private static let maximumBlockedCount = 10_000
 
     private let machine: LocalMachine
     private let destination: ReceiveDestination
-    private let policy: AcceptancePolicy
-    /// For the friends that the user has made with "always".
-    private let friendPolicy: AcceptancePolicy
-    private let alwaysAccepted = Mutex<Set<Fingerprint>>([])
-    /// For the browsers that the user has accepted.
-    private let browserPolicy: AcceptancePolicy
-    private let acceptedBrowsers = Mutex(AcceptedBrowsers())
+    private let rules: AcceptanceRules
     private let prompts: PromptQueue
-    /// Whether friends are accepted without a question.
-    private let exemptsFriends: Bool
     private let feed: ReceiveFeed?
     private let trust: TrustRecorder
     private let reporter: any Reporter
@@ -54,8 +44,7 @@ package final class ReceiveController: Sendable {
     private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
     /// The offers of which a try takes the place of an earlier one: an answer is for one try at a time (A12).
     private let replacing = Mutex<Set<AcceptedOffers.Identity>>([])
-    /// Peers without a key of nearshare that the user has blocked, by what they have shown, and by address.
-    private let blockedForeign = Mutex<Set<String>>([])
+    private let blockedForeign = Mutex(ForeignBlockList())
     /// Whether the process ends without having been asked to cancel what runs.
     private let isTerminated = Mutex(false)
     private let accepted = Mutex(AcceptedOffers())
@@ -87,13 +76,7 @@ package final class ReceiveController: Sendable {
         // A reader of standard output may read the same terminal.
         prompts = PromptQueue(display, feed: feed, running: destination.inbox == nil ? RunningTransfers() : running)
         self.feed = feed
-        exemptsFriends = accept.exemptsFriends
-        policy = AcceptancePolicy(
-            accept: accept.policy, limits: destination.inbox?.limits, canAsk: accept.policy == .ask, quota: quota)
-        friendPolicy = AcceptancePolicy(
-            accept: .friends, limits: destination.inbox?.limits, canAsk: false, quota: quota)
-        browserPolicy = AcceptancePolicy(
-            accept: .all, limits: destination.inbox?.limits, canAsk: false, quota: quota)
+        rules = AcceptanceRules(accept, limits: destination.inbox?.limits, quota: quota, trust: machine.trust)
         trust = TrustRecorder(machine: machine, reporter: reporter)
         interrupted = InterruptedOfferFile(in: machine.state)
     }
@@ -106,7 +89,7 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.spool?.run() }
             let verification = VerificationResponder(
-                trust: trust, reporter: reporter, prompts: policy.canAsk ? prompts : nil, refusals: refusals)
+                trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, refusals: refusals)
             group.addTask { await verification.run(listener.verificationRequests) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
@@ -128,7 +111,7 @@ package final class ReceiveController: Sendable {
         guard cause == .cancelled else {
             isTerminated.withLock { $0 = true }
             node.beginShutdown()
-            // Their links are closed already: nobody is told that the user has declined.
+            // Their links are closed already: no peer is told that the user has declined.
             prompts.close()
             return
         }
@@ -152,9 +135,9 @@ package final class ReceiveController: Sendable {
             recordUnreceived(invitation, outcome)
             reportEnd(of: invitation, outcome)
             return false
-        case .accept(let rules, let part, let reserved, let wasAsked):
+        case .accept(let policy, let part, let reserved, let wasAsked):
             let reservation = QuotaReservation(
-                reserved, for: invitation.peer.fingerprint, at: Self.source(of: invitation.peer), rules)
+                reserved, for: invitation.peer.fingerprint, at: Self.source(of: invitation.peer), policy)
             return await receive(invitation, part, reservation, wasAsked: wasAsked)
         }
     }
@@ -175,10 +158,10 @@ package final class ReceiveController: Sendable {
         let downgrade = peer.proven.flatMap { proven in
             trust.downgradeWarning(of: proven, to: peer.version, name: machine.shown(peer).name.shown)
         }
-        let rules = policy(for: peer)
-        let verdict = rules.verdict(
+        let policy = rules.policy(for: peer, canAsk: prompts.canAsk)
+        let verdict = policy.verdict(
             on: invitation.offer, from: peer.fingerprint,
-            trustStatus: rules.accept == policy.accept ? peer.trustStatus : trustStatus(of: peer),
+            trustStatus: policy.accept == rules.standard.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation), at: Self.source(of: peer),
             isPartlyPresent: {
                 let paths = pathsReceived(from: peer.fingerprint)
@@ -190,7 +173,7 @@ package final class ReceiveController: Sendable {
         case .accept, .acceptMissing:
             if let downgrade { reporter.report(.warning(downgrade)) }
             return .accept(
-                rules: rules, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
+                policy: policy, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
                 wasAsked: false)
         case .decline(let reason, let detail):
             let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
@@ -198,9 +181,9 @@ package final class ReceiveController: Sendable {
                 reporter.report(.warning(clash))
             }
             return .decline(reason, detail: detail, wasAsked: false, isRepeated: isRepeated)
-        case .ask: return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: nil)
+        case .ask: return await ask(about: invitation, policy, warning: clash ?? downgrade, refusal: nil)
         case .askForPart(let reason, let detail):
-            return await ask(about: invitation, rules, warning: clash ?? downgrade, refusal: (reason, detail))
+            return await ask(about: invitation, policy, warning: clash ?? downgrade, refusal: (reason, detail))
         }
     }
 
@@ -235,7 +218,7 @@ package final class ReceiveController: Sendable {
 
     /// - Parameter refusal: the reason why all of it cannot be accepted.
     private func ask(
-        about invitation: Invitation, _ rules: AcceptancePolicy, warning: String?,
+        about invitation: Invitation, _ policy: AcceptancePolicy, warning: String?,
         refusal: (reason: DeclineReason, detail: String)?
     ) async -> Decision {
         let peer = invitation.peer
@@ -244,11 +227,11 @@ package final class ReceiveController: Sendable {
             $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
         }
         switch known {
-        case .part(let part): return await acceptAgain(invitation, rules, part: part)
-        case .all where refusal == nil: return await acceptAgain(invitation, rules, part: nil)
+        case .part(let part): return await acceptAgain(invitation, policy, part: part)
+        case .all where refusal == nil: return await acceptAgain(invitation, policy, part: nil)
         case nil where refusal == nil && wasInterrupted(invitation):
             accepted.withLock { $0.accept(invitation.offer, listed: invitation.contents, Self.identity(invitation)) }
-            return await acceptAgain(invitation, rules, part: nil)
+            return await acceptAgain(invitation, policy, part: nil)
         case .all, nil: break
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
@@ -273,33 +256,33 @@ package final class ReceiveController: Sendable {
             if case .always = answer {
                 let fingerprint = peer.fingerprint
                 if trust.befriend(peer, shownAs: shown.name.shown(of: shown.id)) {
-                    alwaysAccepted.withLock { _ = $0.insert(fingerprint) }
+                    rules.acceptAlways(fingerprint)
                 }
             }
             guard let refusal else {
                 if peer.foreign?.kind == .web {
-                    acceptedBrowsers.withLock { $0.accept(peer.fingerprint, now: SystemClock.monotonic()) }
+                    rules.accept(browser: peer.fingerprint)
                 }
-                return .accept(rules: rules, wasAsked: true)
+                return .accept(policy: policy, wasAsked: true)
             }
             return .decline(refusal.reason, detail: refusal.detail, wasAsked: true)
         case .part(let part):
-            if case .decline(let reason, let detail)? = rules.refusal(of: part.offer, freeSpace: destination.freeSpace) {
+            if case .decline(let reason, let detail)? = policy.refusal(of: part.offer, freeSpace: destination.freeSpace) {
                 return .decline(reason, detail: detail, wasAsked: true)
             }
-            return .accept(rules: rules, part: part, wasAsked: true)
+            return .accept(policy: policy, part: part, wasAsked: true)
         case .no: return .decline(.declined, wasAsked: true)
         case .block:
             if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
             return .decline(.declined, wasAsked: true)
         case .ended(let outcome): return .ended(outcome)
-        // Decided anew, as an offer that arrives when nobody can be asked.
+        // Decided anew, as an offer that arrives when no user can be asked.
         case .unwatched: return await decide(invitation)
         }
     }
 
     /// Accepts another try of an offer that the user has accepted, in the place of an earlier one that has ended or moves nothing.
-    private func acceptAgain(_ invitation: Invitation, _ rules: AcceptancePolicy, part: OfferPart?) async -> Decision {
+    private func acceptAgain(_ invitation: Invitation, _ policy: AcceptancePolicy, part: OfferPart?) async -> Decision {
         let identity = Self.identity(invitation)
         let busy = Decision.decline(.busy, detail: "another try of the same offer is running", wasAsked: false)
         guard replacing.withLock({ $0.insert(identity).inserted }) else { return busy }
@@ -314,7 +297,7 @@ package final class ReceiveController: Sendable {
             }
             _ = await earlier.result
         }
-        return .accept(rules: rules, part: part, wasAsked: false)
+        return .accept(policy: policy, part: part, wasAsked: false)
     }
 
     // MARK: Offers of an earlier process
@@ -348,10 +331,7 @@ package final class ReceiveController: Sendable {
 
     /// Declines all offers of a peer without a key of nearshare, and of others at its address, until the process ends.
     private func blockForeign(_ peer: Peer) {
-        blockedForeign.withLock { blocked in
-            guard blocked.count < Self.maximumBlockedCount else { return }
-            blocked.formUnion(Self.foreignNames(of: peer))
-        }
+        blockedForeign.withLock { $0.insert(peer) }
         reporter.report(
             .notice(
                 "offers of \(machine.shown(peer).name.shown), and others from its address, are declined until this command ends"
@@ -359,35 +339,7 @@ package final class ReceiveController: Sendable {
     }
 
     private func isBlocked(_ peer: Peer) -> Bool {
-        peer.foreign != nil && (peer.trustStatus.isBlocked || isBlockedHere(peer))
-    }
-
-    private func isBlockedHere(_ peer: Peer) -> Bool {
-        blockedForeign.withLock { !$0.isDisjoint(with: Self.foreignNames(of: peer)) }
-    }
-
-    /// The names of a peer without a key of nearshare: what it has shown instead of one, and its address.
-    private static func foreignNames(of peer: Peer) -> Set<String> {
-        Set([peer.fingerprint.description, peer.address.map { $0.ipv6Network ?? $0.host }].compactMap(\.self))
-    }
-
-    /// The rules for a peer: those of a friend for one to which the user has said "always", as long as it is one, for friends
-    /// where they are exempt, and for all peers while nobody can be asked; and those of an accepted browser.
-    private func policy(for peer: Peer) -> AcceptancePolicy {
-        let fingerprint = peer.fingerprint
-        guard policy.accept != .ask || prompts.canAsk else { return friendPolicy }
-        if policy.accept == .ask, peer.foreign?.kind == .web {
-            let now = SystemClock.monotonic()
-            return acceptedBrowsers.withLock { browsers in
-                guard browsers.contains(fingerprint, now: now) else { return policy }
-                browsers.accept(fingerprint, now: now)
-                return browserPolicy
-            }
-        }
-        guard policy.accept == .ask, exemptsFriends || alwaysAccepted.withLock({ $0.contains(fingerprint) }),
-            let known = try? machine.trust.read()[fingerprint], known.isFriend, known.trust != .blocked
-        else { return policy }
-        return friendPolicy
+        peer.foreign != nil && (peer.trustStatus.isBlocked || blockedForeign.withLock { $0.contains(peer) })
     }
 
     /// The trust in a peer: a link that is older than the user's "always" does not know of that.

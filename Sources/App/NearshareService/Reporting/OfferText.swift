@@ -31,9 +31,9 @@ package enum OfferText {
         if let refusal { text += "  all of it cannot be accepted: \(refusal)\n" }
         let listed = invitation.contents.filter { $0.kind == .file }.compactMap(\.path.last)
         let starters =
-            offer.items.filter { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }.map(\.name)
+            offer.items.filter { ProgramStarter.startsProgram($0.name, claimedType: $0.mediaType.text) }.map(\.name)
             + listed.filter { name in
-                ProgramStarter.isStarter(name, claimedType: nil) && !offer.items.contains { $0.name == name }
+                ProgramStarter.startsProgram(name, claimedType: nil) && !offer.items.contains { $0.name == name }
             }
         if !starters.isEmpty {
             let names = starters.prefix(maximumListedItems).map(quoted).joined(separator: ", ")
@@ -83,7 +83,7 @@ package enum OfferText {
         let more = Int(clamping: offer.itemCount) - min(offer.items.count, maximumOutlinedItems)
         if more > 0 { lines.append("… and \(more) more") }
         if offer.itemCount > 1 { lines.append(totalSize(of: offer)) }
-        if offer.items.contains(where: { ProgramStarter.isStarter($0.name, claimedType: $0.mediaType.text) }) {
+        if offer.items.contains(where: { ProgramStarter.startsProgram($0.name, claimedType: $0.mediaType.text) }) {
             lines.append("careful: it can start programs when opened")
         }
         if let refusal { lines.append("all of it cannot be accepted: \(refusal)") }

@@ -55,9 +55,9 @@ package struct PeerResolver: Sendable {
         }
         do {
             return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
-        } catch PeerLookupError.notFound(_, let nearby) {
+        } catch NodeError.notFound(_, let nearby) {
             let others = nearby.filter { $0.name.claimed.lowercased() == text.lowercased() }
-            guard let other = others.first else { throw PeerLookupError.notFound(text, nearby: nearby) }
+            guard let other = others.first else { throw NodeError.notFound(text, nearby: nearby) }
             throw CommandFailure(
                 .notTrusted,
                 "nothing was sent: \(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you "
@@ -160,7 +160,7 @@ package struct PeerResolver: Sendable {
     private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {
         do {
             return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
-        } catch PeerLookupError.notFound {
+        } catch NodeError.notFound {
             if machine.localSendDevice(named: name) != nil {
                 // No mesh reaches it.
                 return try await resolveDirectly(name, on: node, timeout: Timeout.network - Timeout.networkFirst)
@@ -171,9 +171,9 @@ package struct PeerResolver: Sendable {
             do {
                 let timeout = await node.opensRadio() ? Timeout.mesh : Timeout.network - Timeout.networkFirst
                 return try await resolveDirectly(name, on: node, timeout: timeout)
-            } catch let error as PeerLookupError {
-                guard case .notFound = error, let found = try? await resolveInMesh(name, mesh, timeout: .zero) else {
-                    throw error
+            } catch NodeError.notFound(let text, let nearby) {
+                guard let found = try? await resolveInMesh(name, mesh, timeout: .zero) else {
+                    throw NodeError.notFound(text, nearby: nearby)
                 }
                 return found
             }
@@ -186,7 +186,7 @@ package struct PeerResolver: Sendable {
         let peer: NearbyPeer
         do {
             peer = try await node.find(name, timeout: timeout, on: media ?? Transport.media(for: transport))
-        } catch PeerLookupError.ambiguous(let text, let peers) {
+        } catch NodeError.ambiguous(let text, let peers) {
             throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
         }
         record(

@@ -30,7 +30,7 @@ package final class SendOperation: Sendable {
     ///   - retryTime: for a new connection after the link broke, since the last byte that arrived.
     ///   - transport: nil for the best one that there is.
     ///   - unsealed: nil to send no file that relays can read.
-    ///   - pin: gives the PIN of a LocalSend device that requires one; nil where nobody can be asked.
+    ///   - pin: gives the PIN of a LocalSend device that requires one; nil where no user can be asked.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
         retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil,
@@ -195,7 +195,7 @@ package final class SendOperation: Sendable {
                 let found = await resolver.resolveAgain(
                     peer.id, on: node, avoiding: reconnection.failedAddresses,
                     timeout: min(reconnection.timeLeft(SystemClock.monotonic()), Reconnection.searchTime))
-                // A peer that nobody announces may be back at its address.
+                // A peer that is not announced may be back at its address.
                 destination = found ?? PeerDestination(addresses: first.addresses, id: peer.id, name: first.name)
             }
         }
@@ -259,7 +259,8 @@ package final class SendOperation: Sendable {
     private static func isBroken(_ error: any Error) -> Bool {
         switch error as? NodeError {
         case .unreachable, .timedOut, .connectionLost: true
-        case .incompatible, .identityMismatch, .blocked, .refused, .invalidParameter, .unavailable, nil: false
+        case .notFound, .ambiguous, .incompatible, .identityMismatch, .blocked, .refused, .invalidParameter, .unavailable, nil:
+            false
         }
     }
 

@@ -20,8 +20,8 @@ package struct VoiceNoteReceivers: Sendable {
                 group.addTask {
                     do {
                         return VoiceNoteReceivers(to: try await resolver.resolve(peer, on: node))
-                    } catch let error as PeerLookupError {
-                        guard case .notFound = error, !requiresAll else { throw error }
+                    } catch NodeError.notFound(let text, let nearby) {
+                        guard !requiresAll else { throw NodeError.notFound(text, nearby: nearby) }
                         return VoiceNoteReceivers(toAbsent: peer, transport: resolver.transport)
                     }
                 }

@@ -93,10 +93,16 @@ package struct VoiceNoteStore: Sendable {
         return entries.sorted { $0.time < $1.time }
     }
 
-    /// The newest recorded files, by their names, which begin with the local time of the recording.
+    /// The files that were written last. Their names begin with the local time of the recording, which an hour repeats in autumn.
     private func recordedPaths() -> [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-        return names.filter { $0.hasSuffix(".opus") }.sorted().suffix(Self.maximumListedCount).map { "\(directory)/\($0)" }
+        let files = names.filter { $0.hasSuffix(".opus") }.map { name in
+            var status = stat()
+            let isThere = stat("\(directory)/\(name)", &status) == 0
+            return (name: name, seconds: isThere ? status.st_mtim.tv_sec : 0, nanoseconds: status.st_mtim.tv_nsec)
+        }
+        return files.sorted { ($0.seconds, $0.nanoseconds, $0.name) < ($1.seconds, $1.nanoseconds, $1.name) }
+            .suffix(Self.maximumListedCount).map { "\(directory)/\($0.name)" }
     }
 
     /// The note that the user names: the path of a file, or else an id or a prefix of an id.

@@ -15,20 +15,26 @@ public struct Fingerprint: Sendable, Hashable {
     }
 
     /// - Parameter hex: 64 hexadecimal digits in either case.
-    public init?(hex: String) {
+    package init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
     }
 
     /// 64 lower-case hexadecimal digits.
-    public var hex: String { Hex.encode(bytes) }
+    package var hex: String { Hex.encode(bytes) }
 
     /// The first 8 bytes: the peer's identifier in packets and TXT records.
     package var peerID: PeerID { PeerID(prefixOf: self) }
 }
 
-extension Fingerprint: CustomStringConvertible {
+extension Fingerprint: LosslessStringConvertible {
+    /// 64 lower-case hexadecimal digits.
     public var description: String { hex }
+
+    /// - Parameter text: 64 hexadecimal digits in either case; any other text gives nil.
+    public init?(_ text: String) {
+        self.init(hex: text)
+    }
 }
 
 extension Fingerprint: Codable {

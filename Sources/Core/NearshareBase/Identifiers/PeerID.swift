@@ -19,7 +19,7 @@ public struct PeerID: Sendable, Hashable {
     }
 
     /// - Parameter hex: 16 hexadecimal digits in either case.
-    public init?(hex: String) {
+    package init?(hex: String) {
         guard let bytes = Hex.decode(hex) else { return nil }
         self.init(bytes: bytes)
     }
@@ -29,7 +29,7 @@ public struct PeerID: Sendable, Hashable {
     }
 
     /// 16 lower-case hexadecimal digits.
-    public var hex: String { Hex.encode(bytes) }
+    package var hex: String { Hex.encode(bytes) }
 }
 
 extension PeerID: Comparable {
@@ -37,8 +37,14 @@ extension PeerID: Comparable {
     public static func < (one: PeerID, other: PeerID) -> Bool { one.value < other.value }
 }
 
-extension PeerID: CustomStringConvertible {
+extension PeerID: LosslessStringConvertible {
+    /// 16 lower-case hexadecimal digits.
     public var description: String { hex }
+
+    /// - Parameter text: 16 hexadecimal digits in either case; any other text gives nil.
+    public init?(_ text: String) {
+        self.init(hex: text)
+    }
 }
 
 extension PeerID: Codable {

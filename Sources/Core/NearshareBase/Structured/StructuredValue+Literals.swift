@@ -20,12 +20,12 @@ extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLite
 
 extension StructuredValue {
     /// The member of an object; nil for a missing key, and for a value that is not an object.
-    public subscript(key: String) -> StructuredValue? {
+    package subscript(key: String) -> StructuredValue? {
         if case .object(let members) = self { members[key] } else { nil }
     }
 
     /// The element of an array; nil for an index out of range, and for a value that is not an array.
-    public subscript(index: Int) -> StructuredValue? {
+    package subscript(index: Int) -> StructuredValue? {
         guard case .array(let elements) = self, elements.indices.contains(index) else { return nil }
         return elements[index]
     }

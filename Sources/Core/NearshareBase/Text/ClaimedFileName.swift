@@ -15,15 +15,16 @@ public struct ClaimedFileName: Sendable, Hashable {
     }
 
     /// - Returns: nil for more than ``maximumByteCount`` bytes of UTF-8.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         self.init(bytes: Array(text.utf8))
     }
 
     /// The name escaped for a terminal, and in quotation marks if it could pass for the words around it; invalid UTF-8 is shown
     /// as U+FFFD.
-    public var shown: String { NameText.shown(String(decoding: bytes, as: UTF8.self)) }
+    package var shown: String { NameText.shown(String(decoding: bytes, as: UTF8.self)) }
 }
 
 extension ClaimedFileName: CustomStringConvertible {
+    /// The name escaped for a terminal, and in quotation marks if it could pass for the words around it.
     public var description: String { shown }
 }

@@ -6,43 +6,19 @@ public struct DisplayName: Sendable, Hashable {
     /// The text as it was claimed, for comparing and forwarding. Users see ``shown``.
     public let claimed: String
 
-    /// The reason why a text is not a valid name.
-    public struct Invalid: Error, Hashable, CustomStringConvertible {
-        package enum Reason: Hashable, Sendable {
-            /// The text has no characters.
-            case empty
-            /// More than ``DisplayName/maximumByteCount`` bytes.
-            case tooLong(byteCount: Int)
-            /// The bytes are not valid UTF-8.
-            case notUTF8
-        }
-
-        package let reason: Reason
-
-        package init(_ reason: Reason) {
-            self.reason = reason
-        }
-
-        /// The violated limit, as a sentence for users.
-        public var description: String {
-            switch reason {
-            case .empty: "a name needs at least one character"
-            case .tooLong(let count): "a name holds at most 63 bytes, this one has \(count)"
-            case .notUTF8: "the name is not valid UTF-8"
-            }
-        }
-    }
-
     /// Validates a name that a user has chosen.
-    public init(_ text: String) throws(Invalid) {
-        guard !text.isEmpty else { throw Invalid(.empty) }
-        guard text.utf8.count <= Self.maximumByteCount else { throw Invalid(.tooLong(byteCount: text.utf8.count)) }
+    /// - Throws: ``InvalidName`` with the violated limit.
+    public init(_ text: String) throws(InvalidName) {
+        guard !text.isEmpty else { throw InvalidName("a name needs at least one character") }
+        guard text.utf8.count <= Self.maximumByteCount else {
+            throw InvalidName("a name holds at most \(Self.maximumByteCount) bytes, this one has \(text.utf8.count)")
+        }
         claimed = text
     }
 
     /// Validates a name that a peer has sent.
-    package init(utf8 bytes: some Collection<UInt8>) throws(Invalid) {
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw Invalid(.notUTF8) }
+    package init(utf8 bytes: some Collection<UInt8>) throws(InvalidName) {
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw InvalidName("the name is not valid UTF-8") }
         try self.init(text)
     }
 
@@ -61,7 +37,7 @@ public struct DisplayName: Sendable, Hashable {
     /// The name escaped for a terminal, in one line of words, and in quotation marks if it could pass for the words around it, as
     /// `"anna: hi"` does. A blank name is shown as "unnamed", and runs of spaces, which could imitate the columns of a list, as
     /// one space.
-    public var shown: String { NameText.shown(words, columns: 64) }
+    package var shown: String { NameText.shown(words, columns: 64) }
 
     /// ``shown`` without quotation marks, for the name that the user has chosen for this machine.
     package var unquoted: String { TerminalText.escaped(words, columns: 64) }
@@ -109,7 +85,7 @@ extension DisplayName: Codable {
         let container = try decoder.singleValueContainer()
         do {
             self = try DisplayName(try container.decode(String.self))
-        } catch let error as Invalid {
+        } catch let error as InvalidName {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: error.description)
         }
     }

@@ -1,7 +1,7 @@
 /// Recognises files that desktops, shells and development tools run or load when they are opened, entered or merely present.
 package enum ProgramStarter {
     /// Whether a file is one of them, by its name or claimed type. Content is not examined: a file of any name may be one.
-    package static func isStarter(_ name: ClaimedFileName, claimedType: String? = nil) -> Bool {
+    package static func startsProgram(_ name: ClaimedFileName, claimedType: String? = nil) -> Bool {
         // Without parameters, such as "; charset=utf-8".
         let type = claimedType?.prefix { $0 != ";" }.lowercased().filter { !$0.isWhitespace }
         if let type, types.contains(type) { return true }

@@ -26,7 +26,8 @@ extension StringProtocol {
 
     /// The part of a path after its last slash; all of it without one.
     package var nameInParent: String {
-        unicodeScalars.lastIndex(of: "/").map { String(String.UnicodeScalarView(unicodeScalars[$0...].dropFirst())) } ?? String(self)
+        guard let slash = unicodeScalars.lastIndex(of: "/") else { return String(self) }
+        return String(String.UnicodeScalarView(unicodeScalars[slash...].dropFirst()))
     }
 
     /// The part of a file name after its last dot; nil without one.

@@ -22,7 +22,7 @@ public enum TrustStatus: Sendable, Hashable, Codable {
     /// Whether the user has made the peer a friend and has not blocked it.
     public var isFriend: Bool { if case .known(let trust, isFriend: true) = self { trust != .blocked } else { false } }
     /// Whether the user has blocked the key.
-    public var isBlocked: Bool { if case .known(.blocked, _) = self { true } else { false } }
+    package var isBlocked: Bool { if case .known(.blocked, _) = self { true } else { false } }
     /// Whether the user has met the peer before, and has not blocked it.
     package var isKnown: Bool { if case .known = self { !isBlocked } else { false } }
     /// Whether both users have compared the short authentication string.

@@ -22,12 +22,12 @@ final class BlockPool: Sendable {
         }
     }
 
-    func take() -> Block {
+    func acquire() -> Block {
         let memory = free.withLock { $0.memory.popLast() } ?? .allocate(byteCount: byteCount, alignment: 64)
         return Block(memory, pool: self)
     }
 
-    fileprivate func takeBack(_ memory: UnsafeMutableRawPointer) {
+    fileprivate func reuse(_ memory: UnsafeMutableRawPointer) {
         let isKept = free.withLock { free in
             guard free.memory.count < kept else { return false }
             free.memory.append(memory)
@@ -51,7 +51,7 @@ final class Block: @unchecked Sendable {
         self.pool = pool
     }
 
-    deinit { pool.takeBack(memory) }
+    deinit { pool.reuse(memory) }
 }
 
 /// A part of a block that holds content.

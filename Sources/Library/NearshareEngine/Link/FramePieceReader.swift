@@ -17,7 +17,7 @@ struct FramePieceReader {
 
     /// Appends received bytes, and returns the frames that they complete. Bytes outside frames are dropped: a radio link can
     /// lose pieces.
-    mutating func take(_ piece: [UInt8], at now: MonotonicInstant) -> [ArraySlice<UInt8>] {
+    mutating func receive(_ piece: [UInt8], at now: MonotonicInstant) -> [ArraySlice<UInt8>] {
         let isStalled = last.map { now - $0 > Self.stallTime } ?? false
         if pieces == .whole || isStalled { accumulator = MeshFrameAccumulator() }
         last = now

@@ -139,5 +139,6 @@ final class PrefixedLink: StreamLink {
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try link.write(bytes) }
     func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try link.writeWithoutBlocking(bytes) }
     func finishWriting() { link.finishWriting() }
+    var unacknowledgedByteCount: Int? { link.unacknowledgedByteCount }
     func close() { link.close() }
 }

@@ -142,8 +142,8 @@ final class LinkDriver: Sendable {
     }
 
     /// nil when too many are open, or the link is breaking.
-    func openStream(_ purpose: StreamPurpose, _ name: StreamName) -> ByteStream? {
-        (try? streams.open(purpose, name)).map { ByteStream($0, name, streams) }
+    func openStream(_ purpose: StreamPurpose, _ name: StreamName, with member: PeerID) -> ByteStream? {
+        (try? streams.open(purpose, name)).map { ByteStream($0, name, streams, with: member) }
     }
 
     /// Offers a resource, and sends it when the peer accepts.

@@ -47,7 +47,7 @@ struct LinkReader: Sendable {
         case .failure(let failure): finish(.handshake(failure))
         case .success(let established):
             begin(established)
-            let block = pool.take()
+            let block = pool.acquire()
             block.bytes.copyBytes(from: established.leftover)
             read(Reading(opener: established.opener, block: block, filled: established.leftover.count))
         }
@@ -163,7 +163,7 @@ struct LinkReader: Sendable {
         let rest = UnsafeRawBufferPointer(rebasing: reading.block.bytes[reading.position..<reading.filled])
         if !isKnownUniquelyReferenced(&reading.block) {
             guard reading.block.bytes.count - reading.filled < RecordFormat.maximumRecordByteCount else { return }
-            let next = pool.take()
+            let next = pool.acquire()
             next.bytes.copyMemory(from: rest)
             reading.block = next
         } else if reading.position > 0 {
@@ -175,7 +175,7 @@ struct LinkReader: Sendable {
     /// Reads and discards bytes from the peer after the last frame: closing with unread data would reset the connection and
     /// lose the frame.
     private func drain() {
-        let block = pool.take()
+        let block = pool.acquire()
         do throws(LinkError) {
             while try link.read(into: block.bytes) > 0 {}
         } catch {}
@@ -242,7 +242,7 @@ struct LinkReader: Sendable {
     }
 
     private func enqueue(_ batch: Batch) {
-        for (id, pieces) in batch { control.transfers.sink(id)?.take(pieces) }
+        for (id, pieces) in batch { control.transfers.sink(id)?.receive(pieces) }
     }
 
     /// Stores content of the only transfer on this thread; content of several is stored by a thread each.

@@ -103,7 +103,7 @@ final class SinkPump: Sendable {
     // MARK: From other threads
 
     /// Queues received content; blocks while the sink is too far behind.
-    func take(_ pieces: [Piece]) {
+    func receive(_ pieces: [Piece]) {
         state.wait { state -> Void? in
             if state.outcome != nil { return () }
             guard state.pieces.count < Self.maximumPieces else { return nil }
@@ -130,7 +130,7 @@ final class SinkPump: Sendable {
             return true
         }
         guard let content else {
-            take(pieces)
+            receive(pieces)
             return true
         }
         let phase = store(pieces, in: content)
@@ -241,7 +241,7 @@ final class SinkPump: Sendable {
         case .receiver(let failure):
             // A sink that was cancelled throws as a consequence of the end.
             if state.withLock({ $0.outcome }) == nil { ending.detail = failure.description }
-            link.failed(CancelReason(failure))
+            link.failed(CancelReason(TransferFailure(failure)))
         }
         return .ended(ending)
     }
@@ -361,7 +361,7 @@ private struct StoredContent {
     }
 }
 
-extension CancelReason {
+extension TransferFailure {
     init(_ failure: StorageError) {
         switch failure.code {
         case .noSpace: self = .noSpace

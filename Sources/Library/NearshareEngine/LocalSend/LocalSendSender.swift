@@ -28,7 +28,7 @@ final class LocalSendSender: Sendable {
         var deadline: MonotonicInstant
         var session: String?
         var tokens: [Int: String] = [:]
-        /// The numbers of the files that nobody sends yet, in their order.
+        /// The numbers of the files that no connection sends yet, in their order.
         var pending: [Int] = []
         var attemptCounts: [Int: Int] = [:]
         /// The bytes of the files that are sent now.
@@ -116,7 +116,7 @@ final class LocalSendSender: Sendable {
                 let contents = try Self.contents(of: source)
                 found.update { $0 = contents }
             } catch let error as StorageError {
-                end(TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description))
+                end(TransferResult(outcome: .failed(TransferFailure(error), at: .local), detail: error.description))
             } catch {
                 end(TransferResult(outcome: .failed(.refused, at: .local), detail: "\(error)"))
             }
@@ -233,7 +233,7 @@ final class LocalSendSender: Sendable {
             return TransferResult(
                 outcome: .failed(.refused, at: .local), detail: Self.otherCertificate(shown, at: target.address, target.name))
         case .storage(let error):
-            return TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description)
+            return TransferResult(outcome: .failed(TransferFailure(error), at: .local), detail: error.description)
         }
     }
 

@@ -333,7 +333,7 @@ package final class LocalSendServer: Sendable {
             peer: peer, offer: content.offer, contents: content.contents,
             features: content.contents.count > 1 ? .sendsParts : [], context: [],
             resumeKey: Self.resumeKey(of: content, from: client) ?? settings.random(32), expiry: expiry,
-            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transferProgress,
             answering: Invitation.Answering(
                 accept: { [weak self] transfer, sink, part, _ in
                     self?.accept(id, content, part, from: client, transfer, sink)

@@ -114,7 +114,7 @@ final class LocalSendUpload: Sendable {
             let file = offer.files[number]
             return try storeFile(part.map { $0.renumbered(file.header) } ?? file.header, file.digest, read)
         } catch {
-            end(.failed(CancelReason(error), at: .local), detail: error.description)
+            end(.failed(TransferFailure(error), at: .local), detail: error.description)
             return .failed
         }
     }
@@ -219,7 +219,7 @@ final class LocalSendUpload: Sendable {
                     changedNames: sink.sink.changedNames, missing: missingFiles))
             return true
         } catch {
-            end(.failed(CancelReason(error), at: .local), detail: error.description)
+            end(.failed(TransferFailure(error), at: .local), detail: error.description)
             return false
         }
     }

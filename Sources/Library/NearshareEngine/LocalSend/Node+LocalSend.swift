@@ -125,7 +125,7 @@ extension Node {
         let sender = LocalSendSender(
             source, to: target, by: try localSendServer, timeout: timeout, rateLimit: rateLimit, pinPrompt: pinPrompt)
         guard start({ await sender.run() }) else { throw .unavailable("the node is shutting down") }
-        transfers.add(sender.transfer)
+        transferProgress.add(sender.transfer)
         return sender.transfer
     }
 

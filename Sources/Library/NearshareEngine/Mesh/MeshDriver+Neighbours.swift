@@ -5,12 +5,12 @@ internal import Synchronization
 
 // Links to nodes on the same network, over which frames travel from one network to the next.
 extension MeshDriver {
-    /// Which of two nodes connects to the other.
-    enum Initiative: Sendable {
-        /// The one with the lower id, where both accept links.
+    /// The rule for the end of a link that connects.
+    enum ConnectingEnd: Sendable {
+        /// The node with the lower id, where both accept links.
         case lowerID
-        /// This one: it does not advertise, so no other node can find it.
-        case always
+        /// The local node: it does not advertise, so no other node can find it.
+        case local
     }
 
     private static let maximumOwnLinkCount = 8
@@ -18,22 +18,22 @@ extension MeshDriver {
     private static let maximumBackOff = Duration.seconds(60)
 
     /// Maintains a link to each nearby node, until this node stops or discovery fails.
-    func maintainNeighbours(_ changes: NearbyChanges, _ initiative: Initiative) async {
-        await firstResult(of: { await self.follow(changes, initiative) }, { _ = await self.stopping.value })
+    func maintainNeighbours(_ changes: NearbyChanges, _ connectingEnd: ConnectingEnd) async {
+        await firstResult(of: { await self.follow(changes, connectingEnd) }, { _ = await self.stopping.value })
     }
 
-    private func follow(_ changes: NearbyChanges, _ initiative: Initiative) async {
+    private func follow(_ changes: NearbyChanges, _ connectingEnd: ConnectingEnd) async {
         let neighbours = NearbyNeighbours()
         await withDiscardingTaskGroup { group in
             do {
-                for try await case .change(let change) in changes {
+                for try await change in changes.compactMap(\.change) {
                     let peer = change.peer
                     guard change.isThere else {
                         neighbours.remove(peer.id)
                         continue
                     }
-                    let isOurs = initiative == .always || settings.identity.peerID.hex < peer.id.hex
-                    guard !peer.frameAddresses.isEmpty, isOurs else { continue }
+                    let connects = connectingEnd == .local || settings.identity.peerID.hex < peer.id.hex
+                    guard !peer.frameAddresses.isEmpty, connects else { continue }
                     guard neighbours.claim(peer, limit: Self.maximumOwnLinkCount) else { continue }
                     group.addTask { await self.maintainLink(to: peer.id, among: neighbours) }
                 }

@@ -234,7 +234,7 @@ extension MeshDriver {
             return TransferResult(outcome: .completed, delivered: delivered, changedNames: sink.changedNames)
         } catch {
             sink.discard()
-            return TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description)
+            return TransferResult(outcome: .failed(TransferFailure(error), at: .local), detail: error.description)
         }
     }
 

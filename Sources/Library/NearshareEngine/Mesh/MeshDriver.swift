@@ -120,7 +120,7 @@ package final class MeshDriver: Sendable {
     package var peers: [MeshPeer] { read { $0.knownPeers } }
 
     /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
-    /// - Throws: ``PeerLookupError``; `CancellationError`.
+    /// - Throws: ``NodeError``; `CancellationError`.
     package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
         // Subscribed before the peers are read, so that no change is lost between the two.
         let changes = peerChanges.subscribe()
@@ -132,7 +132,7 @@ package final class MeshDriver: Sendable {
             }
         }
         // The peer may have just left.
-        guard let peer = read({ $0.peer(found.id) }) else { throw PeerLookupError.notFound(text, nearby: []) }
+        guard let peer = read({ $0.peer(found.id) }) else { throw NodeError.notFound(text, nearby: []) }
         return peer
     }
 

@@ -34,13 +34,13 @@ package struct MeshMachine: Machine {
     package static let maximumLinkCount = 16
     /// Limit on links that others opened; the rest is for those that this node opens.
     package static let maximumIncomingLinkCount = 12
-    /// Links of strangers among them that stay for ``strangerTimeout``. The rest is for friends, and for newcomers, of whom nobody
-    /// knows yet whether they are friends.
-    package static let maximumStrangerLinkCount = 9
+    /// Links of untrusted neighbours among them that stay for ``untrustedLinkTimeout``. The rest is for friends, and for newcomers,
+    /// whose keys are not proven yet.
+    package static let maximumUntrustedLinkCount = 9
     /// Time in which a neighbour that has announced itself proves its key, and in which its link gives way as one of the last.
-    package static let acquaintanceTimeout = Duration.seconds(2)
-    /// Time after which a stranger's link may give way to another, as on the direct path (Q6).
-    package static let strangerTimeout = Duration.seconds(60)
+    package static let proofTimeout = Duration.seconds(2)
+    /// Time after which an untrusted neighbour's link may give way to another, as on the direct path (Q6).
+    package static let untrustedLinkTimeout = Duration.seconds(60)
     /// Time in which a silent link gives way only after those of neighbours that return, and of addresses with several, and in
     /// which one whose neighbour has announced itself gives way to none.
     package static let announcementTimeout = Duration.milliseconds(250)
@@ -85,13 +85,13 @@ package struct MeshMachine: Machine {
 
     /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most
     /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
-    /// neighbour none from one that had as many: whoever returns pushes out nobody who came once. The same holds for keys: a
+    /// neighbour none from one that had as many: a peer that returns pushes out none that came once. The same holds for keys: a
     /// neighbour that has returned within a minute gives way before one that came once.
     private func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
         let returns = returns.counts(now: now)
-        var strangerCount = 0
+        var untrustedCount = 0
         var isOwnUnproven = false
         let candidates = links.sorted { $0.key.rawValue < $1.key.rawValue }
             .compactMap { id, link -> (id: MeshLinkID, order: Int, count: Int)? in
@@ -103,16 +103,16 @@ package struct MeshMachine: Machine {
                 if isOwn, !standing.isProven { isOwnUnproven = true }
                 switch standing {
                 case .silent: order = age >= Self.announcementTimeout ? 0 : 3
-                case .claimed where age >= Self.acquaintanceTimeout: order = 1
-                // A contact's signing key is pinned, so nobody else proves to have its id.
+                case .claimed where age >= Self.proofTimeout: order = 1
+                // A contact's signing key is pinned, so no other peer proves to have its id.
                 case .proven(let peer, isContact: true) where friends.contains(peer): order = nil
                 case .claimed: order = count > max(1, own) ? 2 : age >= Self.announcementTimeout ? 5 : nil
                 case .proven(let peer, _) where returns[peer, default: 0] > 1: order = 1
                 case .proven:
-                    strangerCount += 1
-                    let isOver = strangerCount > Self.maximumStrangerLinkCount && age >= Self.acquaintanceTimeout
+                    untrustedCount += 1
+                    let isOver = untrustedCount > Self.maximumUntrustedLinkCount && age >= Self.proofTimeout
                     guard isOwn || count > own else { return nil }
-                    order = count > max(1, own) ? 2 : age >= Self.strangerTimeout ? 4 : isOver ? 6 : nil
+                    order = count > max(1, own) ? 2 : age >= Self.untrustedLinkTimeout ? 4 : isOver ? 6 : nil
                 }
                 return count >= own ? order.map { (id, $0, count) } : nil
             }

@@ -158,7 +158,7 @@ final class RouterDriver: Sendable {
         var pieces = FramePieceReader(link.delivery)
         var isValid = true
         while isValid, let piece = link.receive() {
-            let frames = pieces.take(piece, at: clock())
+            let frames = pieces.receive(piece, at: clock())
             isValid = update { router, now in
                 for frame in frames {
                     trace("received", frame, id)

@@ -55,7 +55,7 @@ extension Messenger {
                 return
             }
             attempt { () throws(StorageError) in
-                try keep(
+                try storeLine(
                     ChatMessage(
                         // No bundle has an ID of this form.
                         id: "bluechat-\(Hex.encode(node.random(16)))", conversation: .peer(peer.id), author: peer.id,

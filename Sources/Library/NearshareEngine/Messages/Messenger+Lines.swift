@@ -207,13 +207,13 @@ extension Messenger {
                 return
             case .line(let id, let text):
                 // A sender that was killed sends the same line again, as another bundle.
-                guard try keep(text, id: id ?? message.id.hex, from: sender, isBundle: true) else { return }
+                guard try storeLine(text, id: id ?? message.id.hex, from: sender, isBundle: true) else { return }
             case .part(let id, let index, let count, let text):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
                 }
                 if let whole = try store.addFragment(piece, now: node.wallClock()) {
-                    try keep(whole, id: id, from: sender, isBundle: true)
+                    try storeLine(whole, id: id, from: sender, isBundle: true)
                 }
             }
         }
@@ -233,12 +233,12 @@ extension Messenger {
         case .privateText(let peer, let id, let text):
             // Its text is not delivered, and its sender is not told that it was.
             guard !node.trustStatus(peer, nil).isBlocked else { return }
-            try keep(text, id: id, from: peer)
+            try storeLine(text, id: id, from: peer)
             // After it is stored.
             mesh.acknowledge(id, of: peer.id)
         case .publicText(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
-            try keep(
+            try storeLine(
                 ChatMessage(
                     id: id, conversation: .publicRoom, author: peer.id, authorName: peer.name, text: text,
                     when: node.wallClock(), status: .delivered))
@@ -260,11 +260,11 @@ extension Messenger {
 
     /// - Returns: false for a duplicate.
     @discardableResult
-    private func keep(
+    private func storeLine(
         _ text: String, id: String, from peer: AuthenticatedPeer, isBundle: Bool = false
     ) throws(StorageError) -> Bool {
         guard !node.trustStatus(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return true }
-        return try keep(
+        return try storeLine(
             ChatMessage(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
                 authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered),
@@ -273,7 +273,7 @@ extension Messenger {
 
     /// - Returns: false for a duplicate.
     @discardableResult
-    func keep(_ message: ChatMessage, isBundle: Bool = false) throws(StorageError) -> Bool {
+    func storeLine(_ message: ChatMessage, isBundle: Bool = false) throws(StorageError) -> Bool {
         guard let number = try store.insert(message) else { return false }
         var message = message
         message.number = number

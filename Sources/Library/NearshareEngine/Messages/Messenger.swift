@@ -88,7 +88,7 @@ package final class Messenger: Sendable {
     package var peers: [MeshPeer] { mesh.peers }
 
     /// Waits until a peer is known in the mesh that `text` selects: an ID, a name, or the beginning of one.
-    /// - Throws: ``PeerLookupError``.
+    /// - Throws: ``NodeError``.
     package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
         try await mesh.find(text, timeout: timeout)
     }

@@ -4,7 +4,7 @@ internal import NearshareBase
 ///
 ///     admitted ──proven key──► friend's, or untrusted ──► ended
 ///
-/// A newcomer takes the place of an untrusted link that nobody uses: the oldest one of its own source when that has too many,
+/// A newcomer takes the place of an untrusted link without use: the oldest one of its own source when that has too many,
 /// otherwise the oldest one of the source with the most links. Links without a proven key give way at once, so that a newcomer
 /// keeps its place for as long as it takes to open as many others; not those of members, which cost a member a few bytes.
 struct LinkRegistry {
@@ -14,7 +14,7 @@ struct LinkRegistry {
     /// An incoming link, as far as its place is concerned.
     private struct Incoming {
         var source: LinkSource
-        /// The time since which nobody uses it; nil while it is used.
+        /// The time since which it is not used; nil while it is used.
         var disuse: (MonotonicInstant) -> MonotonicInstant?
         var end: @Sendable () -> Void
         /// Whether it serves a request: other links of its own source do not take its place.
@@ -33,7 +33,7 @@ struct LinkRegistry {
         case admitted(Ticket, end: (@Sendable () -> Void)?)
     }
 
-    /// The time for which a link with a proven key, or of a member, keeps its place without use: nobody can push out a peer
+    /// The time for which a link with a proven key, or of a member, keeps its place without use: no other peer can push out one
     /// before its first offer.
     static let grace = Duration.seconds(1)
 

@@ -1,5 +1,5 @@
 package import NearshareCrypto
-public import NearshareDirect
+package import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
@@ -66,8 +66,10 @@ public struct Listener: Sendable {
     }
 
     /// Replaces the advertised key-value pairs.
-    /// - Throws: ``NodeError/unavailable(_:)`` when discovery does not work any more.
-    public func update(info: DiscoveryInfo) throws(NodeError) {
+    /// - Throws: ``NodeError/invalidParameter(_:)`` for pairs that break the rules of ``Node/listen(as:info:port:usesRadio:joinsMesh:)``,
+    ///   ``NodeError/unavailable(_:)`` when discovery does not work any more.
+    public func update(info: [String: String]) throws(NodeError) {
+        let info = try DiscoveryInfo(checking: info)
         try update { $0.info = info }
     }
 

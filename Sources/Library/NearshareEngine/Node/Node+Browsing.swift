@@ -3,14 +3,6 @@ internal import NearshareBase
 public import NearshareInterfaces
 
 extension Node {
-    /// An event of browsing.
-    package enum Nearby: Sendable, Hashable {
-        /// A peer was found, has changed, or is gone.
-        case change(PeerTable.Change)
-        /// All peers that were there when browsing began have been reported.
-        case settled
-    }
-
     /// Browses the network for as long as the sequence is iterated; ends with an error when discovery breaks. A peer that is
     /// seen on several interfaces is one peer.
     /// - Parameter service: the type that the peers advertise.
@@ -122,7 +114,7 @@ extension Node {
     public func browse(
         for service: ServiceType = .nearshare
     ) async throws(NodeError) -> some AsyncSequence<BrowseEvent, any Error> & Sendable {
-        try await browse(media, for: service).map(BrowseEvent.init)
+        try await browse(media, for: service) as NearbyChanges
     }
 
     private var media: Set<LinkAddress.Medium> { hasRadio ? [.network, .bluetooth] : [.network] }
@@ -134,7 +126,8 @@ extension Node {
     /// - Parameters:
     ///   - service: the type that the peer advertises.
     ///   - timeout: bound on the whole search.
-    /// - Throws: ``PeerLookupError`` when no peer matches or several do, ``NodeError`` without discovery.
+    /// - Throws: ``NodeError/notFound(_:nearby:)`` or ``NodeError/ambiguous(_:_:)`` when no peer matches or several do;
+    ///   ``NodeError/unavailable(_:)`` without discovery.
     public func find(
         _ name: String, for service: ServiceType = .nearshare, timeout: Duration
     ) async throws -> NearbyPeer {
@@ -146,7 +139,7 @@ extension Node {
     /// After a match of a whole name or an id, the search goes on for a moment, so that a second peer of the same name is
     /// noticed. The beginning of a name counts only when all peers have had time to answer.
     /// - Parameter avoidedAddresses: addresses that have failed: a peer seen at no other one is found two seconds later.
-    /// - Throws: ``PeerLookupError``.
+    /// - Throws: ``NodeError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
         on media: Set<LinkAddress.Medium>, avoiding avoidedAddresses: Set<LinkAddress> = []
@@ -154,31 +147,9 @@ extension Node {
         let changes = try await browse(media, for: service)
         let finder = PeerFinder(text: text, avoiding: avoidedAddresses, clock: settings.clock)
         return try await finder.find(timeout: timeout) { update in
-            for try await case .change(let change) in changes {
+            for try await change in changes.compactMap(\.change) {
                 update(change.isThere ? .present(change.peer) : .absent(change.peer.id))
             }
-        }
-    }
-}
-
-/// The reason why a search found no single peer.
-public enum PeerLookupError: Error, Sendable, CustomStringConvertible {
-    /// No peer matches; the peers nearby are given.
-    case notFound(String, nearby: [NearbyPeer])
-    /// Several peers match; they are given.
-    case ambiguous(String, [NearbyPeer])
-
-    public var description: String {
-        switch self {
-        case .notFound(let text, let nearby):
-            let shown = TerminalText.escaped(text)
-            let names = nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
-            return nearby.isEmpty
-                ? "no peers found"
-                : "\(shown) is not nearby; these are: \(names)"
-        case .ambiguous(let text, let peers):
-            let list = peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
-            return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list)"
         }
     }
 }
@@ -194,12 +165,22 @@ public enum BrowseEvent: Sendable, Hashable {
     /// All peers that were there when browsing began have been reported.
     case settled
 
-    init(_ event: Node.Nearby) {
-        switch event {
-        case .change(.found(let peer)): self = .found(peer)
-        case .change(.updated(let peer)): self = .updated(peer)
-        case .change(.lost(let peer)): self = .lost(peer)
-        case .settled: self = .settled
+    init(_ change: PeerTable.Change) {
+        self =
+            switch change {
+            case .found(let peer): .found(peer)
+            case .updated(let peer): .updated(peer)
+            case .lost(let peer): .lost(peer)
+            }
+    }
+
+    /// nil for ``settled``.
+    package var change: PeerTable.Change? {
+        switch self {
+        case .found(let peer): .found(peer)
+        case .updated(let peer): .updated(peer)
+        case .lost(let peer): .lost(peer)
+        case .settled: nil
         }
     }
 }
@@ -212,14 +193,14 @@ package struct NearbyChanges: AsyncSequence, Sendable {
     package struct AsyncIterator: AsyncIteratorProtocol {
         var events: AsyncThrowingStream<DiscoveryEvent, any Error>.Iterator
         var table: PeerTable
-        var queued: ArraySlice<Node.Nearby> = []
+        var queued: ArraySlice<BrowseEvent> = []
 
         package mutating func next(
             isolation actor: isolated (any Actor)? = #isolation
-        ) async throws -> Node.Nearby? {
+        ) async throws -> BrowseEvent? {
             while queued.isEmpty {
                 guard let event = try await events.next(isolation: actor) else { return nil }
-                queued = event == .settled ? [.settled] : table.apply(event).map { .change($0) }[...]
+                queued = event == .settled ? [.settled] : table.apply(event).map { BrowseEvent($0) }[...]
             }
             return queued.removeFirst()
         }

@@ -13,7 +13,7 @@ extension Node {
         let driver = makeDriver(link, .initiator)
         let answer: Swift.Result<Result, any Error> = await run(driver) { [self] in
             do {
-                let connection = try await Connection.open(driver, link.remote, destination, settings, transfers)
+                let connection = try await Connection.open(driver, link.remote, destination, settings, transferProgress)
                 let result = try await connection.following(body)
                 driver.close(.done)
                 return .success(result)

@@ -30,7 +30,7 @@ extension Node {
         rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)? = { _ in nil },
         _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
     ) throws(NodeError) {
-        guard keep(listener, nil) else {
+        guard insert(listener, nil) else {
             listener.close()
             throw .unavailable("the node is shutting down")
         }

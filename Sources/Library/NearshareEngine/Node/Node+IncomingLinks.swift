@@ -67,7 +67,7 @@ extension Node {
         }
     }
 
-    /// Gives a link that a peer has opened a place, if need be that of an untrusted link that nobody uses.
+    /// Gives a link that a peer has opened a place, if need be that of an untrusted link without use.
     /// - Returns: nil when all places are in use, or the address has left too many handshakes without a key.
     func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Ticket? {
         let admission = state.withLock { state -> LinkRegistry.Admission in
@@ -142,7 +142,7 @@ extension Node {
             peer: peer, offer: offer.offer, contents: offer.contents, features: offer.features, context: offer.context,
             resumeKey: offer.resumeKey,
             expiry: expiry,
-            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: transferProgress,
             answering: Invitation.Answering(
                 accept: { transfer, sink, part, keepsPartial in
                     driver.accept(offer, part: part, transfer: transfer, sink: sink, keepsPartial: keepsPartial)

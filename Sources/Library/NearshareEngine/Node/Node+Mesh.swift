@@ -6,7 +6,7 @@ extension Node {
     /// Joins the mesh through the neighbours nearby, without advertising this node: for sending.
     /// - Parameter usesRadio: also through the radio's neighbours, where the settings have one.
     package func joinMesh(usesRadio: Bool = true) -> MeshDriver {
-        let mesh = startMesh(.always, invitations: nil)
+        let mesh = startMesh(connecting: .local, invitations: nil)
         if usesRadio, settings.radio != nil {
             mesh.start { [self] in
                 guard let radio = try? await openRadio() else { return }
@@ -19,11 +19,11 @@ extension Node {
     /// Starts the node's only mesh driver, or returns the one that runs, which keeps its arguments: a node that is to receive
     /// over the mesh listens before it joins.
     func startMesh(
-        _ initiative: MeshDriver.Initiative, invitations: AsyncStream<Invitation>.Continuation?
+        connecting connectingEnd: MeshDriver.ConnectingEnd, invitations: AsyncStream<Invitation>.Continuation?
     ) -> MeshDriver {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
-            let mesh = MeshDriver(settings, transfers, promptLimiter, invitations: invitations)
+            let mesh = MeshDriver(settings, transferProgress, promptLimiter, invitations: invitations)
             state.mesh = mesh
             return (mesh, true)
         }
@@ -33,7 +33,7 @@ extension Node {
             mesh.start { [self] in
                 do {
                     let changes = try browseNetwork()
-                    await mesh.maintainNeighbours(changes, initiative)
+                    await mesh.maintainNeighbours(changes, connectingEnd)
                 } catch {
                     settings.log.error("\(error)")
                 }

@@ -77,7 +77,7 @@ extension Node {
                 return .failure(.unavailable(error.description))
             }
         }
-        guard keep(listener, advertisement) else {
+        guard insert(listener, advertisement) else {
             throw .unavailable("the node is shutting down")
         }
         return (listener, advertisement)

@@ -51,12 +51,7 @@ extension Node {
     private func advertise(
         _ room: SessionRoom, as service: ServiceType
     ) throws(NodeError) -> (socket: any StreamListener, advertisement: (any RunningAdvertisement)?) {
-        let info: DiscoveryInfo
-        do throws(DiscoveryInfo.Invalid) {
-            info = try DiscoveryInfo([SessionRoom.infoKey: room.session.hex])
-        } catch {
-            throw .invalidParameter(error.description)
-        }
+        let info = try DiscoveryInfo(checking: [SessionRoom.infoKey: room.session.hex])
         let record = PeerTXTRecord(id: id, name: name, acceptsMeshLinks: false, info: info)
         return try listenForMembers(advertising: record, as: service)
     }

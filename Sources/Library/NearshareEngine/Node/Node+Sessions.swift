@@ -43,7 +43,7 @@ extension Node {
                 throw error
             }
         }
-        guard keep(listener, advertisement) else { throw Self.stoppedError }
+        guard insert(listener, advertisement) else { throw Self.stoppedError }
         do throws(NodeError) {
             try startAccepting(from: listener, nil, nil)
         } catch {

@@ -1,7 +1,7 @@
 internal import Logging
 public import NearshareBase
 internal import NearshareCrypto
-public import NearshareDirect
+package import NearshareDirect
 public import NearshareInterfaces
 internal import Synchronization
 
@@ -43,7 +43,9 @@ public final class Node: Sendable {
     }
 
     /// All transfers that this node takes part in, in either direction.
-    public let transfers = TransferProgressManager()
+    package let transferProgress = TransferProgressManager()
+    /// The transfers in both directions, in the order in which they began: active ones, and the last ones that ended.
+    public var transfers: [Transfer] { transferProgress.transfers }
     let settings: NodeSettings
     /// Fulfilled when the node begins to stop.
     let stopping = Promise<Bool>()
@@ -125,16 +127,18 @@ public final class Node: Sendable {
     /// Listens, advertises, and delivers what peers offer. Ends when the node shuts down.
     /// - Parameters:
     ///   - service: the service type to advertise.
-    ///   - info: key-value pairs to advertise; ``Listener/update(info:)`` changes them.
+    ///   - info: key-value pairs to advertise, at most 12 with 400 bytes in total; ``Listener/update(info:)`` changes them. Keys
+    ///     are printable ASCII without an equals sign, not equal without regard to case, and none of v, id, n and m.
     ///   - port: 0 for a free port.
     ///   - usesRadio: listens over the radio as well, where the settings have one; it is ready a moment later.
     ///   - joinsMesh: relays frames for other peers, and receives over the mesh. Only one process per key may do so. nil to do so
     ///     under the service type of nearshare only.
     public func listen(
-        as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, port: UInt16 = 0,
+        as service: ServiceType = .nearshare, info: [String: String] = [:], port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool? = nil
     ) throws(NodeError) -> Listener {
-        let listener = makeListener(as: service, info: info, joinsMesh: joinsMesh ?? (service == .nearshare))
+        let listener = makeListener(
+            as: service, info: try DiscoveryInfo(checking: info), joinsMesh: joinsMesh ?? (service == .nearshare))
         guard try openPort(port, of: listener) else {
             throw NodeError(LinkError.portInUse(port))
         }
@@ -188,7 +192,7 @@ public final class Node: Sendable {
             socket.close()
             throw error
         }
-        guard keep(socket, advertisement) else { throw Self.stoppedError }
+        guard insert(socket, advertisement) else { throw Self.stoppedError }
         listener.endpoint.open(socket, advertisement)
         do throws(NodeError) {
             try startAccepting(from: socket, startMesh(of: listener), listener.continuations)
@@ -230,7 +234,7 @@ public final class Node: Sendable {
     /// - Returns: nil for a listener that takes no frames.
     func startMesh(of listener: Listener) -> MeshDriver? {
         guard listener.record.current.acceptsMeshLinks else { return nil }
-        return startMesh(.lowerID, invitations: listener.continuations.invitations)
+        return startMesh(connecting: .lowerID, invitations: listener.continuations.invitations)
     }
 
     /// Limit on invitations and requests that the program has not read; the oldest are released, and so declined.
@@ -257,9 +261,9 @@ public final class Node: Sendable {
         listener.close()
     }
 
-    /// Keeps a listener and its advertisement until the node shuts down.
+    /// Adds a listener and its advertisement, which stay until the node shuts down.
     /// - Returns: false when it is shutting down already.
-    func keep(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) -> Bool {
+    func insert(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) -> Bool {
         let isKept = state.withLock { state in
             guard !state.isShuttingDown else { return false }
             state.listeners.insert(listener, advertisement)

@@ -5,6 +5,10 @@ internal import NearshareInterfaces
 /// A failure of a node or a connection. The description says what failed and what to
 /// try.
 public enum NodeError: Error, Sendable, CustomStringConvertible {
+    /// No peer matches the text that was searched for; the peers nearby are given.
+    case notFound(String, nearby: [NearbyPeer])
+    /// Several peers match the text; they are given.
+    case ambiguous(String, [NearbyPeer])
     /// No address of the peer can be reached.
     case unreachable(String)
     /// The peer did not answer within the timeout.
@@ -30,6 +34,13 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             .refused(let text), .connectionLost(let text), .invalidParameter(let text), .unavailable(let text):
             text
         case .blocked(let peer): "\(peer) is blocked here"
+        case .notFound(_, let nearby) where nearby.isEmpty: "no peers found"
+        case .notFound(let text, let nearby):
+            "\(TerminalText.escaped(text)) is not nearby; these are: "
+                + nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
+        case .ambiguous(let text, let peers):
+            "\(TerminalText.escaped(text)) matches several peers; use the id of one:"
+                + peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
         }
     }
 
@@ -75,5 +86,13 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
         case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")
         }
+    }
+}
+
+extension DiscoveryInfo {
+    /// Validates a program's own pairs.
+    /// - Throws: ``NodeError/invalidParameter(_:)``, which names the violated rule.
+    init(checking pairs: [String: String]) throws(NodeError) {
+        do throws(Invalid) { try self.init(pairs) } catch { throw .invalidParameter(error.description) }
     }
 }

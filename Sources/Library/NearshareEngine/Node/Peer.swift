@@ -1,6 +1,6 @@
 public import NearshareBase
 public import NearshareCrypto
-public import NearshareInterfaces
+package import NearshareInterfaces
 
 /// A peer of another protocol, which has no key of ours. No store of keys knows it, so it is never a friend by its name (K14).
 package struct ForeignPeer: Sendable, Hashable {
@@ -43,7 +43,7 @@ public struct Peer: Sendable, Hashable {
     /// Trust in the key, and in its claim to the name.
     public let trustStatus: TrustStatus
     /// The address of the link; nil for a peer in the mesh.
-    public let address: LinkAddress?
+    package let address: LinkAddress?
     /// The version of the direct protocol on the link; nil for a peer in the mesh.
     package let version: UInt8?
 
@@ -91,7 +91,16 @@ public struct PeerDestination: Sendable, Hashable {
     package var certificate: [UInt8]?
 
     /// Creates a destination, such as from an address that the user typed.
-    public init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
+    /// - Parameters:
+    ///   - addresses: numeric IPv4 or IPv6 addresses, a link-local one with its zone, such as "fe80::1%eth0"; each with a TCP
+    ///     port. They are tried in this order.
+    ///   - id: the identifier that the peer must prove; nil for any peer that answers.
+    public init(addresses: [(host: String, port: UInt16)], id: PeerID? = nil) {
+        self.init(addresses: addresses.map { LinkAddress(host: $0.host, port: $0.port) }, id: id)
+    }
+
+    /// - Parameter name: the name under which the peer was found, for messages to the user.
+    package init(addresses: [LinkAddress], id: PeerID? = nil, name: DisplayName? = nil) {
         self.addresses = addresses
         self.id = id
         self.name = name

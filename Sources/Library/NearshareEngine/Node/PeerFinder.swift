@@ -6,7 +6,7 @@ internal import Synchronization
 final class PeerFinder: Sendable {
     enum Verdict {
         case found(NearbyPeer)
-        case failed(PeerLookupError)
+        case failed(NodeError)
         /// Nothing changes before the next event, or before this time.
         case undecided(until: MonotonicInstant?)
     }
@@ -86,7 +86,7 @@ final class PeerFinder: Sendable {
     }
 
     /// The verdict when time has run out.
-    func lastVerdict() -> Result<NearbyPeer, PeerLookupError> {
+    func lastVerdict() -> Result<NearbyPeer, NodeError> {
         let peers = state.withLock { $0.peers }
         switch PeerTable.find(text, among: peers) {
         case .one(let peer, _): return .success(peer)

@@ -1,6 +1,6 @@
 public import NearshareBase
-public import NearshareDirect
-public import NearshareInterfaces
+internal import NearshareDirect
+package import NearshareInterfaces
 
 /// A peer that discovery has found. All its properties are claims until a connection proves the key.
 public struct NearbyPeer: Sendable, Hashable {
@@ -9,18 +9,18 @@ public struct NearbyPeer: Sendable, Hashable {
     /// The claimed name.
     public var name: DisplayName
     /// Addresses to connect to, best first.
-    public var addresses: [LinkAddress]
+    package var addresses: [LinkAddress]
     /// The addresses that accept mesh links.
     package var frameAddresses: [LinkAddress]
     /// Key-value pairs that its program advertises.
-    public var info: DiscoveryInfo
+    public var info: [String: String]
     /// SHA-256 of the certificate that a LocalSend device announces; nil for a nearshare peer.
     package var certificate: [UInt8]?
 
     /// Creates a peer, such as for a test.
     package init(
         id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [],
-        info: DiscoveryInfo = .none,
+        info: [String: String] = [:],
         certificate: [UInt8]? = nil
     ) {
         self.id = id
@@ -143,7 +143,7 @@ package struct PeerTable: Sendable {
         let taking = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
-            info: first.record.info, certificate: first.certificate)
+            info: first.record.info.pairs, certificate: first.certificate)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]

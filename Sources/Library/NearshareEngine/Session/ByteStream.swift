@@ -1,19 +1,24 @@
-internal import NearshareBase
-public import NearshareDirect
+public import NearshareBase
+internal import NearshareDirect
 
 /// An ordered stream of bytes between two programs, in both directions. Each direction has a flow-control window: writing
 /// waits for the reader.
 ///
 /// Releasing it without ``finish()`` resets the stream; after ``finish()`` all written bytes still arrive.
 public final class ByteStream: Sendable {
-    /// The name that the opening program chose.
-    public let name: StreamName
+    /// The member at the other end.
+    public let member: PeerID
+    /// The name that the opening program chose, at most 255 bytes. A peer's is untrusted: escape it with
+    /// `TerminalText.escaped(_:columns:)` before showing it on a terminal.
+    public var name: String { streamName.text }
+    let streamName: StreamName
     let id: StreamID
     private let streams: LinkStreams
 
-    init(_ id: StreamID, _ name: StreamName, _ streams: LinkStreams) {
+    init(_ id: StreamID, _ name: StreamName, _ streams: LinkStreams, with member: PeerID) {
         self.id = id
-        self.name = name
+        streamName = name
+        self.member = member
         self.streams = streams
     }
 
@@ -68,12 +73,12 @@ public final class ByteStream: Sendable {
 }
 
 extension ByteStream: AsyncSequence {
-    public struct AsyncIterator: AsyncIteratorProtocol {
+    private struct Portions: AsyncIteratorProtocol {
         let stream: ByteStream
 
-        public mutating func next() async throws -> [UInt8]? { try await stream.read() }
+        mutating func next() async throws -> [UInt8]? { try await stream.read() }
     }
 
     /// The bytes in portions as they arrive, until the end.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: self) }
+    public func makeAsyncIterator() -> some AsyncIteratorProtocol<[UInt8], any Error> { Portions(stream: self) }
 }

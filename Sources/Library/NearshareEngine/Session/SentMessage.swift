@@ -1,4 +1,4 @@
-public import NearshareBase
+package import NearshareBase
 
 /// A reliable message on its way to its receivers.
 public struct SentMessage: Sendable {
@@ -16,7 +16,7 @@ public struct SentMessage: Sendable {
     var dropped: [PeerID] = []
 
     /// The members to which the message was sent.
-    public var receivers: [PeerID] { receipts.map(\.member) }
+    package var receivers: [PeerID] { receipts.map(\.member) }
 
     /// Waits until the programs of all receivers have read the message. Returns at once for an unreliable message, which has no
     /// receivers.

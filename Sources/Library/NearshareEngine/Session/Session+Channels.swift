@@ -10,7 +10,7 @@ extension Session {
     /// senders wait, as with ``Session/messages``.
     public struct Channel<Value: Codable & Sendable>: Sendable {
         /// The name that members with the same channel have in common.
-        public let name: String
+        let name: String
         let session: Session
         let queue: AsyncQueue<ReceivedMessage>
 
@@ -49,13 +49,12 @@ extension Session {
 }
 
 extension Session.Channel: AsyncSequence {
-    /// An iterator that receives the values in order.
-    public struct AsyncIterator: AsyncIteratorProtocol {
+    private struct Values: AsyncIteratorProtocol {
         let channel: Session.Channel<Value>
 
         /// Waits for the next value. Values that are not of the type are dropped.
         /// - Returns: nil when the session is over, or the task is cancelled.
-        public func next() async -> (value: Value, sender: PeerID)? {
+        func next() async -> (value: Value, sender: PeerID)? {
             while let received = await channel.queue.dequeue() {
                 channel.session.notePassedOn(received)
                 if let value = try? received.message.decodeChannelValue(Value.self) { return (value, received.sender) }
@@ -65,6 +64,8 @@ extension Session.Channel: AsyncSequence {
         }
     }
 
-    /// Starts receiving.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: self) }
+    /// The values that arrive, until the session is over. Values that are not of the type are dropped.
+    public func makeAsyncIterator() -> some AsyncIteratorProtocol<(value: Value, sender: PeerID), Never> {
+        Values(channel: self)
+    }
 }

@@ -260,7 +260,7 @@ extension Session {
         driver.datagrams.read { self.handle(datagram: $0, from: sessionLink.peer) }
         if isInitiator {
             // Safe: the empty name is within the limit.
-            guard let stream = driver.openStream(.messages, StreamName("")!) else {
+            guard let stream = driver.openStream(.messages, StreamName("")!, with: sessionLink.peer) else {
                 // The link ended in the meantime.
                 remove(sessionLink)
                 return nil
@@ -347,9 +347,9 @@ extension Session {
     private func followStreams(of link: SessionLink) async {
         var hasMessages = link.isInitiator
         for await (streamID, purpose, name) in link.driver.streams.opened {
-            let stream = ByteStream(streamID, name, link.driver.streams)
+            let stream = ByteStream(streamID, name, link.driver.streams, with: link.peer)
             switch purpose {
-            case .bytes: emit(ReceivedStream(sender: link.peer, stream: stream))
+            case .bytes: emit(stream)
             case .messages:
                 guard !hasMessages else {
                     link.driver.closeForViolation(MalformedInput("session: a second message stream on one link"))
@@ -367,19 +367,19 @@ extension Session {
 
     private func openRelay(to member: PeerID, through relay: PeerID) -> RelayedLink? {
         guard let link = linksTo(relay).first(where: { $0.relay == nil }) ?? linksTo(relay).last,
-            let stream = link.driver.openStream(.relay, RelayName.to(member).streamName)
+            let stream = link.driver.openStream(.relay, RelayName.to(member).streamName, with: relay)
         else { return nil }
         return RelayedLink(stream, to: member, through: relay)
     }
 
     private func handleRelay(_ stream: ByteStream, from link: SessionLink) {
-        switch RelayName(stream.name) {
+        switch RelayName(stream.streamName) {
         case .to(let target)?:
             let path = RelayPath(origin: link.peer, target: target)
             guard target != link.peer, isMember(target), let next = linksTo(target).first(where: { $0.relay == nil }),
                 state.withLock({ $0.relays.begin(path) })
             else { return stream.refuse() }
-            guard let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName) else {
+            guard let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName, with: target) else {
                 state.withLock { $0.relays.end(path) }
                 return stream.refuse()
             }

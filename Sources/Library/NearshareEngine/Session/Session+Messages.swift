@@ -319,7 +319,7 @@ extension Session {
         eventQueues.messagesHaveArrived()
     }
 
-    func takeDatagram(_ packet: [UInt8], tag: UInt64) {
+    func receive(datagram packet: [UInt8], tag: UInt64) {
         guard let link = links.first(where: { $0.datagramTag == tag }) else { return }
         if let payload = datagrams?.open(packet, on: link) { handle(datagram: payload, from: link.peer) }
     }
@@ -333,7 +333,7 @@ extension Session {
         guard let streamName = StreamName(name) else {
             throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")
         }
-        guard let stream = try await bestLink(to: member).driver.openStream(.bytes, streamName) else {
+        guard let stream = try await bestLink(to: member).driver.openStream(.bytes, streamName, with: member) else {
             throw .unavailable("too many streams are open, or the link is breaking; close some streams, or try again")
         }
         return stream
@@ -359,7 +359,7 @@ extension Session {
         for member in members { links[member] = try await bestLink(to: member) }
         let transfers = links.mapValues {
             $0.driver.send(
-                source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transfers)
+                source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transferProgress)
         }
         for (member, transfer) in transfers { follow(transfer, with: member) }
         return transfers
@@ -392,25 +392,4 @@ extension Session {
     private func demandLink(to member: PeerID) {
         if state.withLock({ $0.members.roster.demandLink(to: member) }) { timer.wake() }
     }
-}
-
-/// The received messages of a session, for one reader. A reliable message is acknowledged when it is read from this sequence;
-/// while it is not read, its sender waits.
-public struct ReceivedMessages: AsyncSequence, Sendable {
-    let session: Session
-
-    /// An iterator that receives the messages in order.
-    public struct AsyncIterator: AsyncIteratorProtocol {
-        let session: Session
-
-        /// - Returns: nil when the session is over, or the task is cancelled.
-        public func next() async -> Session.ReceivedMessage? {
-            guard let received = await session.inbox.dequeue() else { return nil }
-            session.notePassedOn(received)
-            return received
-        }
-    }
-
-    /// Starts receiving.
-    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(session: session) }
 }

@@ -31,17 +31,9 @@ public final class Session: Sendable {
         /// The content, as the sender's program made it.
         public let message: SessionMessage
         /// The delivery guarantee that the sender chose.
-        public let mode: DeliveryMode
+        package let mode: DeliveryMode
         /// Its place among the sender's reliable messages.
         var position: MessageChannel.Position?
-    }
-
-    /// A byte stream opened by another member.
-    public struct ReceivedStream: Sendable {
-        /// The member that opened it.
-        public let sender: PeerID
-        /// The stream, for reading and writing.
-        public let stream: ByteStream
     }
 
     /// Another member of the session, as seen from this node.
@@ -93,7 +85,7 @@ public final class Session: Sendable {
         /// A change of the members, or of how a member is reached.
         case change(Change)
         /// A byte stream opened by another member.
-        case stream(ReceivedStream)
+        case stream(ByteStream)
         /// An offer of a member. An invitation released unanswered is declined.
         case resource(Invitation)
         /// The end of a transfer, in either direction; its result no longer has to be waited for.
@@ -134,12 +126,12 @@ public final class Session: Sendable {
     package static let maximumUnreliableByteCount = 1200
 
     /// The session's identifier, common to all members.
-    public let id: SessionID
+    package let id: SessionID
     /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are
     /// dropped; ``members`` is always current.
     public var changes: AsyncStream<Change> { eventQueues.changes.stream }
     /// Byte streams opened by other members, for one reader.
-    public var streams: AsyncStream<ReceivedStream> { eventQueues.streams.stream }
+    public var streams: AsyncStream<ByteStream> { eventQueues.streams.stream }
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
     /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
@@ -188,8 +180,15 @@ public final class Session: Sendable {
         })
     }
 
-    /// Messages from other members, for one reader: reliable ones in the order of each sender, unreliable ones on arrival.
-    public var messages: ReceivedMessages { ReceivedMessages(session: self) }
+    /// Messages from other members, for one reader: reliable ones in the order of each sender, unreliable ones on arrival. A
+    /// reliable message is acknowledged when it is read from this sequence; while it is not read, its sender waits.
+    public var messages: AsyncStream<ReceivedMessage> {
+        AsyncStream(unfolding: { [self] in
+            guard let received = await inbox.dequeue() else { return nil }
+            notePassedOn(received)
+            return received
+        })
+    }
 
     /// The other members, in the order of their identifiers.
     public var members: [Member] {
@@ -242,7 +241,7 @@ public final class Session: Sendable {
             }
             guard let datagrams else { return }
             do throws(ThreadError) {
-                let receiver = try BlockingThread.start { datagrams.receiveLoop { self.takeDatagram($0, tag: $1) } }
+                let receiver = try BlockingThread.start { datagrams.receiveLoop { self.receive(datagram: $0, tag: $1) } }
                 group.addTask { await receiver.join() }
             } catch {
                 // Then no probe is answered, and unreliable messages go over the links.
@@ -364,7 +363,7 @@ public final class Session: Sendable {
 
     func emit(_ invitation: Invitation) { eventQueues.emit(invitation, to: eventQueues.resources) }
 
-    func emit(_ stream: ReceivedStream) { eventQueues.emit(stream, to: eventQueues.streams) }
+    func emit(_ stream: ByteStream) { eventQueues.emit(stream, to: eventQueues.streams) }
 
     /// Records a transfer, and reports its end.
     func follow(_ transfer: Transfer, with member: PeerID) {

@@ -54,6 +54,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .incompatible(let text): self = .incompatible(text)
         case .identityMismatch(let text), .refused(let text): self = .untrusted(text)
         case .blocked: self = .untrusted(error.description)
+        case .notFound, .ambiguous: self = .unavailable(error.description)
         }
     }
 

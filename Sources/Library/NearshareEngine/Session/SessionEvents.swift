@@ -34,7 +34,7 @@ final class SessionEvents: Sendable {
 
     let changes = Queue<Session.Change>(.droppingOldest(beyond: SessionEvents.maximumChangeCount))
     // Events beyond the limit are dropped, which resets a stream, declines an offer, and answers a question with no.
-    let streams = Queue<Session.ReceivedStream>(.droppingNewest(beyond: SessionEvents.maximumEventCount))
+    let streams = Queue<ByteStream>(.droppingNewest(beyond: SessionEvents.maximumEventCount))
     let resources = Queue<Invitation>(.droppingNewest(beyond: SessionEvents.maximumEventCount))
     let questions = Queue<IdentityQuestion>(.droppingNewest(beyond: SessionEvents.maximumEventCount))
     let endedTransfers = Queue<(member: PeerID, transfer: Transfer)>(

@@ -68,7 +68,7 @@ public final class SessionInvitation: Sendable {
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
     ) throws(SessionError) -> Session {
         try settings.check()
-        switch takeAnswer(.answered) {
+        switch beginAnswer(.answered) {
         case .open: return try join(settings, asksTrust)
         case .answered: throw .invalidParameter("the invitation was answered already")
         case .over(let reason): throw reason
@@ -87,18 +87,18 @@ public final class SessionInvitation: Sendable {
     }
 
     func decline(_ reason: SessionRefusal) {
-        if case .open = takeAnswer(.answered) { refuse(reason) }
+        if case .open = beginAnswer(.answered) { refuse(reason) }
     }
 
     /// Declines the invitation by a rule. The user was not asked, so that it does not count as a question (R11).
     func declineUnprompted(_ reason: SessionRefusal) {
-        guard case .open = takeAnswer(.answered) else { return }
+        guard case .open = beginAnswer(.answered) else { return }
         prompt.releaseUnprompted()
         refuse(reason)
     }
 
     /// - Returns: the previous state. Only an open invitation changes.
-    private func takeAnswer(_ new: State) -> State {
+    private func beginAnswer(_ new: State) -> State {
         state.withLock { state in
             defer { if case .open = state { state = new } }
             return state
@@ -113,7 +113,7 @@ public final class SessionInvitation: Sendable {
 
     func end(_ reason: SessionError) {
         // First, so that a task that sees the end cannot accept the invitation any more.
-        let before = takeAnswer(.over(reason))
+        let before = beginAnswer(.over(reason))
         codeEvent.fulfil(nil)
         endEvent.fulfil(reason)
         if case .open = before { refuse(.expired) }

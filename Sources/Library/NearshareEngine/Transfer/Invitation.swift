@@ -89,7 +89,7 @@ public final class Invitation: Sendable {
     package func acceptIfOpen(
         into sink: any ResourceSink, part: OfferPart? = nil, keepsPartial: Bool = true
     ) -> Transfer? {
-        guard takeAnswer() else { return nil }
+        guard beginAnswer() else { return nil }
         answering.prompt.release()
         transfers.add(transfer)
         if let part { transfer.select(part.counts, entries: part.selection.entryCount) }
@@ -99,13 +99,13 @@ public final class Invitation: Sendable {
 
     /// Declines the offer. No effect once it is answered.
     public func decline(_ reason: DeclineReason = .declined) {
-        if takeAnswer() { answering.decline(reason) }
+        if beginAnswer() { answering.decline(reason) }
     }
 
     /// Declines the offer by a rule. The user was not asked, so that it does not count as a question (R11). No effect once it is
     /// answered.
     package func declineUnprompted(_ reason: DeclineReason) {
-        guard takeAnswer() else { return }
+        guard beginAnswer() else { return }
         answering.prompt.releaseUnprompted()
         answering.decline(reason)
     }
@@ -113,7 +113,7 @@ public final class Invitation: Sendable {
     /// Whether the offer was accepted or declined before.
     package var wasAnswered: Bool { isAnswered.load(ordering: .acquiring) }
 
-    private func takeAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
+    private func beginAnswer() -> Bool { !isAnswered.exchange(true, ordering: .acquiringAndReleasing) }
 
     // MARK: For the engine
 

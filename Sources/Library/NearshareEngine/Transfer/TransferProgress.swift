@@ -5,7 +5,7 @@ public import NearshareInterfaces
 /// A snapshot of a transfer's progress.
 public struct TransferProgress: Sendable, Hashable {
     /// The direction of a transfer, seen from this node.
-    public enum Direction: Sendable, Hashable {
+    package enum Direction: Sendable, Hashable {
         /// Sent by this node.
         case outgoing
         /// Received by this node.
@@ -31,7 +31,9 @@ public struct TransferProgress: Sendable, Hashable {
     /// The transfer's identifier.
     package var id: TransferID
     /// Whether this node sends or receives.
-    public var direction: Direction
+    package var direction: Direction
+    /// Whether this node receives.
+    public var isIncoming: Bool { direction == .incoming }
     /// The current stage.
     public var phase: Phase
     /// Bytes of content that were sent or received, including those of earlier attempts.
@@ -39,11 +41,11 @@ public struct TransferProgress: Sendable, Hashable {
     /// Total bytes of content; nil when unknown.
     public var total: UInt64?
     /// The part of ``done`` that was there from an earlier attempt.
-    public var resumed: UInt64
+    package var resumed: UInt64
     /// Number of files, folders and links that are complete.
-    public var finishedEntries: UInt64
+    package var finishedEntries: UInt64
     /// Total number of files, folders and links.
-    public var totalEntries: UInt64
+    package var totalEntries: UInt64
     /// Smoothed rate in bytes per second; nil until it is known.
     public var rate: Double?
     /// Estimated time until the end; nil until it is known.

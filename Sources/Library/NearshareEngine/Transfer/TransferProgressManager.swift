@@ -2,7 +2,7 @@ package import NearshareBase
 internal import Synchronization
 
 /// The transfers of a node in both directions: active ones, and the last ones that ended.
-public final class TransferProgressManager: Sendable {
+package final class TransferProgressManager: Sendable {
     private struct State {
         var transfers: [TransferID: Transfer] = [:]
         var order: [TransferID] = []
@@ -14,7 +14,7 @@ public final class TransferProgressManager: Sendable {
     private let state = Mutex(State())
 
     /// The transfers, in the order in which they began.
-    public var transfers: [Transfer] {
+    package var transfers: [Transfer] {
         state.withLock { state in state.order.compactMap { state.transfers[$0] } }
     }
 

@@ -67,7 +67,7 @@ extension PageServer {
             end(id, .cancelled)
             return transfer.end(TransferResult(outcome: failure))
         }
-        node.transfers.add(transfer)
+        node.transferProgress.add(transfer)
         transfer.enter(.moving)
         transfer.onCancel { [weak self] in
             self?.endDownload(id, TransferResult(outcome: .cancelled(by: .local)))
@@ -120,13 +120,13 @@ extension PageServer {
         } catch {
             endDownload(
                 fetch.offer,
-                TransferResult(outcome: .failed(CancelReason(error), at: .local), detail: error.description))
+                TransferResult(outcome: .failed(TransferFailure(error), at: .local), detail: error.description))
             return HTTPResponse(.conflict)
         }
     }
 
     /// Sends an item, or a part of it, readable on the network. The connection ends behind it: a client that closes its own end
-    /// afterwards has received all bytes, unless it closed that end before them.
+    /// afterwards has received all bytes, unless its machine has not acknowledged them: then it closed that end before them.
     func send(_ direct: PageDirectDownload, over link: any StreamLink, onProgress: () -> Void) {
         defer { link.close() }
         let head = direct.head.head(length: UInt64(direct.bytes.count), closes: true)
@@ -135,8 +135,9 @@ extension PageServer {
             download.write(direct.bytes, of: direct.item, to: link, onProgress: onProgress)
         else { return }
         link.finishWriting()
-        let isReceived = withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { (try? link.read(into: $0)) == 0 }
-        guard isReceived else { return }
+        let isClosed = withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { (try? link.read(into: $0)) == 0 }
+        // The end of the stream, which is behind the content, may be unacknowledged still.
+        guard isClosed, link.unacknowledgedByteCount ?? 0 <= 1 else { return }
         let reaction = state.update { $0.machine.receivedDirectly(direct.bytes, of: direct) }
         if let reaction { perform(reaction, from: link.remote.host) }
     }

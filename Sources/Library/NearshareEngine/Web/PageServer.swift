@@ -12,7 +12,7 @@ package final class PageServer: Sendable {
     /// An invitation that the program has not answered. It ends when the program has released it.
     struct OpenInvitation {
         weak var invitation: Invitation?
-        /// Fulfilled when nobody waits for the user's answer any more.
+        /// Fulfilled when the browser does not wait for the user's answer any more.
         let isOver: Promise<Bool>
     }
 
@@ -20,7 +20,7 @@ package final class PageServer: Sendable {
     struct OpenRequest {
         let transfer: Transfer
         weak var request: PageRequest?
-        /// Fulfilled when nobody waits for the user's answer any more.
+        /// Fulfilled when the browser does not wait for the user's answer any more.
         let isOver: Promise<Bool>
     }
 
@@ -240,7 +240,7 @@ package final class PageServer: Sendable {
         let invitation = Invitation(
             peer: peer, offer: offer, context: [], resumeKey: settings.random(32),
             expiry: settings.clock() + timeouts.answer,
-            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transfers,
+            transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transferProgress,
             answering: Invitation.Answering(
                 accept: { [weak self] transfer, sink, _, _ in
                     isOver.fulfil(true)

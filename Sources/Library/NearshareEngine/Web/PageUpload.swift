@@ -79,7 +79,7 @@ final class PageUpload: Sendable {
             sink.sink.discard()
             let ending = state.withLock { $0.ending }
             return TransferResult(
-                outcome: ending ?? .failed(CancelReason(error), at: .local), detail: ending == nil ? error.description : nil)
+                outcome: ending ?? .failed(TransferFailure(error), at: .local), detail: ending == nil ? error.description : nil)
         }
     }
 

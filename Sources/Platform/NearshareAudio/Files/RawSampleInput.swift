@@ -6,7 +6,10 @@ package final class RawSampleInput: AudioInput {
     package let format: AudioFormat
     package var lostFrames: UInt64 { 0 }
     private let descriptor: Int32
+    /// nil for a descriptor of the caller, whose place in a file is read from and moved.
     private let file: NoteFile?
+    /// The place in ``file``, whose descriptor may be shared.
+    private var offset: off_t = 0
     /// The first half of a sample that a pipe has split.
     private var oddByte: UInt8?
 
@@ -42,12 +45,16 @@ package final class RawSampleInput: AudioInput {
         let kept = oddByte == nil ? 0 : 1
         if let oddByte { bytes[0] = oddByte }
         let free = UnsafeMutableRawBufferPointer(rebasing: bytes[kept...])
-        let count = Glibc.read(descriptor, free.baseAddress, free.count)
+        let count =
+            file == nil
+            ? Glibc.read(descriptor, free.baseAddress, free.count)
+            : pread(descriptor, free.baseAddress, free.count, offset)
         if count < 0 {
             if errno == EINTR || errno == EAGAIN { return .timedOut }
             throw AudioError(errno, "could not read the samples")
         }
         if count == 0 { return .end }
+        offset += count
         let total = kept + count
         oddByte = total % 2 == 1 ? bytes[total - 1] : nil
         for index in 0..<(total / 2) { buffer[index] = Int16(littleEndian: buffer[index]) }

@@ -2,7 +2,7 @@ internal import NearshareDBus
 
 /// D-Bus objects that BlueZ calls: GATT services with their characteristics, and the advertisement of the first service.
 ///
-/// The methods that BlueZ calls on every application are answered here, and no other caller is; the rest goes to ``onCall``.
+/// Answers the methods that BlueZ calls on every application, and none that another process calls; the rest goes to ``onCall``.
 /// Belongs to the adapter's thread.
 final class GATTApplication {
     struct Service {

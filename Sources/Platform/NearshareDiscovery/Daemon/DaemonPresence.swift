@@ -17,11 +17,11 @@ struct DaemonPresence {
         case queryState
         /// The daemon has been away for ``absenceDelay``: another engine takes its place.
         case startFallback
-        /// The daemon serves requests again: nobody else may publish from now on.
+        /// The daemon serves requests again: no other engine may publish from now on.
         case stopFallbackPublishing
         /// Publish and browse.
         case renew
-        /// The daemon has confirmed what it sees: nobody else needs to browse.
+        /// The daemon has confirmed what it sees: no other engine needs to browse.
         case stopFallback
     }
 

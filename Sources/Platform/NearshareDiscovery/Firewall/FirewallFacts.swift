@@ -144,7 +144,7 @@ extension FirewallVerdict {
             let commands = group.key.commands(isUFWEnabled: isUFWEnabled).map { "`\(privilege)\($0)`" }
                 .joined(separator: ", ")
             if case .dropped(let rule, _) = group.key.verdict {
-                // Where it is open on no interface and in no family, nobody finds or reaches this machine.
+                // Where it is open on no interface and in no family, no peer finds or reaches this machine.
                 let isDroppedEverywhere = verdicts.allSatisfy { $0.service != group.key.service || $0.isDropped }
                 return NetworkDiagnosis.Finding(
                     isDroppedEverywhere ? .error : .warning, .firewall,

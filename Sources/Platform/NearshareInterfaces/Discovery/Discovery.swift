@@ -1,3 +1,5 @@
+public import NearshareBase
+
 /// An error of discovery. The description suggests a remedy.
 package struct DiscoveryError: Error, Sendable, CustomStringConvertible {
     package let description: String
@@ -10,45 +12,26 @@ package struct DiscoveryError: Error, Sendable, CustomStringConvertible {
 /// A DNS-SD service type: the name between the underscore and the transport (RFC 6335, section 5.1).
 public struct ServiceType: Sendable, Hashable {
     /// 1 to 15 characters: lower-case letters, digits, single hyphens inside, at least one letter.
-    public let name: String
-
-    /// The reason why a text is not a valid service type. The description names the violated rule.
-    public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
-        package enum Reason: Sendable, Hashable {
-            case length(Int)
-            case character
-            case noLetter
-            case hyphen
-        }
-
-        package let reason: Reason
-
-        package init(_ reason: Reason) {
-            self.reason = reason
-        }
-
-        /// The violated rule, as a sentence for users.
-        public var description: String {
-            switch reason {
-            case .length(let count): "a service type has 1 to 15 characters, this one has \(count)"
-            case .character: "a service type holds only lower-case letters, digits and hyphens"
-            case .noLetter: "a service type needs at least one letter"
-            case .hyphen: "a hyphen in a service type stands between two other characters"
-            }
-        }
-    }
+    package let name: String
 
     /// Checks the rules of RFC 6335, section 5.1.
-    public init(_ name: String) throws(Invalid) {
-        guard (1...15).contains(name.utf8.count) else { throw Invalid(.length(name.utf8.count)) }
+    /// - Throws: ``InvalidName`` with the violated rule.
+    public init(_ name: String) throws(InvalidName) {
+        guard (1...15).contains(name.utf8.count) else {
+            throw InvalidName("a service type has 1 to 15 characters, this one has \(name.utf8.count)")
+        }
         let letters = UInt8(ascii: "a")...UInt8(ascii: "z")
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         let hyphen = UInt8(ascii: "-")
         guard name.utf8.allSatisfy({ letters.contains($0) || digits.contains($0) || $0 == hyphen }) else {
-            throw Invalid(.character)
+            throw InvalidName("a service type holds only lower-case letters, digits and hyphens")
         }
-        guard name.utf8.contains(where: { letters.contains($0) }) else { throw Invalid(.noLetter) }
-        guard name.utf8.first != hyphen, name.utf8.last != hyphen, !name.contains("--") else { throw Invalid(.hyphen) }
+        guard name.utf8.contains(where: { letters.contains($0) }) else {
+            throw InvalidName("a service type needs at least one letter")
+        }
+        guard name.utf8.first != hyphen, name.utf8.last != hyphen, !name.contains("--") else {
+            throw InvalidName("a hyphen in a service type stands between two other characters")
+        }
         self.name = name
     }
 

@@ -88,7 +88,7 @@ package final class InMemorySegment: Sendable {
         var table = SightingTable()
         /// The sightings of advertised services, without those of ``InMemorySegment/claim(_:type:)``.
         var present: Set<ServiceSighting.Key> = []
-        /// Whether nobody reads the events any more. A termination handler must not take the lock under which they are yielded.
+        /// Whether the events are not read any more. A termination handler must not take the lock under which they are yielded.
         private(set) var isEnded = false
 
         init(type: ServiceType, host: String, continuation: Continuation) {

@@ -1,7 +1,7 @@
 package import NearshareBase
 
 /// The wire format of the BlueChat app: unencrypted GATT values, each of them one text without a header
-/// (github.com/zouchaoqun/BlueChat, BCConstants.m). Anyone in range can read the texts and claim any name.
+/// (github.com/zouchaoqun/BlueChat, BCConstants.m). Any device in range can read the texts and claim any name.
 package enum BlueChat {
     /// The service's UUID, as BlueZ writes it.
     package static let service = "920d5470-95d8-4289-8bf3-504058b0bcb1"

@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// Unencrypted text chat with peers in radio range. Anyone in range can read the texts; names and texts are claims.
+/// Unencrypted text chat with peers in radio range. Any device in range can read the texts; names and texts are claims.
 /// Which of two peers has connected to the other makes no difference.
 package protocol ChatRadio: Sendable {
     /// Advertises a name and connects to peers until the sequence is no longer iterated or the radio ends.

@@ -29,7 +29,7 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
 }
 
 /// The remote address of a link.
-public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
+package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     /// The transport below the link.
     package enum Medium: Sendable, Hashable {
         /// IP, over any interface.
@@ -48,7 +48,7 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     /// - Parameters:
     ///   - host: a numeric IPv4 or IPv6 address; a link-local one with its zone, such as "fe80::1%eth0".
     ///   - port: TCP port.
-    public init(host: String, port: UInt16) {
+    package init(host: String, port: UInt16) {
         self.init(host: host, port: port, medium: .network)
     }
 
@@ -78,7 +78,7 @@ public struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
         LinkAddress(host: String(host.prefix { $0 != "%" }), port: port).description
     }
 
-    public var description: String {
+    package var description: String {
         switch medium {
         case .network: host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         case .bluetooth: "\(host.prefix { $0 != "/" }) over Bluetooth"
@@ -108,6 +108,10 @@ package protocol StreamLink: AnyObject, Sendable {
     /// Closes the outgoing direction: the peer reads everything that was written, then the end.
     func finishWriting()
 
+    /// Bytes that were written and that the peer's machine has not acknowledged, the end of the stream counted as one; nil for a
+    /// link that cannot tell.
+    var unacknowledgedByteCount: Int? { get }
+
     /// Closes both directions immediately. May be called more than once.
     func close()
 
@@ -116,6 +120,7 @@ package protocol StreamLink: AnyObject, Sendable {
 }
 
 extension StreamLink {
+    package var unacknowledgedByteCount: Int? { nil }
     package var passableDescriptor: Int32? { nil }
 }
 

@@ -27,7 +27,7 @@ struct CheckpointWriter {
         lastCheckpoint = clock()
         // While nothing is complete it stays due, and none is written.
         if clock() - lastDurableCheckpoint >= Self.durableInterval, checkpoint.completeEntries > 0 {
-            try writeDurable(checkpoint)
+            try replaceDurable(checkpoint)
         }
         var checkpoint = checkpoint
         checkpoint.bootID = TransferCheckpoint.currentBootID
@@ -36,10 +36,13 @@ struct CheckpointWriter {
 
     /// Writes a checkpoint that survives a loss of power, with the content that it covers.
     mutating func writeDurable(_ checkpoint: TransferCheckpoint) throws(StorageError) {
+        try replaceDurable(checkpoint)
+        try staged.replace(TransferCheckpoint.fileName, with: checkpoint.encoded, durably: false)
+    }
+
+    private mutating func replaceDurable(_ checkpoint: TransferCheckpoint) throws(StorageError) {
         lastDurableCheckpoint = clock()
         if checkpoint.completeEntries > 0 { try staged.items.synchronizeFileSystem() }
-        let bytes = checkpoint.encoded
-        try staged.replace(TransferCheckpoint.durableFileName, with: bytes, durably: true)
-        try staged.replace(TransferCheckpoint.fileName, with: bytes, durably: false)
+        try staged.replace(TransferCheckpoint.durableFileName, with: checkpoint.encoded, durably: true)
     }
 }

@@ -41,7 +41,7 @@ public final class Inbox: Sendable {
     }
 
     /// The absolute path; may contain symbolic links of the user's.
-    public var path: String { filesystem.path }
+    package var path: String { filesystem.path }
 
     /// Creates the directory if it is missing.
     /// - Throws: when it can't be used.

@@ -43,18 +43,15 @@ struct InboxDirectory {
         } catch {
             guard error.code == EXDEV else { return nil }
         }
-        var directory = self
-        let finalName = copyingAside(name, from: itemDirectory) { copies in
+        return copyingAside(name, from: itemDirectory) { directory, copies in
             (try? directory.rename(name, from: copies)) ?? nil
         }
-        self = directory
-        return finalName
     }
 
     /// Copies an item from another device, or another mount of the same one, into a hidden folder of the inbox first, so that a
     /// final name never denotes an incomplete item. Removes the item when `body` has moved the copy.
-    func copyingAside<Result>(
-        _ name: String, from itemDirectory: FileDescriptor, _ body: (FileDescriptor) -> Result?
+    mutating func copyingAside<Result>(
+        _ name: String, from itemDirectory: FileDescriptor, _ body: (inout InboxDirectory, FileDescriptor) -> Result?
     ) -> Result? {
         guard
             let area = try? StagingArea(named: Inbox.stagingName, in: descriptor, parentPath: path, creating: true),
@@ -64,7 +61,7 @@ struct InboxDirectory {
         do {
             try FileTree.copy(name, in: itemDirectory, to: name, in: copy.items, rules: copy.items.nameRules)
             try copy.items.synchronizeFileSystem()
-            guard let result = body(copy.items) else { return nil }
+            guard let result = body(&self, copy.items) else { return nil }
             itemDirectory.removeTree(name)
             return result
         } catch {

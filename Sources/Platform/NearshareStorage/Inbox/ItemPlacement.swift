@@ -43,14 +43,16 @@ extension InboxDirectory {
         return moveIn(name, from: itemDirectory).map { ItemPlacement(name: $0) }
     }
 
-    private func merge(_ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy) -> ItemPlacement? {
+    private mutating func merge(_ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy)
+        -> ItemPlacement?
+    {
         var merge = ItemMerge(policy: policy, result: ItemPlacement(name: name, isMerged: true))
         do {
             try merge.run(name, from: itemDirectory, into: descriptor)
             return merge.result
         } catch let error as SystemCallError where error.code == EXDEV {
-            return copyingAside(name, from: itemDirectory) { copies in
-                guard (try? merge.run(name, from: copies, into: descriptor)) != nil else { return nil }
+            return copyingAside(name, from: itemDirectory) { directory, copies in
+                guard (try? merge.run(name, from: copies, into: directory.descriptor)) != nil else { return nil }
                 return merge.result
             }
         } catch {

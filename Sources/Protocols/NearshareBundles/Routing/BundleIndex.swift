@@ -119,7 +119,7 @@ struct BundleIndex: Sendable {
     // MARK: Quotas
 
     /// The order in which bundles make room for others: a flood of messages for everyone never displaces what is on its way to
-    /// somebody, and no flood displaces what the user's contacts send and receive (M6).
+    /// one receiver, and no flood displaces what the user's contacts send and receive (M6).
     enum Rank: Int, Comparable {
         /// For everyone, or for an unnamed destination.
         case flooded

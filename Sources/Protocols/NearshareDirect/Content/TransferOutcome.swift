@@ -17,7 +17,7 @@ public enum TransferOutcome: Sendable, Hashable, Codable {
     /// A user cancelled.
     case cancelled(by: Side)
     /// One side cannot continue, for a reason that it has told the other.
-    case failed(CancelReason, at: Side)
+    case failed(TransferFailure, at: Side)
     /// The link was lost, or a side went away. The receiver keeps the content that has arrived, and a repeated send resumes.
     case interrupted
 }
@@ -29,7 +29,12 @@ extension TransferOutcome {
         case .cancelled: self = .cancelled(by: side)
         case .expired: self = .expired
         case .goingAway: self = .interrupted
-        case .sourceChanged, .sourceUnreadable, .noSpace, .refused, .storageFailed, .tooLarge: self = .failed(reason, at: side)
+        case .sourceChanged: self = .failed(.sourceChanged, at: side)
+        case .sourceUnreadable: self = .failed(.sourceUnreadable, at: side)
+        case .noSpace: self = .failed(.noSpace, at: side)
+        case .refused: self = .failed(.refused, at: side)
+        case .storageFailed: self = .failed(.storageFailed, at: side)
+        case .tooLarge: self = .failed(.tooLarge, at: side)
         }
     }
 

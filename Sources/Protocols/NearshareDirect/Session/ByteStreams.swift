@@ -149,7 +149,7 @@ package struct ByteStreams: Sendable {
 
     private func requireOpen(_ id: StreamID) throws(StreamError) {
         if streams[id] != nil { return }
-        if let reason = resets.last(where: { $0.id == id })?.reason { throw .reset(reason) }
+        if let reason = resets.last(where: { $0.id == id })?.reason { throw StreamError(reason) }
         throw .notOpen
     }
 

@@ -1,4 +1,4 @@
-public import NearshareBase
+package import NearshareBase
 
 extension SessionMessage {
     /// Creates a text message: bytes of UTF-8.
@@ -12,7 +12,7 @@ extension SessionMessage {
 
     /// Creates a structured message.
     /// - Throws: An error for a value that cannot be encoded: numbers that are not finite, or values that nest too deeply.
-    public init(_ value: StructuredValue) throws {
+    package init(_ value: StructuredValue) throws {
         self.init(kind: .structured, bytes: try value.encoded())
     }
 
@@ -24,13 +24,13 @@ extension SessionMessage {
 
     /// The value of a structured message; nil for a message of another kind.
     /// - Throws: `MalformedInput` when the sender has encoded it incorrectly.
-    public var structured: StructuredValue? {
+    package var structured: StructuredValue? {
         get throws {
             kind == .structured ? try StructuredValue(decoding: bytes[...]) : nil
         }
     }
 
-    /// Decodes a structured message as a program's own type.
+    /// Decodes a structured message as a program's own type, or as a `StructuredValue`.
     /// - Throws: `MalformedInput` or `DecodingError` when the message is of another kind, or does not match the type.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         guard let value = try structured else { throw MalformedInput("message: it is not structured") }

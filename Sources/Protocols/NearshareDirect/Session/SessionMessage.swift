@@ -1,7 +1,7 @@
 /// A message of a session, as a program sends and receives it.
 public struct SessionMessage: Sendable, Hashable {
     /// The kind of content. The raw values are those of the wire format.
-    public enum Kind: UInt8, Sendable, Hashable {
+    package enum Kind: UInt8, Sendable, Hashable {
         /// Bytes whose format the programs have agreed on.
         case bytes = 0
         /// A structured value.
@@ -14,12 +14,16 @@ public struct SessionMessage: Sendable, Hashable {
     package static let maximumByteCount = 1 << 20
 
     /// The kind of content.
-    public var kind: Kind
-    /// At most ``maximumByteCount`` bytes.
+    package var kind: Kind
+    /// At most 1 MiB: what the program sends, or the encoding of a structured value.
     public var bytes: [UInt8]
 
-    /// Creates a message.
-    public init(kind: Kind = .bytes, bytes: [UInt8]) {
+    /// Creates a message of bytes whose format the programs have agreed on.
+    public init(bytes: [UInt8]) {
+        self.init(kind: .bytes, bytes: bytes)
+    }
+
+    package init(kind: Kind, bytes: [UInt8]) {
         self.kind = kind
         self.bytes = bytes
     }

@@ -3,7 +3,9 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The stream was closed locally, or its link has ended.
     case notOpen
     /// The peer has reset the stream.
-    case reset(StreamResetReason)
+    case reset
+    /// The peer's program does not accept streams of this name.
+    case refused
     /// Too many streams are open on the link.
     case tooMany
     /// This end has finished writing.
@@ -12,11 +14,18 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .notOpen: "the stream is closed"
-        case .reset(.cancelled): "the peer has reset the stream"
-        case .reset(.refused): "the peer does not accept streams of this name"
-        case .reset(.streamLimit): "the peer's limit on open streams is reached; close some first"
+        case .reset: "the peer has reset the stream"
+        case .refused: "the peer does not accept streams of this name"
         case .tooMany: "too many streams are open; close some first"
         case .finished: "this end has finished writing to the stream"
+        }
+    }
+
+    init(_ reason: StreamResetReason) {
+        switch reason {
+        case .cancelled: self = .reset
+        case .refused: self = .refused
+        case .streamLimit: self = .tooMany
         }
     }
 }

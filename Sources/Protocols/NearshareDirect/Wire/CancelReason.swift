@@ -1,6 +1,6 @@
 /// The reason why either side cancels a transfer. The raw values are those of the wire format (docs/PROTOCOL.md, section 5);
 /// other values count as ``cancelled``.
-public enum CancelReason: UInt8, Sendable, Hashable, Codable {
+package enum CancelReason: UInt8, Sendable, Hashable, Codable {
     /// The user of the side that cancels has cancelled.
     case cancelled = 0
     /// The offer was not answered in time.
@@ -19,4 +19,17 @@ public enum CancelReason: UInt8, Sendable, Hashable, Codable {
     case goingAway = 7
     /// The content is larger than the receiver accepts; its size was not known when it was offered.
     case tooLarge = 8
+
+    /// The reason that tells the peer of a failure.
+    package init(_ failure: TransferFailure) {
+        self =
+            switch failure {
+            case .sourceChanged: .sourceChanged
+            case .sourceUnreadable: .sourceUnreadable
+            case .noSpace: .noSpace
+            case .refused: .refused
+            case .storageFailed: .storageFailed
+            case .tooLarge: .tooLarge
+            }
+    }
 }

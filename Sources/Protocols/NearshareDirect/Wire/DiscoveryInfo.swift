@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// A program's own key-value pairs in the TXT record of its service (RFC 6763, section 6). Unauthenticated claims, like all of
 /// the record.
-public struct DiscoveryInfo: Sendable, Hashable {
+package struct DiscoveryInfo: Sendable, Hashable {
     /// Limit on one pair: key, equals sign and value.
     package static let maximumPairByteCount = 255
     /// Limit on all pairs together, so that one radio packet can hold them.
@@ -11,13 +11,13 @@ public struct DiscoveryInfo: Sendable, Hashable {
     package static let maximumPairCount = 12
 
     /// No pairs.
-    public static let none = DiscoveryInfo()
+    package static let none = DiscoveryInfo()
 
     /// The values by key. No two keys are equal without regard to case.
-    public let pairs: [String: String]
+    package let pairs: [String: String]
 
     /// The reason why pairs are not valid. The description names the violated rule.
-    public struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
+    package struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         package enum Reason: Sendable, Hashable {
             /// The key is empty, not printable ASCII, or has an equals sign.
             case key(String)
@@ -40,7 +40,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
         }
 
         /// The violated rule, as a sentence for users.
-        public var description: String {
+        package var description: String {
             switch reason {
             case .key(let key):
                 "\(TerminalText.escaped(key)) is not a valid key: use one or more printable ASCII characters, without an equals sign"
@@ -59,7 +59,7 @@ public struct DiscoveryInfo: Sendable, Hashable {
     }
 
     /// Validates a program's own pairs.
-    public init(_ pairs: [String: String]) throws(Invalid) {
+    package init(_ pairs: [String: String]) throws(Invalid) {
         guard pairs.count <= Self.maximumPairCount else { throw Invalid(.tooMany(count: pairs.count)) }
         var seen: Set<String> = []
         var total = 0

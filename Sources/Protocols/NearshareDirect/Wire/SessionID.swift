@@ -1,7 +1,7 @@
 internal import NearshareBase
 
 /// The identifier of a session, which its founder has derived from its key and a random number.
-public struct SessionID: Sendable, Hashable {
+package struct SessionID: Sendable, Hashable {
     /// The size of an identifier.
     package static let byteCount = 16
     /// Exactly ``byteCount`` bytes.
@@ -23,9 +23,9 @@ public struct SessionID: Sendable, Hashable {
     }
 
     /// 32 lower-case hexadecimal digits.
-    public var hex: String { Hex.encode(bytes) }
+    package var hex: String { Hex.encode(bytes) }
 }
 
 extension SessionID: CustomStringConvertible {
-    public var description: String { hex }
+    package var description: String { hex }
 }

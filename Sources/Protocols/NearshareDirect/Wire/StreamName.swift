@@ -1,11 +1,11 @@
 internal import NearshareBase
 
 /// A stream's name, for the program at the peer: at most 255 bytes of UTF-8.
-public struct StreamName: Sendable, Hashable {
+package struct StreamName: Sendable, Hashable {
     /// Limit on a name.
     package static let maximumByteCount = 255
     /// The name as it was claimed. Users see ``shown``.
-    public let text: String
+    package let text: String
 
     /// - Returns: nil for more than ``maximumByteCount`` bytes.
     package init?(_ text: String) {

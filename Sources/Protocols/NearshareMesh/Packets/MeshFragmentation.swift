@@ -22,7 +22,7 @@ package struct MeshFragmentation: Sendable {
         let count = (frame.count + chunkByteCount - 1) / chunkByteCount
         guard count <= MeshFragment.maximumCount else {
             throw MalformedInput(
-                "\(count) fragments are more than the \(MeshFragment.maximumCount) that peers put together; send a smaller file"
+                "\(count) fragments are more than the \(MeshFragment.maximumCount) that peers put together"
             )
         }
         self.id = id

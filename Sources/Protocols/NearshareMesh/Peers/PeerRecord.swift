@@ -26,7 +26,7 @@ struct PeerRecord: Sendable {
     /// The links on which the peer has proven its key: it is at their other ends.
     var provenLinks: Set<MeshLinkID> = []
     /// Another announcement under the peer's id, signed with another key, until a session has proven one of the two. The first one
-    /// counts until then, so that a forged one silences nobody.
+    /// counts until then, so that a forged one silences no peer.
     var contender: MeshFrame?
     /// The link on which the peer's latest authentic message was received: a path to the peer starts there.
     var authenticatedLink: MeshLinkID?

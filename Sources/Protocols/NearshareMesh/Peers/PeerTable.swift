@@ -106,7 +106,7 @@ struct PeerTable: Sendable {
         pins.contacts = contacts
         for id in records.keys {
             records[id]?.isContact = contacts[id] != nil
-            // Announced by somebody else, under the contact's id.
+            // Announced by another peer, under the contact's id.
             if let key = contacts[id], let announced = records[id]?.signingKey, announced != key {
                 records[id]?.signingKey = key
                 records[id]?.announcementTimestamp = 0

@@ -361,7 +361,7 @@ extension MeshRouter {
         _ packet: MeshPacket, from link: MeshLinkID, inside outer: FragmentOrigin?, now: Moment
     ) -> Handling {
         guard let fragment = try? MeshFragment(decoding: packet.payload) else { return .rejected }
-        // Anybody can write the sender and the id of another's fragments; what contradicts the offer belongs to another set (M4).
+        // Any peer can write the sender and the id of another's fragments; what contradicts the offer belongs to another set (M4).
         let isExpected = incoming.acceptsFragment(fragment, from: packet.sender)
         let isForged = !isExpected && incoming.acceptedFile(fragment.id, from: packet.sender) != nil
         switch assembler.add(fragment, from: packet.sender, on: link, isExpected: isExpected, now: now.monotonic) {

@@ -154,7 +154,7 @@ package struct MeshRouter: Sendable {
         return peers.hasClaims(on: link) ? .claimed : .silent
     }
 
-    /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and nobody takes their ids.
+    /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and no peer takes their ids.
     package mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) { peers.setContacts(contacts) }
 
     /// The keys that a peer has announced, or stated since.

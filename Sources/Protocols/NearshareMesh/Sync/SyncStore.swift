@@ -12,7 +12,7 @@ struct SyncStore: Sendable {
 
         static let texts = Limits(packetCount: 500, byteCount: 4 << 20, packetCountPerSender: 100)
         static let files = Limits(packetCount: 32, byteCount: 4 << 20, packetCountPerSender: 8)
-        /// Anybody can write a fragment in another's name, so a sender has no share of its own.
+        /// Any peer can write a fragment in another's name, so a sender has no share of its own.
         static let fragments = Limits(packetCount: 2_048, byteCount: 2 << 20, packetCountPerSender: 2_048)
     }
 

@@ -36,8 +36,7 @@ enum TestSession {
             var sessions = [first]
             for (_, listener, _) in all.dropFirst() {
                 async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
-                let address = LinkAddress(host: "127.0.0.1", port: listener.port)
-                _ = try await first.invite(PeerDestination(addresses: [address]))
+                _ = try await first.invite(PeerDestination(addresses: [("127.0.0.1", listener.port)]))
                 sessions.append(try await joined!)
             }
             for (session, member) in zip(sessions, all) {
@@ -69,7 +68,7 @@ enum SessionMessages: Rival {
                     if left == 0 { return }
                 }
             }()
-            let answers = sessions[0].messages.makeAsyncIterator()
+            var answers = sessions[0].messages.makeAsyncIterator()
             var start = Moment()
             for _ in 0..<roundTripCount {
                 try await sessions[0].send(message)
@@ -81,7 +80,7 @@ enum SessionMessages: Rival {
             async let sent: Void = {
                 for _ in 0..<oneWayCount { try await sessions[0].send(message) }
             }()
-            let arriving = sessions[1].messages.makeAsyncIterator()
+            var arriving = sessions[1].messages.makeAsyncIterator()
             for _ in 0..<oneWayCount { _ = await arriving.next() }
             result.oneWay = start.cost
             try await sent
@@ -104,7 +103,7 @@ enum Streams {
                     stream.finish()
                 }()
                 var count = 0
-                let arriving = await sessions[1].streams.first { _ in true }!.stream
+                let arriving = await sessions[1].streams.first { _ in true }!
                 while let bytes = try await arriving.read(upTo: 256 << 10) { count += bytes.count }
                 try await written
                 precondition(count == total)

@@ -1,0 +1,21 @@
+internal import Nearshare
+
+/// Peers without a key of nearshare whose offers are declined until the process ends, by what they have shown, and by address.
+struct ForeignBlockList: Sendable {
+    private var names: Set<String> = []
+
+    private static let maximumCount = 10_000
+
+    func contains(_ peer: Peer) -> Bool { !names.isDisjoint(with: Self.names(of: peer)) }
+
+    /// No effect on a full list.
+    mutating func insert(_ peer: Peer) {
+        guard names.count < Self.maximumCount else { return }
+        names.formUnion(Self.names(of: peer))
+    }
+
+    /// The fingerprint that stands for a peer without a key, and its address, or the network of that.
+    private static func names(of peer: Peer) -> Set<String> {
+        Set([peer.fingerprint.description, peer.address.map { $0.ipv6Network ?? $0.host }].compactMap(\.self))
+    }
+}

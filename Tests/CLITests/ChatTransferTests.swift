@@ -1,0 +1,57 @@
+import Nearshare
+import NearshareService
+import NearshareTerminal
+import Testing
+
+@testable import NearshareCLI
+
+private let peerID = ChatTyping.peerID
+
+@Suite("transfers in a conversation") struct ChatTransferTests {
+    private func text(_ transfers: TransferStatus...) -> String {
+        var typing = ChatTyping()
+        for transfer in transfers { typing.handle(.event(.transfer(transfer))) }
+        typing.press(.control("n"))
+        return typing.text
+    }
+
+    private func transfer(
+        _ done: UInt64, of total: UInt64?, outcome: TransferOutcome? = nil, detail: String? = nil, isIncoming: Bool = false,
+        name: String = "a.jpg"
+    ) -> TransferStatus {
+        TransferStatus(
+            id: .transfer(TransferID(rawValue: 1)), isIncoming: isIncoming, peer: peerID, name: name, done: done, total: total,
+            outcome: outcome, detail: detail)
+    }
+
+    @Test func `progress replaces the line of the same transfer`() {
+        let shown = text(transfer(0, of: 10), transfer(5, of: 10))
+        #expect(shown.contains("sending a.jpg: 5 B of 10 B, 50%"), "\(shown)")
+        #expect(!shown.contains("sending a.jpg…"))
+    }
+
+    @Test func `a transfer that has not begun shows its detail`() {
+        #expect(text(transfer(0, of: 10, detail: "waiting for an answer")).contains("a.jpg… (waiting for an answer)"))
+    }
+
+    @Test func `an unknown size has no percentage, and a wrong one at most 100`() {
+        let shown = text(transfer(5, of: nil, isIncoming: true))
+        #expect(shown.contains("receiving a.jpg: 5 B") && !shown.contains("%"))
+        #expect(text(transfer(.max, of: 1)).contains("100%"))
+        #expect(text(transfer(1, of: 0)).contains("100%"))
+    }
+
+    @Test func `each outcome is told in words`() {
+        #expect(text(transfer(10, of: 10, outcome: .completed)).contains("sent a.jpg of 10 B"))
+        #expect(text(transfer(10, of: 10, outcome: .completed, isIncoming: true)).contains("received a.jpg of 10 B"))
+        #expect(
+            text(transfer(5, of: 10, outcome: .declined(.declined), detail: "anna declined")).contains("a.jpg: anna declined"))
+        #expect(text(transfer(5, of: 10, outcome: .failed(.refused, at: .remote))).contains("a.jpg: failed"))
+    }
+
+    @Test("T1: the claimed name of a file is escaped")
+    func hostileName() {
+        let shown = text(transfer(0, of: 10, isIncoming: true, name: "a\u{1b}[2J\u{202e}.jpg"))
+        #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"), "\(shown)")
+    }
+}

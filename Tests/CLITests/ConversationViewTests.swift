@@ -1,0 +1,120 @@
+import Nearshare
+import NearshareService
+import NearshareTerminal
+import Testing
+
+@testable import NearshareCLI
+
+private let peerID = ChatTyping.peerID
+
+@Suite("conversation view") struct ConversationViewTests {
+    private func message(_ number: Int, status: MessageStatus = .sent, isLocal: Bool = true) -> ChatMessage {
+        ChatMessage(
+            number: number, id: "l\(number)", conversation: .publicRoom, author: isLocal ? nil : peerID,
+            authorName: nil, text: "t\(number)", when: WallTime(milliseconds: Int64(number)), status: status)
+    }
+
+    private func numbers(_ view: ConversationView) -> [Int] {
+        view.items.compactMap { if case .message(let message) = $0.content { message.number } else { nil } }
+    }
+
+    @Test("messages are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
+    func order(seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var view = ConversationView(.conversation(.publicRoom))
+        let order = Array(1...40).shuffled(using: &random)
+        for number in order { view.insert(message(number)) }
+        #expect(numbers(view) == Array(1...40), "seed \(seed)")
+        #expect(view.oldestNumber == 1 && view.lastMessage?.number == 40, "seed \(seed)")
+        let isNew = order.map { view.insert(message($0)) }
+        #expect(!isNew.contains(true), "seed \(seed)")
+        #expect(Set(view.items.map(\.serial)).count == 40, "seed \(seed)")
+    }
+
+    @Test func `news that is out of date changes no status, and a failed message may still be delivered`() {
+        var view = ConversationView(.conversation(.publicRoom))
+        view.insert(message(1))
+        let states = [MessageStatus.delivered, .sent, .failed, .read, .failed].map { status in
+            view.updateStatus(of: "l1", to: status, reason: status == .failed ? "too old" : nil)
+            return view.lastMessage?.status
+        }
+        #expect(states == [.delivered, .delivered, .delivered, .read, .read])
+        view.updateStatus(of: "unknown", to: .failed, reason: "too old")
+        #expect(view.reasons.isEmpty)
+        var failed = ConversationView(.conversation(.publicRoom))
+        failed.insert(message(1, status: .failed))
+        failed.updateStatus(of: "l1", to: .delivered, reason: nil)
+        #expect(failed.lastMessage?.status == .delivered)
+    }
+
+    @Test func `a page of older messages that is loaded while the user reads the oldest ones keeps them visible`() {
+        var view = ConversationView(.conversation(.publicRoom))
+        for number in 1...3_000 { view.insert(message(10_000 + number)) }
+        view.position = .row(serial: view.items[0].serial, index: 0)
+        view.endLoading(([], isLast: false))
+        var oldest = 10_000
+        while view.beginLoadingOlder(count: 50) != nil {
+            view.endLoading((messages: ((oldest - 49)...oldest).map { message($0) }, isLast: false))
+            oldest -= 50
+            view.position = .row(serial: view.items[0].serial, index: 0)
+        }
+        #expect(view.position != .end && view.items.count == 6_000)
+        #expect(numbers(view).first == oldest + 1)
+    }
+
+    @Test func `reading clears the unread count and the states of received lines`() {
+        var view = ConversationView(.conversation(.publicRoom))
+        view.insert(message(1, status: .delivered, isLocal: false))
+        view.unreadCount = 1
+        #expect(view.hasUnreadMessages)
+        view.markReceivedRead()
+        #expect(!view.hasUnreadMessages && view.unreadCount == 0)
+    }
+
+    @Test func `notices and transfers keep their place among messages`() {
+        var view = ConversationView(.conversation(.publicRoom))
+        view.insert(message(1))
+        view.addNotice("a notice", at: WallTime(milliseconds: 0))
+        view.insert(message(2))
+        #expect(view.items.map { if case .notice = $0.content { true } else { false } } == [false, true, false])
+        for done in [1, 2] as [UInt64] {
+            view.update(
+                TransferStatus(
+                    id: .transfer(TransferID(rawValue: 1)), isIncoming: true, peer: peerID, name: "a", done: done, total: 2),
+                at: WallTime(milliseconds: 0))
+        }
+        #expect(view.items.count == 4)
+    }
+
+    @Test("M6: old items are dropped at the limit, and can be loaded again")
+    func limit() {
+        var view = ConversationView(.conversation(.publicRoom))
+        view.endLoading(([], isLast: true))
+        for number in 1...3_500 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        #expect(view.items.count <= 3_000 && view.history == .partial)
+        guard case .notice("3500")? = view.items.last?.content else {
+            Issue.record("the newest item was dropped")
+            return
+        }
+    }
+
+    @Test("M6: a flood into a scrolled conversation is bounded, and leaves the rows that the user reads for a while")
+    func scrolledLimit() throws {
+        var view = ConversationView(.conversation(.publicRoom))
+        for number in 1...100 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        view.position = .row(serial: try #require(view.items.first).serial, index: 0)
+        for number in 101...5_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        #expect(view.position != .end && view.items.count == 5_000)
+        for number in 5_001...20_000 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
+        #expect(view.position == .end && view.items.count <= 6_000)
+    }
+
+    @Test func `another node is asked again`() {
+        var view = ConversationView(.conversation(.publicRoom))
+        let isRequested = [view.beginLoading(), view.beginLoading()]
+        view.discardPendingRequests()
+        #expect(isRequested == [true, false] && view.history == .notRequested)
+        let isRequestedAgain = view.beginLoading()
+        #expect(isRequestedAgain)
+    }
+}
