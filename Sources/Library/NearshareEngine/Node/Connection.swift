@@ -164,8 +164,8 @@ public final class Connection: Sendable {
                     }
                 case .verificationAnswered(let matches): state.peerConfirmation = matches
                 case .established, .invitationEnded, .session: break
-                // Only the side that opened the link may ask.
-                case .verificationRequested: driver.answerVerification(matches: false)
+                // Only the side that opened the link may ask. A "no" would tell its user that the codes differ.
+                case .verificationRequested: driver.close(.unattended)
                 // A sending link takes no offers: a peer that offers something opens a link.
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }
