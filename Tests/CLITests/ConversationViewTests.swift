@@ -1,6 +1,7 @@
 import Nearshare
 import NearshareService
 import NearshareTerminal
+import NearshareTesting
 import Testing
 
 @testable import NearshareCLI
