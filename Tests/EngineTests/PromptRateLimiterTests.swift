@@ -1,6 +1,7 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareInterfaces
+import NearshareMesh
 import Testing
 
 @testable import NearshareEngine
@@ -57,9 +58,39 @@ import Testing
         #expect(count == PromptRateLimiter.maximumCountPerNetwork)
         let other = limiter.admit(key(7_000), on: path("2001:db8:1:3::1"), isKnown: false, now: moment(0))
         #expect(other != nil)
-        limiter = PromptRateLimiter()
-        count = fill(&limiter) { ($0, "fe80::\($0)%eth0") }
+    }
+
+    @Test("R11: the hosts of a LAN share no limit by their link-local addresses, each of which has its own")
+    func linkLocal() {
+        for prefix in ["fe80", "febf"] {
+            var limiter = PromptRateLimiter()
+            var count = fill(&limiter) { ($0, "\(prefix)::1%eth0") }
+            #expect(count == PromptRateLimiter.maximumUnacceptedCount)
+            count = fill(&limiter) { ($0 + 100, "\(prefix)::\($0 + 2)%eth0") }
+            #expect(count == PromptRateLimiter.maximumTotalCount - PromptRateLimiter.maximumUnacceptedCount)
+        }
+        var limiter = PromptRateLimiter()
+        let count = fill(&limiter) { ($0, "fec0::\($0)") }
         #expect(count == PromptRateLimiter.maximumCountPerNetwork)
+    }
+
+    @Test("R11: new identities behind one neighbour of the mesh take nothing from those behind another one")
+    func meshNeighbours() {
+        var limiter = PromptRateLimiter()
+        func admit(_ number: Int, through neighbour: MeshLinkSource?) -> Bool {
+            limiter.admit(key(number), on: .mesh(neighbour), isKnown: false, now: moment(0)) != nil
+        }
+        let (address, link) = (MeshLinkSource.address("10.0.0.1"), MeshLinkSource.link(MeshLinkID(rawValue: 1)))
+        let limit = PromptRateLimiter.maximumUnacceptedCount
+        let counts = [address, nil].map { neighbour in
+            (0..<100).filter { admit(neighbour == nil ? $0 + 100 : $0, through: neighbour) }.count
+        }
+        #expect(counts == [limit, limit])
+        let isAllowed = [link, .address("10.0.0.2")].map { admit($0 == link ? 1_000 : 1_001, through: $0) }
+        #expect(isAllowed == [true, true])
+        // The total holds for all neighbours together.
+        let others = (0..<100).filter { admit($0 + 2_000, through: .address("10.0.1.\($0)")) }.count
+        #expect(others == PromptRateLimiter.maximumTotalCount - 2 * limit - 2)
     }
 
     @Test("R11: all new peers together leave the share of known ones untouched, and an accepted prompt is released")
@@ -91,6 +122,19 @@ import Testing
         #expect(decline(5_000, "10.0.0.2"))
         let later = limiter.admit(key(1), on: path("10.0.0.1"), isKnown: false, now: moment(window))
         #expect(later != nil)
+    }
+
+    @Test("R11: what a rule declines of some hosts of an IPv6 network turns no other host of it away")
+    func unpromptedOfNetwork() {
+        var limiter = PromptRateLimiter()
+        // More than a network's limit on prompts allows, and less than those of the three hosts.
+        for number in 0..<300 {
+            let host = "2001:db8:1:2::\(number % 3)"
+            guard let admission = limiter.admit(key(number), on: path(host), isKnown: false, now: moment(0)) else { break }
+            limiter.releaseUnprompted(admission)
+        }
+        let other = limiter.admit(key(100_000), on: path("2001:db8:1:2::99"), isKnown: false, now: moment(0))
+        #expect(other != nil)
     }
 
     @Test("R11: the network of an IPv6 address is its first 64 bits, with its zone")

@@ -36,6 +36,22 @@ import Testing
         }
     }
 
+    @Test("R11: a peer behind a relay has the source of the link to the relay, until that is closed")
+    func linkSource() throws {
+        var mesh = SimulatedMesh(seed: 3)
+        for name in ["anna", "cleo", "ben"] { mesh.addNode(name) }
+        mesh.connect(0, 1, from: .address("10.0.0.1"))
+        let link = mesh.connect(1, 2, from: .address("10.0.0.2"))
+        mesh.run(for: .seconds(2))
+        let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[2].router.id)
+        try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
+        mesh.run(for: .seconds(20))
+        #expect(mesh.nodes[0].router.linkSource(of: ben) == .address("10.0.0.1"))
+        #expect(mesh.nodes[2].router.linkSource(of: anna) == .address("10.0.0.2"))
+        mesh.cut(link)
+        #expect(mesh.nodes[2].router.linkSource(of: anna) == nil)
+    }
+
     @Test func aPrivateMessageArrivesOnceAndIsAcknowledged() throws {
         var mesh = pair(seed: 2)
         let ben = mesh.nodes[1].router.id

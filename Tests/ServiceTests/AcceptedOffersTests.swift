@@ -51,6 +51,23 @@ import Testing
         }
     }
 
+    @Test("A12: what a policy has accepted has no answer, also after the user's answer to an earlier try")
+    func policies() throws {
+        var offers = AcceptedOffers()
+        let ada = try identity(1)
+        offers.accept(offer, listed: [], ada, isAnswered: false)
+        #expect(!accepts(offers, offer, ada, now: instant(0)))
+        var isAnswered = offers.end(ada, .interrupted, now: instant(1))
+        #expect(!isAnswered)
+        #expect(!accepts(offers, offer, ada, now: instant(2)))
+        offers.accept(offer, listed: [], ada)
+        isAnswered = offers.end(ada, .interrupted, now: instant(3))
+        #expect(isAnswered)
+        offers.accept(offer, listed: [], ada, isAnswered: false)
+        offers.end(ada, .interrupted, now: instant(4))
+        #expect(!accepts(offers, offer, ada, now: instant(5)))
+    }
+
     @Test func `an interrupted transfer needs no second answer for ten minutes`() throws {
         var offers = AcceptedOffers()
         let ada = try identity(1)

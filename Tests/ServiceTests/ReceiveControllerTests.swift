@@ -34,6 +34,39 @@ private final class AnsweringDisplay: PromptDisplay {
     }
 }
 
+/// A source that is read slowly, so that its transfer neither ends nor stalls, until it is told to be fast.
+private final class SlowSource: ResourceSource {
+    private final class Reader: ResourceReader {
+        private let source: SlowSource
+        private let reader: any ResourceReader
+
+        init(_ source: SlowSource) throws(StorageError) {
+            self.source = source
+            reader = try source.content.makeReader()
+        }
+
+        func nextEntry() throws(StorageError) -> EntryHeader? { try reader.nextEntry() }
+        func seek(to offset: UInt64) throws(StorageError) { try reader.seek(to: offset) }
+        func cancel() { reader.cancel() }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
+            guard !source.isFast.load(ordering: .relaxed) else { return try reader.read(into: buffer) }
+            usleep(10_000)
+            return try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(16 << 10)))
+        }
+    }
+
+    let isFast = Atomic(false)
+    private let content: InMemorySource
+
+    init(byteCount: Int) {
+        content = InMemorySource(MemoryContent(file: "a.bin", [UInt8](repeating: 0, count: byteCount)))
+    }
+
+    var offer: Offer { content.offer }
+    func makeReader() throws(StorageError) -> any ResourceReader { try Reader(self) }
+}
+
 @Suite("receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)))
 struct ReceiveControllerTests {
     private let stage = ServiceStage()
@@ -423,6 +456,76 @@ struct ReceiveControllerTests {
         #expect(sent.names.contains("reconnecting"))
         #expect(prompts.load(ordering: .relaxed) == 1)
         #expect(reporter.ended.map(\.outcome) == [.interrupted, .completed])
+    }
+
+    /// Sends a source with a resume key that is the same on each try.
+    private func send(
+        _ source: any ResourceSource, from node: Node, to destination: PeerDestination
+    ) async throws -> TransferOutcome {
+        try await node.withConnection(to: destination) { connection in
+            let transfer = connection.send(source, resumeKey: [UInt8](repeating: 5, count: 32), timeout: .seconds(60))
+            return await transfer.result.outcome
+        }
+    }
+
+    @Test(
+        "A1, A12: an answer is for one delivery, and a cancel revokes it: a try that waited meanwhile is asked about",
+        arguments: [false, true])
+    func waitingTry(isCancelled: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let prompts = Atomic(0)
+        let display = AnsweringDisplay { prompt in
+            guard prompt.contains("accept?") else { return nil }
+            return prompts.add(1, ordering: .relaxed).oldValue == 0 ? "y" : "n"
+        }
+        let source = SlowSource(byteCount: 6_000_000)
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, node async throws in
+            let destination = bea.destination(listener)
+            let outcomes = try await withNode(try ada.settings()) { sender in
+                async let first = send(source, from: sender, to: destination)
+                let id = await reporter.next { if case .accepted(let id, _) = $0 { id } else { nil } }
+                let accepted = try #require(id)
+                let transfer = try #require(node.transferProgress[accepted])
+                async let second = send(source, from: sender, to: destination)
+                _ = await reporter.next { if case .invited = $0 { true } else { nil } }
+                // The second try waits for the end of the first one.
+                try await Task.sleep(for: .milliseconds(100))
+                if isCancelled { transfer.cancel() } else { source.isFast.store(true, ordering: .relaxed) }
+                return try await [first, second]
+            }
+            let expected: TransferOutcome = isCancelled ? .cancelled(by: .remote) : .completed
+            #expect(outcomes.first == expected)
+            // Busy where the first try took too long to end.
+            let refusals: [TransferOutcome] = [.declined(.declined), .declined(.busy)]
+            #expect(refusals.contains(outcomes[1]))
+        }
+        #expect(reporter.names.filter { $0 == "accepted" }.count == 1)
+        #expect(reporter.names.filter { $0 == "delivered" }.count == (isCancelled ? 0 : 1))
+    }
+
+    @Test("A12: an interrupted offer of a friend is asked about when the friendship has ended meanwhile")
+    func formerFriend() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try bea.introduce(ada.fingerprint, as: "ada", isFriend: true)
+        let display = AnsweringDisplay { $0.contains("accept?") ? "n" : nil }
+        let source = SlowSource(byteCount: 6_000_000)
+        _ = try await receiving(bea, accept: .ask, exemptsFriends: true, display: display) { listener, _, node async throws in
+            let destination = bea.destination(listener)
+            let outcome = try await withNode(try ada.settings()) { sender in
+                async let first = send(source, from: sender, to: destination)
+                let id = await reporter.next { if case .accepted(let id, _) = $0 { id } else { nil } }
+                let accepted = try #require(id)
+                let transfer = try #require(node.transferProgress[accepted])
+                #expect(transfer.interrupt(ifStalledFor: .zero))
+                _ = try? await first
+                _ = await reporter.next { if case .receiveEnded = $0 { true } else { nil } }
+                _ = try bea.machine.trust.update { $0.setFriend(ada.fingerprint, false) }
+                source.isFast.store(true, ordering: .relaxed)
+                return try await send(source, from: sender, to: destination)
+            }
+            #expect(outcome == .declined(.declined))
+        }
+        #expect(reporter.ended.map(\.outcome) == [.interrupted, .declined(.declined)])
     }
 
     @Test func `a limit on the size is named to the user here`() async throws {

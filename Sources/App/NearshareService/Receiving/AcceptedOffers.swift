@@ -1,7 +1,7 @@
 internal import Nearshare
 
-/// The offers that the user has accepted and that are not complete. The same offer of the same peer, sent again after the link
-/// broke, needs no second answer.
+/// The accepted offers that are not complete. The same offer of the same peer, sent again after the link broke, needs no second
+/// answer of the user. What a policy has accepted is decided again by the policy.
 struct AcceptedOffers: Sendable {
     /// Identifies content of one sender, the same on each try.
     struct Identity: Hashable, Sendable {
@@ -15,8 +15,8 @@ struct AcceptedOffers: Sendable {
         var listed: [EntryHeader]
         /// nil for the whole offer.
         var part: OfferPart?
-        /// Whether the user was asked: otherwise the policy has accepted it.
-        var wasAsked: Bool
+        /// Whether the user has accepted this try or an earlier one: otherwise the policy has accepted it.
+        var isAnswered: Bool
         /// nil while the transfer runs.
         var expiry: MonotonicInstant?
     }
@@ -39,19 +39,18 @@ struct AcceptedOffers: Sendable {
     func answer(
         to offer: Offer, listed: [EntryHeader], _ identity: Identity, now: MonotonicInstant
     ) -> Answer? {
-        guard let entry = entries[identity], entry.offer == offer, entry.listed == listed,
+        guard let entry = entries[identity], entry.isAnswered, entry.offer == offer, entry.listed == listed,
             entry.expiry.map({ now < $0 }) ?? true
         else { return nil }
         return entry.part.map { .part($0) } ?? .all
     }
 
     /// Records that an offer is accepted.
-    /// - Parameter wasAsked: whether the user was asked about this try.
+    /// - Parameter isAnswered: whether the user has accepted this try or an earlier one.
     mutating func accept(
-        _ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader], _ identity: Identity, wasAsked: Bool = true
+        _ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader], _ identity: Identity, isAnswered: Bool = true
     ) {
-        let earlier = entries[identity].map { $0.wasAsked && $0.offer == offer && $0.listed == listed && $0.part == part }
-        entries[identity] = Entry(offer: offer, listed: listed, part: part, wasAsked: wasAsked || earlier ?? false)
+        entries[identity] = Entry(offer: offer, listed: listed, part: part, isAnswered: isAnswered)
         guard entries.count > Self.capacity else { return }
         // Running transfers are limited elsewhere (R3).
         let ended = entries.compactMap { identity, entry in entry.expiry.map { (identity, $0) } }
@@ -62,7 +61,7 @@ struct AcceptedOffers: Sendable {
     /// - Returns: whether the user's answer was about the whole offer.
     @discardableResult
     mutating func end(_ identity: Identity, _ outcome: TransferOutcome, now: MonotonicInstant) -> Bool {
-        let isWhole = entries[identity].map { $0.wasAsked && $0.part == nil } ?? false
+        let isWhole = entries[identity].map { $0.isAnswered && $0.part == nil } ?? false
         if outcome == .interrupted {
             entries[identity]?.expiry = now + Self.lifetime
         } else {

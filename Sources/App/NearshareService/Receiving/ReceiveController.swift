@@ -4,13 +4,22 @@ internal import Synchronization
 
 /// Answers invitations by policy or by asking the user, and follows the accepted transfers.
 package final class ReceiveController: Sendable {
+    /// The reason to accept an offer.
+    private enum Consent: Sendable {
+        /// The policy accepts it. This says nothing about a later try, which has the policy of its time.
+        case policy
+        /// The user has accepted an earlier try, which was interrupted.
+        case earlierAnswer
+        /// The user was asked about this try.
+        case answer
+    }
+
     private enum Decision: Sendable {
         /// - Parameters:
         ///   - policy: reserves the size.
         ///   - part: nil for the whole offer.
         ///   - reserved: the bytes that were counted towards the peer's limit.
-        ///   - wasAsked: whether the user was asked.
-        case accept(policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, wasAsked: Bool)
+        case accept(policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, consent: Consent)
         case decline(DeclineReason, detail: String? = nil, wasAsked: Bool, isRepeated: Bool = false)
         case ended(TransferOutcome)
     }
@@ -135,10 +144,10 @@ package final class ReceiveController: Sendable {
             recordUnreceived(invitation, outcome)
             reportEnd(of: invitation, outcome)
             return false
-        case .accept(let policy, let part, let reserved, let wasAsked):
+        case .accept(let policy, let part, let reserved, let consent):
             let reservation = QuotaReservation(
                 reserved, for: invitation.peer.fingerprint, at: Self.source(of: invitation.peer), policy)
-            return await receive(invitation, part, reservation, wasAsked: wasAsked)
+            return await receive(invitation, part, reservation, consent)
         }
     }
 
@@ -146,7 +155,8 @@ package final class ReceiveController: Sendable {
         if wasAsked { invitation.decline(reason) } else { invitation.declineUnprompted(reason) }
     }
 
-    private func decide(_ invitation: Invitation) async -> Decision {
+    /// - Parameter isNew: whether answers to earlier tries of the offer do not count.
+    private func decide(_ invitation: Invitation, isNew: Bool = false) async -> Decision {
         let peer = invitation.peer
         if isBlocked(peer) {
             let isRepeated = refusals.isRepeated(
@@ -159,7 +169,29 @@ package final class ReceiveController: Sendable {
             trust.downgradeWarning(of: proven, to: peer.version, name: machine.shown(peer).name.shown)
         }
         let policy = rules.policy(for: peer, canAsk: prompts.canAsk)
-        let verdict = policy.verdict(
+        let verdict = self.verdict(on: invitation, policy)
+        switch verdict {
+        case .accept, .acceptMissing:
+            if let downgrade { reporter.report(.warning(downgrade)) }
+            return .accept(
+                policy: policy, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
+                consent: .policy)
+        case .decline(let reason, let detail):
+            let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
+            if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
+                reporter.report(.warning(clash))
+            }
+            return .decline(reason, detail: detail, wasAsked: false, isRepeated: isRepeated)
+        case .ask: return await ask(about: invitation, policy, warning: clash ?? downgrade, refusal: nil, isNew: isNew)
+        case .askForPart(let reason, let detail):
+            return await ask(
+                about: invitation, policy, warning: clash ?? downgrade, refusal: (reason, detail), isNew: isNew)
+        }
+    }
+
+    private func verdict(on invitation: Invitation, _ policy: AcceptancePolicy) -> AcceptancePolicy.Verdict {
+        let peer = invitation.peer
+        return policy.verdict(
             on: invitation.offer, from: peer.fingerprint,
             trustStatus: policy.accept == rules.standard.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation), at: Self.source(of: peer),
@@ -169,22 +201,6 @@ package final class ReceiveController: Sendable {
                     && destination.inbox?.comparesFiles(of: invitation.offer, mayCompare: paths.contains) ?? false
             },
             kept: { keptByteCount(beside: invitation) })
-        switch verdict {
-        case .accept, .acceptMissing:
-            if let downgrade { reporter.report(.warning(downgrade)) }
-            return .accept(
-                policy: policy, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
-                wasAsked: false)
-        case .decline(let reason, let detail):
-            let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
-            if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
-                reporter.report(.warning(clash))
-            }
-            return .decline(reason, detail: detail, wasAsked: false, isRepeated: isRepeated)
-        case .ask: return await ask(about: invitation, policy, warning: clash ?? downgrade, refusal: nil)
-        case .askForPart(let reason, let detail):
-            return await ask(about: invitation, policy, warning: clash ?? downgrade, refusal: (reason, detail))
-        }
     }
 
     /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
@@ -216,23 +232,16 @@ package final class ReceiveController: Sendable {
         invitation.features.contains(.sendsParts) && invitation.offer.totalSize != nil
     }
 
-    /// - Parameter refusal: the reason why all of it cannot be accepted.
+    /// - Parameters:
+    ///   - refusal: the reason why all of it cannot be accepted.
+    ///   - isNew: whether answers to earlier tries of the offer do not count.
     private func ask(
         about invitation: Invitation, _ policy: AcceptancePolicy, warning: String?,
-        refusal: (reason: DeclineReason, detail: String)?
+        refusal: (reason: DeclineReason, detail: String)?, isNew: Bool
     ) async -> Decision {
         let peer = invitation.peer
-        let now = SystemClock.monotonic()
-        let known = accepted.withLock {
-            $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
-        }
-        switch known {
-        case .part(let part): return await acceptAgain(invitation, policy, part: part)
-        case .all where refusal == nil: return await acceptAgain(invitation, policy, part: nil)
-        case nil where refusal == nil && wasInterrupted(invitation):
-            accepted.withLock { $0.accept(invitation.offer, listed: invitation.contents, Self.identity(invitation)) }
-            return await acceptAgain(invitation, policy, part: nil)
-        case .all, nil: break
+        if !isNew, let earlier = earlierAnswer(to: invitation), refusal == nil || earlier != .all {
+            return await acceptAgain(invitation)
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
         if digits == nil, let outcome = invitation.presentEnd { return .ended(outcome) }
@@ -263,29 +272,32 @@ package final class ReceiveController: Sendable {
                 if peer.foreign?.kind == .web {
                     rules.accept(browser: peer.fingerprint)
                 }
-                return .accept(policy: policy, wasAsked: true)
+                return .accept(policy: policy, consent: .answer)
             }
             return .decline(refusal.reason, detail: refusal.detail, wasAsked: true)
         case .part(let part):
             if case .decline(let reason, let detail)? = policy.refusal(of: part.offer, freeSpace: destination.freeSpace) {
                 return .decline(reason, detail: detail, wasAsked: true)
             }
-            return .accept(policy: policy, part: part, wasAsked: true)
+            return .accept(policy: policy, part: part, consent: .answer)
         case .no: return .decline(.declined, wasAsked: true)
         case .block:
             if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
             return .decline(.declined, wasAsked: true)
         case .ended(let outcome): return .ended(outcome)
         // Decided anew, as an offer that arrives when no user can be asked.
-        case .unwatched: return await decide(invitation)
+        case .unwatched: return await decide(invitation, isNew: isNew)
         }
     }
 
-    /// Accepts another try of an offer that the user has accepted, in the place of an earlier one that has ended or moves nothing.
-    private func acceptAgain(_ invitation: Invitation, _ policy: AcceptancePolicy, part: OfferPart?) async -> Decision {
+    /// Accepts another try of an offer that the user has accepted, in the place of an earlier one that was interrupted or
+    /// moves nothing. After every other end of the earlier try the offer is decided as a new one: an answer is for one
+    /// delivery, and a cancel revokes it.
+    private func acceptAgain(_ invitation: Invitation) async -> Decision {
         let identity = Self.identity(invitation)
         let busy = Decision.decline(.busy, detail: "another try of the same offer is running", wasAsked: false)
         guard replacing.withLock({ $0.insert(identity).inserted }) else { return busy }
+        var isReplaceable = true
         if let earlier = receiving.withLock({ $0[identity] }) {
             if !earlier.interrupt(ifStalledFor: Self.stallTime) {
                 // Its sender may have noticed before this side that the link is broken.
@@ -295,9 +307,37 @@ package final class ReceiveController: Sendable {
                 replacing.withLock { _ = $0.remove(identity) }
                 return busy
             }
-            _ = await earlier.result
+            // The end is known before ``accepted`` has recorded it.
+            isReplaceable = await earlier.result.outcome == .interrupted
         }
-        return .accept(policy: policy, part: part, wasAsked: false)
+        if isReplaceable, let decision = acceptedAgain(invitation) { return decision }
+        replacing.withLock { _ = $0.remove(identity) }
+        return await decide(invitation, isNew: true)
+    }
+
+    /// Reads the user's answer, the trust in the peer and the rules once more: all may have changed during the earlier try.
+    /// - Returns: nil when the user's answer does not decide about the offer any more.
+    private func acceptedAgain(_ invitation: Invitation) -> Decision? {
+        let policy = rules.policy(for: invitation.peer, canAsk: prompts.canAsk)
+        // Any other policy decides without the answer, and counts the offer towards the peer's limit.
+        guard !isBlocked(invitation.peer), policy.accept == .ask, let answer = earlierAnswer(to: invitation) else {
+            return nil
+        }
+        switch (verdict(on: invitation, policy), answer) {
+        case (.ask, .all): return .accept(policy: policy, consent: .earlierAnswer)
+        case (.ask, .part(let part)), (.askForPart, .part(let part)):
+            return .accept(policy: policy, part: part, consent: .earlierAnswer)
+        default: return nil
+        }
+    }
+
+    /// The user's answer to an earlier try of the same offer, in this process or in one that has ended meanwhile.
+    private func earlierAnswer(to invitation: Invitation) -> AcceptedOffers.Answer? {
+        let now = SystemClock.monotonic()
+        let answer = accepted.withLock {
+            $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
+        }
+        return answer ?? (wasInterrupted(invitation) ? .all : nil)
     }
 
     // MARK: Offers of an earlier process
@@ -339,7 +379,8 @@ package final class ReceiveController: Sendable {
     }
 
     private func isBlocked(_ peer: Peer) -> Bool {
-        peer.foreign != nil && (peer.trustStatus.isBlocked || blockedForeign.withLock { $0.contains(peer) })
+        // A link may be older than the user's "block".
+        trustStatus(of: peer).isBlocked || (peer.foreign != nil && blockedForeign.withLock { $0.contains(peer) })
     }
 
     /// The trust in a peer: a link that is older than the user's "always" does not know of that.
@@ -351,18 +392,19 @@ package final class ReceiveController: Sendable {
     /// - Parameter part: nil for the whole offer.
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
     private func receive(
-        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, wasAsked: Bool
+        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: Consent
     ) async -> Bool {
         let identity = Self.identity(invitation)
         // Until this try is in ``receiving``.
         defer { replacing.withLock { _ = $0.remove(identity) } }
-        return await receive(invitation, part, reservation, wasAsked: wasAsked, identity)
+        return await receive(invitation, part, reservation, consent, identity)
     }
 
     private func receive(
-        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, wasAsked: Bool,
+        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: Consent,
         _ identity: AcceptedOffers.Identity
     ) async -> Bool {
+        let wasAsked = consent == .answer
         if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
             // The earlier try has to end before its stored part can be resumed.
             _ = await earlier.result
@@ -401,7 +443,8 @@ package final class ReceiveController: Sendable {
         receiving.withLock { $0[identity] = transfer }
         replacing.withLock { _ = $0.remove(identity) }
         accepted.withLock {
-            $0.accept(invitation.offer, part: part, listed: invitation.contents, identity, wasAsked: wasAsked)
+            $0.accept(
+                invitation.offer, part: part, listed: invitation.contents, identity, isAnswered: consent != .policy)
         }
         // Now, and not at an interruption: a process that is killed records none.
         if wasAsked, part == nil { recordInterruption(of: invitation, true) }
@@ -412,7 +455,10 @@ package final class ReceiveController: Sendable {
         // A later try of the same content has its own entry.
         if receiving.withLock({ $0[identity] === transfer }) {
             let isAnswered = accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
-            if isAnswered { recordInterruption(of: invitation, result.outcome == .interrupted) }
+            // Every other end revokes an earlier process's answer too, whatever has accepted this try.
+            if isAnswered || result.outcome != .interrupted {
+                recordInterruption(of: invitation, result.outcome == .interrupted)
+            }
         }
         if result.outcome == .interrupted, isTerminated.withLock({ $0 }) {
             result.detail =

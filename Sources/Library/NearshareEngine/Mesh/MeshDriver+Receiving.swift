@@ -39,7 +39,7 @@ extension MeshDriver {
         guard let peer = inviter(authenticated) else {
             return update { router, now in router.refuse(key, because: .declined, now: now) }
         }
-        guard let prompt = promptLimiter.admit(peer, on: .mesh) else {
+        guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else {
             return update { router, now in router.refuse(key, because: .busy, now: now) }
         }
         let item = OfferedItem(
@@ -66,6 +66,9 @@ extension MeshDriver {
         guard invitations != nil, !status.isBlocked else { return nil }
         return Peer(proven: authenticated, name: name, trustStatus: status, address: nil, version: nil)
     }
+
+    /// The path by which a peer's prompts are counted: identities in the mesh are free, links to this node are not.
+    private func promptPath(of id: PeerID) -> PromptRateLimiter.Path { .mesh(read { $0.linkSource(of: id) }) }
 
     /// The id in place of the name of a peer that has not announced one.
     private static func placeholderName(of id: PeerID) -> DisplayName {
@@ -183,7 +186,7 @@ extension MeshDriver {
             settings.log.info("mesh: file dropped: too many files await a decision")
             return false
         }
-        guard let prompt = promptLimiter.admit(peer, on: .mesh) else {
+        guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else {
             incoming.withLock { $0.release(size) }
             return false
         }

@@ -1,24 +1,27 @@
 internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareInterfaces
+internal import NearshareMesh
 internal import Synchronization
 
 /// The rate limit on prompts that untrusted peers cause (R11): offers, requests to compare the short code and invitations into
 /// sessions, on all paths of a node. A prompt counts from the moment it is shown, also when it is withdrawn or expires; one
 /// that the user accepts is released, and so is one that a rule has decided without the user. Those that a rule declines have a
-/// wider limit of their own, for each key, host and network alone: it bounds the events that programs read, and no flood of
-/// them, whatever its addresses, can turn another peer away.
+/// wider limit of their own, for each key and host alone: it bounds the events that one of them causes, and no flood of them,
+/// whatever its addresses, can turn another peer away.
 ///
 /// A new key costs an attacker nothing and an IPv6 address little, so prompts are counted by key, by host, by network and in
-/// all. Peers that the user has met before are counted apart from new ones, which therefore cannot use up their share.
+/// all. Peers that the user has met before are counted apart from new ones, which therefore cannot use up their share. Peers of
+/// the mesh have no addresses: they are counted by the link over which they were heard last.
 struct PromptRateLimiter: Sendable {
     /// Unaccepted prompts that a key or a host may cause within ``interval``.
     static let maximumUnacceptedCount = 5
-    /// Unaccepted prompts that the hosts of one IPv6 network may cause within ``interval``.
+    /// Unaccepted prompts that the hosts of one IPv6 network may cause within ``interval``. All hosts of a LAN share the
+    /// link-local network, which is not counted.
     static let maximumCountPerNetwork = 10
     /// Unaccepted prompts of all peers within ``interval``: what a user can read. It also bounds the memory of the limiter.
     static let maximumTotalCount = 20
-    /// Offers of a key, host or network that a rule may decline within ``interval``, as a multiple of its limit on prompts.
+    /// Offers of a key or host that a rule may decline within ``interval``, as a multiple of its limit on prompts.
     static let unpromptedFactor = 24
     /// Offers declined by a rule that are remembered. It bounds the memory of the limiter.
     static let maximumUnpromptedCount = 2_000
@@ -28,8 +31,8 @@ struct PromptRateLimiter: Sendable {
     /// The path that an untrusted peer's prompt took.
     enum Path: Sendable, Hashable {
         case link(LinkAddress)
-        /// Peers of the mesh have no addresses.
-        case mesh
+        /// The neighbour through which a peer of the mesh was heard last; nil once that link is closed.
+        case mesh(MeshLinkSource?)
     }
 
     fileprivate enum Source: Hashable {
@@ -74,9 +77,9 @@ struct PromptRateLimiter: Sendable {
         guard count < Self.maximumUnpromptedCount else { return }
         for source in admission.sources {
             switch source {
-            case .key, .host(.link, _), .network: unprompted[source, default: []].append(admission.time)
+            case .key, .host(.link, _): unprompted[source, default: []].append(admission.time)
             // Shared with peers whose offers no rule has declined.
-            case .host(.mesh, _), .all: break
+            case .host(.mesh, _), .network, .all: break
             }
         }
     }
@@ -104,10 +107,18 @@ struct PromptRateLimiter: Sendable {
         case .link(let address):
             sources.append(
                 .host(.link(LinkAddress(host: address.host, port: 0, medium: address.medium)), isKnown: isKnown))
-            if let network = address.ipv6Network { sources.append(.network(network, isKnown: isKnown)) }
-        case .mesh: sources.append(.host(.mesh, isKnown: isKnown))
+            if let network = address.ipv6Network, !isLinkLocal(network) {
+                sources.append(.network(network, isKnown: isKnown))
+            }
+        case .mesh: sources.append(.host(path, isKnown: isKnown))
         }
         return sources
+    }
+
+    /// Whether an IPv6 network is in fe80::/10 (RFC 4291, section 2.4).
+    private static func isLinkLocal(_ network: String) -> Bool {
+        guard let group = UInt16(network.prefix { $0 != ":" }, radix: 16) else { return false }
+        return group & 0xffc0 == 0xfe80
     }
 
     private static func limit(of source: Source) -> Int {

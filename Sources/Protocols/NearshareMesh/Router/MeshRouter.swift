@@ -178,6 +178,11 @@ package struct MeshRouter: Sendable {
         return peers.neighbour(on: link) ?? peers.neighbours(on: link).min { $0.hex < $1.hex }
     }
 
+    /// The source of the link over which a peer's latest authentic message was received; nil once that link is closed.
+    package func linkSource(of id: PeerID) -> MeshLinkSource? {
+        peers[id]?.authenticatedLink.flatMap { links.source(of: $0) }
+    }
+
     /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
     package func needsRadio(to id: PeerID) -> Bool { routing.needsRadio(to: id) }
 
