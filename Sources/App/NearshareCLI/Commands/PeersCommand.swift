@@ -182,8 +182,21 @@ struct PeersRenameCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
+        if let name { try await runCommand { try refuseIfTaken(name.name) } }
         let successText = name.map { "is now called \($0.name.shown)" } ?? "no longer has a local name"
         try await changePeer(peerArgument.peer, successText: successText) { $0.rename($1, to: name?.name) }
+    }
+
+    /// With a name of two known peers, the one that had it first would be refused as an impostor.
+    private func refuseIfTaken(_ name: DisplayName) throws {
+        let peers = try LocalMachine().trust.read()
+        guard let owner = peers.owner(of: name, besides: try peers.requirePeer(named: peerArgument.peer).fingerprint) else {
+            return
+        }
+        throw CommandFailure(
+            .failure,
+            "\(name.shown) is the name of another known peer, \(owner.peerID); choose another name, or give that peer one first"
+        )
     }
 }
 

@@ -115,6 +115,15 @@ package struct TrustStore: Sendable, Hashable {
         return isOutranked ? nil : (owner.key, false)
     }
 
+    /// The known peer that a name identifies, besides one; nil when there is none.
+    package func owner(of name: DisplayName, besides fingerprint: Fingerprint) -> Fingerprint? {
+        let folded = Self.folded(name)
+        return (keysByName[folded] ?? []).first { key in
+            guard key != fingerprint, let entry = entries[key] else { return false }
+            return entry.givenName.map(Self.folded) == folded || Self.isKnown(entry, by: folded)
+        }
+    }
+
     private static func isKnown(_ entry: Entry, by foldedName: String) -> Bool {
         (!entry.isNameContested && folded(entry.claimedName) == foldedName)
             || (entry.isTrusted && entry.formerNames.contains { folded($0) == foldedName })
