@@ -72,7 +72,7 @@ class CompletionStory(Story):
         (programs / "nearshare").symlink_to(self.ben.command()[0])
         environment = self.ben.environment()
         environment |= {"PATH": f"{programs}:{environment['PATH']}", "PS1": "> ", "INPUTRC": "/dev/null"}
-        start = f"cd '{self.place}'; source '{COMPLETIONS}/nearshare.bash'; bind 'set enable-bracketed-paste off'; echo rea''dy\n"
+        start = f"cd '{self.place}'; source '{COMPLETIONS}/nearshare.bash'; echo rea''dy\n"
         for keys, expected in (
             ("nearshare send x\t", rb"send x\\ y/"),
             ("nearshare send x\\ y/t\tp\t", rb"send x\\ y/trip/photo.jpg "),

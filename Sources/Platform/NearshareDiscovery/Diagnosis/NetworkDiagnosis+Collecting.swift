@@ -54,9 +54,11 @@ extension NetworkDiagnosis {
 
     // MARK: Other processes on the port
 
-    /// The names of other programs. Those of this one share the port as they are made to.
+    /// The name of the tool, whose nodes share the port as they are made to.
+    private static let toolName = "nearshare"
+
+    /// The names of other programs.
     private static func otherProcesses(onUDPPort port: UInt16) -> [String] {
-        let own = name(ofProcess: "self")
         var inodes: Set<String> = []
         for table in ["udp", "udp6"] {
             inodes.formUnion(Self.inodes(in: text(of: "/proc/net/" + table) ?? "", boundTo: port))
@@ -69,7 +71,7 @@ extension NetworkDiagnosis {
             guard !found.isEmpty else { continue }
             inodes.subtract(found)
             let name = name(ofProcess: process)
-            if name == nil || name != own { names.append(name ?? "?") }
+            if name != toolName { names.append(name ?? "?") }
         }
         return names + inodes.map { _ in "?" }
     }
