@@ -33,6 +33,10 @@ import Testing
             for session in sessions.dropLast() {
                 #expect(await session.messages.first { _ in true }?.message.text == "hello")
             }
+            // At once: if one left after the other, those that stay would replace their links through it.
+            await withDiscardingTaskGroup { group in
+                for session in sessions { group.addTask { await session.leave(waiting: .zero) } }
+            }
         }
     }
 
