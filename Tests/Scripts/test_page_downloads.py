@@ -97,6 +97,7 @@ class DownloadStory(Story):
         self.assertEqual(("trip.zip", "application/zip"), (name, type))
         archive = browser.download(1)
         self.assertEqual(size, len(archive))
+        self.assertNotIn("without encryption", "".join(anna.errors))
         with zipfile.ZipFile(io.BytesIO(archive)) as files:
             self.assertIsNone(files.testzip())
             found = {info.filename: files.read(info) for info in files.infolist() if not info.is_dir()}
@@ -227,6 +228,8 @@ class DownloadStory(Story):
         browser.close()
         self.assertEqual("completed", anna.wait_for("finished")["outcome"])
         self.assertEqual(0, anna.end())
+        # Once for all parts.
+        self.assertEqual(1, "".join(anna.errors).count("downloaded without encryption; others on this network can read it"))
 
     def test_N13_a_direct_path_serves_one_download_of_its_own_browser(self):
         path = self.large()
