@@ -105,7 +105,7 @@ import Testing
 
     /// (reason of the connection, reason of the device, error of a network that did not start)
     private static let failures: [(UInt32, UInt32, AccessPointError)] = [
-        (3, 18, .noAddresses), (3, 19, .noAddresses), (3, 10, .notStarted(interface: "wlan0", code: 10)),
+        (3, 18, .noAddresses), (3, 19, .noAddresses), (3, 35, .notStarted(interface: "wlan0", code: 35)),
         (0, 0, .notStarted(interface: "wlan0", code: 0)),
     ]
 
@@ -119,6 +119,32 @@ import Testing
         // A restoration without an answer ends as well.
         machine.advance(to: Self.start + Machine.stopTimeout)
         #expect(machine.drainReactions() == [.ended(error)])
+    }
+
+    @Test("a network that wpa_supplicant has not started is asked for once more", arguments: 8...11)
+    func retry(deviceReason: UInt32) throws {
+        var machine = try Self.machine(Self.activate)
+        machine.deviceChanged(Self.device, reason: deviceReason)
+        Self.change(&machine, 3, reason: 3)
+        #expect(machine.drainReactions().isEmpty)
+        Self.change(&machine, 4, reason: 3)
+        #expect(machine.drainReactions() == [.activate(Self.network, machine.target)])
+        #expect(machine.deadline == Self.start + Machine.startTimeout)
+        machine.requested("/active/8", now: Self.start)
+        machine.deviceChanged(Self.device, reason: deviceReason)
+        machine.connectionChanged("/active/8", Change(state: 4, reason: 3), now: Self.start)
+        #expect(machine.drainReactions() == [.restore(profile: "/settings/3", device: Self.device)])
+        machine.restored()
+        #expect(machine.drainReactions() == [.ended(.notStarted(interface: "wlan0", code: deviceReason))])
+    }
+
+    @Test func `a network that has run is not asked for again`() throws {
+        var machine = try Self.machine(Self.run)
+        machine.deviceChanged(Self.device, reason: 10)
+        Self.change(&machine, 3, reason: 3)
+        #expect(machine.drainReactions() == [.restore(profile: "/settings/3", device: Self.device)])
+        machine.restored()
+        #expect(machine.drainReactions() == [.ended(.lost(interface: "wlan0", code: 10))])
     }
 
     /// (reason of the connection, reason of the device, error of a network that was there)

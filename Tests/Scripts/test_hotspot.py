@@ -322,6 +322,7 @@ class HotspotStory(Story):
         for error, message in (
             (f"{NAME}.PermissionDenied", "this user may not make a Wi-Fi network"),
             ("org.freedesktop.DBus.Error.UnknownMethod", "older than 1.16"),
+            ("org.freedesktop.DBus.Error.NoReply", "NetworkManager does not answer; try again"),
             (f"{NAME}.InvalidConnection", "NetworkManager refuses it: psk \\u{1b}"),
         ):
             code = f"raise dbus.exceptions.DBusException('psk \\x1b', name='{error}')"

@@ -116,6 +116,7 @@ class DownloadStory(Story):
         self.assertEqual(("trip.zip", "application/zip"), (name, type))
         archive = browser.download(1)
         self.assertEqual(size, len(archive))
+        self.assertNotIn("without encryption", "".join(anna.errors))
         with zipfile.ZipFile(io.BytesIO(archive)) as files:
             self.assertIsNone(files.testzip())
             found = {info.filename: files.read(info) for info in files.infolist() if not info.is_dir()}
@@ -246,6 +247,8 @@ class DownloadStory(Story):
         browser.close()
         self.assertEqual("completed", anna.wait_for("finished")["outcome"])
         self.assertEqual(0, anna.end())
+        # Once for all parts.
+        self.assertEqual(1, "".join(anna.errors).count("downloaded without encryption; others on this network can read it"))
 
     def test_a_client_that_ends_its_side_early_has_not_received_what_it_has_not_read(self):
         path = self.large()

@@ -12,6 +12,8 @@ internal import NearshareInterfaces
 ///       ▼                   ▼                    ▼
 ///     ended ◄──────────── ended ◄──────────── restoring ◄── deactivated by others, from activating, addressing and active
 ///
+/// From activating a network that wpa_supplicant has not started is requested once more.
+///
 /// NetworkManager ends the network when the connection to the bus ends, so an end here needs no answer. The device that is gone,
 /// NetworkManager that has ended, and a device that the user has connected otherwise lead to ``Phase/ended`` directly: nothing is
 /// to be restored.
@@ -58,11 +60,16 @@ struct AccessPointMachine: Machine {
     private var reactions: [Reaction] = []
     /// The last NMDeviceStateReason with which the device has left a state.
     private var deviceReason: UInt32 = 0
+    /// The network that was asked for, and how often.
+    private var request: (network: WiFiNetwork, count: Int)?
 
     /// A driver needs a few seconds, and a user who is asked for the administrator's password longer.
     static let startTimeout = Duration.seconds(60)
     /// Shorter than the time in which a command has to end after a signal.
     static let stopTimeout = Duration.seconds(2)
+    /// A device that has just left a network may be scanning for others: then wpa_supplicant 2.10 fails at once ("Failed to start
+    /// AP functionality"), which NetworkManager notices after 25 s.
+    static let maximumRequestCount = 2
     /// Limit on the connections whose signals are kept before the reply that names the hotspot's.
     static let maximumEarlyCount = 16
 
@@ -102,7 +109,12 @@ struct AccessPointMachine: Machine {
     // MARK: Requests
 
     mutating func start(_ network: WiFiNetwork, now: MonotonicInstant) {
-        guard case .asking = phase else { return }
+        if case .asking = phase { request(network, count: 1, now: now) }
+    }
+
+    private mutating func request(_ network: WiFiNetwork, count: Int, now: MonotonicInstant) {
+        request = (network, count)
+        deviceReason = 0
         phase = .requesting(deadline: now + Self.startTimeout, early: [:])
         reactions.append(.activate(network, target))
     }
@@ -189,6 +201,15 @@ struct AccessPointMachine: Machine {
     /// The connection has ended by itself.
     private mutating func lose(_ change: ConnectionChange, now: MonotonicInstant) {
         let isActive = if case .active = phase { true } else { false }
+        if !isActive, NetworkManager.DeviceReason.supplicant.contains(deviceReason), let (network, count) = request,
+            count < Self.maximumRequestCount
+        {
+            // Deactivating comes first.
+            if change.state == NetworkManager.ConnectionState.deactivated {
+                request(network, count: count + 1, now: now)
+            }
+            return
+        }
         let error = Self.error(change.reason, deviceReason: deviceReason, isActive: isActive, interface: target.interface)
         switch error {
         case .deviceGone, .replaced, .suspended, .serviceGone: end(error)
@@ -216,9 +237,11 @@ struct AccessPointMachine: Machine {
         case NetworkManager.ConnectionReason.serviceStopped: return .serviceGone
         case NetworkManager.ConnectionReason.userDisconnected, NetworkManager.ConnectionReason.connectionRemoved:
             return .replaced(interface: interface)
-        // A network that was there ends for no reason of its own when Wi-Fi is switched off.
-        default: return isActive ? .replaced(interface: interface) : .notStarted(interface: interface, code: deviceReason)
+        default: break
         }
+        guard isActive else { return .notStarted(interface: interface, code: deviceReason) }
+        // There is no reason when Wi-Fi is switched off.
+        return deviceReason == 0 ? .replaced(interface: interface) : .lost(interface: interface, code: deviceReason)
     }
 
     private mutating func deactivate(_ connection: String, now: MonotonicInstant, _ error: AccessPointError?) {

@@ -37,6 +37,8 @@ enum NetworkManager {
 
     /// NMDeviceStateReason, as far as it matters.
     enum DeviceReason {
+        /// wpa_supplicant has disconnected, rejected its configuration, failed or not answered in time.
+        static let supplicant: ClosedRange<UInt32> = 8...11
         static let sharedStartFailed: UInt32 = 18
         static let sharedFailed: UInt32 = 19
         static let removed: UInt32 = 36

@@ -18,8 +18,8 @@ final class NetworkManagerClient: EventLoop {
     private var machine: AccessPointMachine
     private var isDisconnected = false
 
-    /// A bus that is busy answers late.
-    private static let timeout = Duration.seconds(5)
+    /// NetworkManager asks polkit about twenty actions for `GetPermissions`, which takes seconds on a busy machine.
+    private static let timeout = Duration.seconds(20)
     /// The same as ``AccessPointMachine/startTimeout``: the user may be asked for a password.
     private static let activationTimeout = AccessPointMachine.startTimeout
 
@@ -268,6 +268,7 @@ extension AccessPointError {
             "org.freedesktop.NetworkManager.AccessDenied", "org.freedesktop.DBus.Error.AccessDenied",
             "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
             self = .notPermitted
+        case "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.NoReply": self = .noAnswer
         case "org.freedesktop.DBus.Error.UnknownMethod": self = .oldService
         case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner": self = .noService
         case nil: self = .noBus(error.text)

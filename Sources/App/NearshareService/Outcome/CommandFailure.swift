@@ -50,7 +50,9 @@ package struct CommandFailure: Error, Sendable {
                 case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)
-        case AccessPointError.timedOut: self.init(.timedOut, "\(error)")
+        case let error as AccessPointError:
+            let isTimedOut = if case .timedOut = error { true } else { false }
+            self.init(isTimedOut ? .timedOut : .failure, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")
         default: self.init(.failure, ErrorMessage.text(for: error))
         }

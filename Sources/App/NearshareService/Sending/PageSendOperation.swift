@@ -99,6 +99,7 @@ package final class PageSendOperation: Sendable {
         } else {
             request.decline()
         }
+        async let _ = reportReadableDownload(of: request, to: name)
         let result = await running.following(request.transfer, label: "\(source.label) → \(name)") {
             prompts?.updateRunning()
             for await progress in request.transfer.progress where progress.phase == .moving {
@@ -109,6 +110,13 @@ package final class PageSendOperation: Sendable {
         prompts?.updateRunning()
         if result.outcome == .completed { state.withLock { $0.hasCompleted = true } }
         report(result, of: request, to: name)
+    }
+
+    /// Reports the browser's own download, which its user has chosen: the sender decides as well what others may read.
+    private func reportReadableDownload(of request: PageRequest, to name: String) async {
+        guard await request.isDownloadedReadably() else { return }
+        reporter.report(
+            .warning("\(source.label) → \(name): downloaded without encryption; others on this network can read it"))
     }
 
     private func isAccepted(_ request: PageRequest) async -> Bool {

@@ -14,6 +14,8 @@ package final class PageRequest: Sendable {
     private let answer: @Sendable (_ isAccepted: Bool) -> Void
     private let isAnswered = Atomic(false)
     private let endEvent = Promise<TransferOutcome>()
+    /// Fulfilled when the browser downloads an item readable on the network.
+    let directDownload = Promise<Bool>()
 
     init(
         _ peer: Peer, _ shortCode: ShortAuthenticationDigits, _ transfer: Transfer,
@@ -37,6 +39,10 @@ package final class PageRequest: Sendable {
     package var ended: TransferOutcome? {
         get async { await endEvent.value }
     }
+
+    /// Waits until the browser begins to download an item by itself, which others on the network can read.
+    /// - Returns: false when the task is cancelled first.
+    package func isDownloadedReadably() async -> Bool { await directDownload.value ?? false }
 
     private func reply(_ isAccepted: Bool) {
         if !isAnswered.exchange(true, ordering: .acquiringAndReleasing) { answer(isAccepted) }

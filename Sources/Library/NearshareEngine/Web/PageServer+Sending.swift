@@ -32,7 +32,8 @@ extension PageServer {
         }
         let isWaiting = state.withLock { state in
             guard state.machine.isWaiting(id), !state.isStopping else { return false }
-            state.requests[id] = OpenRequest(transfer: transfer, request: request, isOver: isOver)
+            state.requests[id] = OpenRequest(
+                transfer: transfer, request: request, directDownload: request.directDownload, isOver: isOver)
             return true
         }
         // Cancelled meanwhile, on another connection, or this node stops: the program is not asked.
@@ -57,10 +58,11 @@ extension PageServer {
         guard let content else { return }
         let download = PageDownload(content, transfer: transfer, clock: node.settings.clock)
         let failure: TransferOutcome? = state.update { state in
-            state.requests[id] = nil
+            let open = state.requests.removeValue(forKey: id)
             guard !state.isStopping else { return .interrupted }
             guard state.machine.accept(id) != nil else { return .cancelled(by: .remote) }
             state.downloads[id] = download
+            state.directDownloads[id] = open?.directDownload
             return nil
         }
         if let failure {
@@ -90,7 +92,11 @@ extension PageServer {
     /// Ends a transfer. No effect on one that has ended, and on offers.
     func endDownload(_ id: PageMachine.OfferID, _ result: TransferResult) {
         endRequest(id, .cancelled, result.outcome)
-        guard let download = state.update({ $0.downloads.removeValue(forKey: id) }) else { return }
+        let removed = state.update { state in
+            state.directDownloads[id] = nil
+            return state.downloads.removeValue(forKey: id)
+        }
+        guard let download = removed else { return }
         download.end()
         let outcome: PageMachine.Outcome =
             switch result.outcome {
@@ -130,7 +136,9 @@ extension PageServer {
     func send(_ direct: PageDirectDownload, over link: any StreamLink, onProgress: () -> Void) {
         defer { link.close() }
         let head = direct.head.head(length: UInt64(direct.bytes.count), closes: true)
-        guard let download = state.withLock({ $0.downloads[direct.offer] }),
+        let (found, isDirect) = state.withLock { ($0.downloads[direct.offer], $0.directDownloads[direct.offer]) }
+        isDirect?.fulfil(true)
+        guard let download = found,
             (try? LinkDemultiplexer.write(head, to: link)) != nil,
             download.write(direct.bytes, of: direct.item, to: link, onProgress: onProgress)
         else { return }

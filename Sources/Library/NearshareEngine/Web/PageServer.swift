@@ -20,6 +20,8 @@ package final class PageServer: Sendable {
     struct OpenRequest {
         let transfer: Transfer
         weak var request: PageRequest?
+        /// ``PageRequest/directDownload``.
+        let directDownload: Promise<Bool>
         /// Fulfilled when the browser does not wait for the user's answer any more.
         let isOver: Promise<Bool>
     }
@@ -30,6 +32,8 @@ package final class PageServer: Sendable {
         var uploads: [PageMachine.OfferID: PageUpload] = [:]
         var downloads: [PageMachine.OfferID: PageDownload] = [:]
         var requests: [PageMachine.OfferID: OpenRequest] = [:]
+        /// ``PageRequest/directDownload`` of the downloads.
+        var directDownloads: [PageMachine.OfferID: Promise<Bool>] = [:]
         /// Browsers get one more response each.
         var isStopping = false
     }

@@ -51,6 +51,8 @@ package enum AccessPointError: Error, Sendable, Hashable {
     case noBus(String)
     /// The service that makes networks does not run.
     case noService
+    /// The service runs, and has not answered in time.
+    case noAnswer
     /// The service is too old.
     case oldService
     /// The service has networking switched off.
@@ -71,6 +73,8 @@ package enum AccessPointError: Error, Sendable, Hashable {
     case notPermitted
     /// The device or its driver did not start the network; a code of the service.
     case notStarted(interface: String, code: UInt32)
+    /// The device or its driver has ended the network; a code of the service.
+    case lost(interface: String, code: UInt32)
     /// The service has no program that gives addresses to those who join.
     case noAddresses
     /// The service has refused, for this reason.
@@ -98,6 +102,7 @@ extension AccessPointError: CustomStringConvertible {
         switch self {
         case .noBus(let reason): "no hotspot: the system bus is not available (\(reason))"
         case .noService: "no hotspot: NetworkManager does not run on this machine"
+        case .noAnswer: "no hotspot: NetworkManager does not answer"
         case .oldService: "no hotspot: this NetworkManager is older than 1.16"
         case .networkingOff: "no hotspot: NetworkManager has networking switched off"
         case .radioOff(true): "no hotspot: a switch or key of this machine has Wi-Fi switched off"
@@ -112,6 +117,8 @@ extension AccessPointError: CustomStringConvertible {
         case .notPermitted: "no hotspot: this user may not make a Wi-Fi network"
         case .notStarted(let interface, let code):
             "no hotspot: \(TerminalText.escaped(interface)) did not start it (NetworkManager's reason \(code))"
+        case .lost(let interface, let code):
+            "the hotspot has ended: \(TerminalText.escaped(interface)) stopped it (NetworkManager's reason \(code))"
         case .noAddresses: "no hotspot: NetworkManager cannot give addresses to those who join"
         case .refused(let reason): "no hotspot: NetworkManager refuses it: \(TerminalText.escaped(reason, columns: 200))"
         case .timedOut(let interface): "no hotspot: \(TerminalText.escaped(interface)) did not start it in time"
@@ -129,6 +136,7 @@ extension AccessPointError: CustomStringConvertible {
         switch self {
         case .noBus, .refused: "use --qr alone, on a common network"
         case .noService: "start it, or make a Wi-Fi network by other means and use --qr alone"
+        case .noAnswer: "try again, or restart it: `systemctl restart NetworkManager`"
         case .oldService: "update it, or make a Wi-Fi network by other means and use --qr alone"
         case .networkingOff: "`nmcli networking on` switches it on"
         case .radioOff(true): "switch it on there"
@@ -139,7 +147,7 @@ extension AccessPointError: CustomStringConvertible {
         case .noAccessPointMode: "use another Wi-Fi device, or --qr alone, on a common network"
         case .deviceUnavailable: "is wpa_supplicant installed?"
         case .notPermitted: "try in a session at the machine itself, not over SSH, or ask an administrator"
-        case .notStarted, .timedOut: "try again, or look into `journalctl -u NetworkManager`"
+        case .notStarted, .lost, .timedOut: "try again, or look into `journalctl -u NetworkManager`"
         case .noAddresses: "install dnsmasq (Debian: dnsmasq-base)"
         case .deviceGone: "plug it in again, and start again"
         case .replaced, .suspended: "start again to have it back"
