@@ -63,7 +63,9 @@ class LocalSendBench:
         self.inbox = place / "inbox"
         words = ["receive", "--json", "--localsend", "--accept", "all", "--adapter", "none", "--inbox", self.inbox]
         environment = self.environment("receiver")
-        receiver = subprocess.Popen([self.binary, *words], env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        receiver = subprocess.Popen(
+            [self.binary, *words], env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         stack.callback(receiver.wait)
         stack.callback(receiver.kill)
         self.receiver_port = next(event["port"] for event in map(json.loads, receiver.stdout) if event["event"] == "localsend")

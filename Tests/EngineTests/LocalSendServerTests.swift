@@ -60,10 +60,10 @@ private struct PlainSecurity: LinkSecurity {
         "h\(head) HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)"
     }
 
-    private var timeouts: LocalSendServer.Timeouts {
+    /// Long enough for a request on a busy machine.
+    private func timeouts(request: Duration = .seconds(30)) -> LocalSendServer.Timeouts {
         var timeouts = LocalSendServer.Timeouts()
-        timeouts.request = .milliseconds(200)
-        timeouts.silence = .milliseconds(300)
+        (timeouts.request, timeouts.silence) = (request, .seconds(4))
         return timeouts
     }
 
@@ -76,11 +76,29 @@ private struct PlainSecurity: LinkSecurity {
         ])
     func slow(text: String) async throws {
         try await withNode(stage.receiver) { node in
-            let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0, timeouts: timeouts)
+            let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0, timeouts: timeouts(request: .seconds(2)))
             async let slow = exchange(text, with: server.port)
             let answer = try await exchange(request("GET /api/localsend/v2/info"), with: server.port)
             #expect(answer.hasPrefix("HTTP/1.1 200"))
             #expect(try await slow == "")
+        }
+    }
+
+    @Test("F17: a device that claims another one's certificate is answered, and not listed") func claims() async throws {
+        try await withNode(stage.receiver) { node in
+            let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0)
+            for (name, byte) in [("victim", "08"), ("own", "07")] {
+                let fingerprint = String(repeating: byte, count: 32)
+                let device = #"{"alias":"\#(name)","fingerprint":"\#(fingerprint)"}"#
+                let answer = try await exchange(request("POST /api/localsend/v2/register", device), with: server.port)
+                #expect(answer.hasPrefix("HTTP/1.1 200"))
+            }
+            var names: [String] = []
+            for try await event in server.devices.browse() {
+                guard case .seen(let sighting) = event else { break }
+                names.append(try #require(PeerTXTRecord(strings: sighting.txt)).name.claimed)
+            }
+            #expect(names == ["own"])
         }
     }
 
@@ -89,9 +107,9 @@ private struct PlainSecurity: LinkSecurity {
         var limits = InboxLimits()
         limits.reserve = 0
         let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"), limits: limits)
-        try await withNode(stage.receiver) { [timeouts] node in
+        try await withNode(stage.receiver) { node in
             let listener = node.makeListener(joinsMesh: false)
-            let server = try node.serveLocalSend(for: listener, PlainSecurity(), port: 0, timeouts: timeouts)
+            let server = try node.serveLocalSend(for: listener, PlainSecurity(), port: 0, timeouts: timeouts())
             let files = ["a", "b", "c"].map { #""\#($0)":{"fileName":"\#($0)","size":4}"# }.joined(separator: ",")
             let body = #"{"info":{"alias":"x","fingerprint":"a","protocol":"http"},"files":{\#(files)}}"#
             async let offered = exchange(request("POST /api/localsend/v2/prepare-upload", body), with: server.port)

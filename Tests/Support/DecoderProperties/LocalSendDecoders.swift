@@ -45,6 +45,12 @@ extension DecoderProperty {
         try require(content.files.allSatisfy { !$0.header.path.isEmpty }, "a file without a name")
         try require(offer.items.count == min(Int(offer.itemCount), Offer.maximumDescribedItems), "items are missing")
         try require(offer.entryCount >= UInt64(content.files.count), "entries are missing")
+        guard content.text == nil, let all = EntrySelection(ranges: [0...offer.entryCount - 1]) else { return true }
+        try require(UInt64(content.contents.count) == offer.entryCount, "the list is not that of the offer")
+        // All of it is a part as well, and contains each file.
+        let part = OfferPart(all, of: offer, listed: content.contents)
+        try require(part?.offer == offer, "the whole offer is no part of it")
+        try require(content.files.indices.allSatisfy { content.isSelected($0, in: all) }, "a file is not listed")
         return true
     }
 
