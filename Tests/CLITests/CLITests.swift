@@ -68,4 +68,22 @@ import Testing
         #expect(ProgressLine.text("a", progress(.moving, done: 0, total: 0), columns: 80).contains("100%"))
         #expect(!ProgressLine.text("a", progress(.moving, done: 500, total: nil), columns: 80).contains("%"))
     }
+
+    @Test("the name is cut first; the percentage and the peer stay", arguments: [30, 40, 60, 80, 100])
+    func longName(_ columns: Int) {
+        let name = "\"A very long file name with spaces and → more of it, to the very end of it all, and so on.pdf\""
+        var moving = progress(.moving, done: 333_000_000, total: 1_000_000_000)
+        moving.rate = 12_345_678
+        moving.timeLeft = .seconds(75)
+        let outgoing = ProgressLine.text("\(name) → anna", moving, columns: columns)
+        #expect(outgoing.hasPrefix("\"A") && outgoing.contains("…") && outgoing.contains("f\" → anna  33%"), "\(outgoing)")
+        #expect(columns < 40 || outgoing.contains("1:15 left"), "\(outgoing)")
+        #expect(columns < 60 || outgoing.contains("MB/s"), "\(outgoing)")
+        #expect(TerminalText.width(of: outgoing) < columns, "\(outgoing)")
+        moving.direction = .incoming
+        let incoming = ProgressLine.text("anna → \(name)", moving, columns: columns)
+        #expect(incoming.hasPrefix("anna → \"A") && incoming.contains("f\"  33%"), "\(incoming)")
+        let waiting = ProgressLine.text("\(name) → anna", progress(.waiting), columns: columns)
+        #expect(waiting.contains("anna  waiting"), "\(waiting)")
+    }
 }

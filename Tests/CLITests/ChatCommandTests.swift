@@ -172,9 +172,30 @@ private let peerID = ChatTyping.peerID
         #expect(asked == [.request(.verify(link: link), .verify(.publicRoom))])
         typing.handle(.replied(.verify(.publicRoom), .failure(ControlFailure(.unavailable, "no answer"))))
         #expect(typing.text.contains("not verified: no answer"), "\(typing.text)")
-        var narrow = ChatTyping(columns: 30, rows: 60)
-        narrow.handle(.replied(.verificationLink(.publicRoom), .success(.text(link))))
-        #expect(narrow.text.contains("the QR code needs UTF-8 and") && !narrow.text.contains("█▀▀▀▀▀█"), "\(narrow.text)")
+    }
+
+    @Test func `a code that does not fit the screen is not drawn, and the link is shown`() throws {
+        let link = "bitchat://verify?v=1&noise=\(String(repeating: "a", count: 64))"
+        let code = try QRCode(link)
+        // The bar, the line of peers nearby, the status and the input line.
+        let needed = TerminalSize(columns: code.columns, rows: code.rowCount + 4)
+        func typing(_ columns: Int, _ rows: Int) -> ChatTyping {
+            var typing = ChatTyping(columns: columns, rows: rows)
+            typing.handle(.replied(.verificationLink(.publicRoom), .success(.text(link))))
+            return typing
+        }
+        let fitting = typing(needed.columns, needed.rows).text
+        #expect(fitting.contains(code.lines(isInverted: false).joined(separator: "\n")), "\(fitting)")
+        for (columns, rows) in [(needed.columns, needed.rows - 1), (needed.columns - 1, needed.rows), (80, 24), (30, 60)] {
+            // A narrow screen wraps the sentence.
+            let shown = typing(columns, rows).text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            #expect(!shown.contains("█▀▀▀▀▀█"), "\(shown)")
+            #expect(
+                shown.contains(
+                    "the terminal has no room for the QR code, which takes \(needed.columns) columns and \(needed.rows) rows: "
+                        + "enlarge it"), "\(shown)")
+            #expect(shown.contains("bitchat://verify?v=1"), "\(shown)")
+        }
     }
 
     @Test func `a file and a voice note go to the peer of the conversation`() {

@@ -14,11 +14,11 @@ import Testing
 
     @Test func `peers appear, change and disappear; Enter picks the selected one`() throws {
         var picker = PeerPicker(book: TrustStore())
-        #expect(picker.lines.count == 2)
+        #expect(picker.lines(in: .standard).count == 2)
         let (anna, ben) = (try peer("a", "anna"), try peer("b", "ben"))
         picker.update(.found(anna))
         picker.update(.found(ben))
-        #expect(picker.lines.contains { $0.hasPrefix("▸") && $0.contains("anna") && $0.contains("new") })
+        #expect(picker.lines(in: .standard).contains { $0.hasPrefix("▸") && $0.contains("anna") && $0.contains("new") })
         _ = picker.handle(.down)
         picker.update(.lost(anna))
         let reaction = picker.handle(.enter)
@@ -34,6 +34,6 @@ import Testing
     func hostile() throws {
         var picker = PeerPicker(book: TrustStore())
         picker.update(.found(try peer("a", "a\u{1b}[2Jnna")))
-        #expect(!picker.lines.joined().contains("\u{1b}"))
+        #expect(!picker.lines(in: .standard).joined().contains("\u{1b}"))
     }
 }

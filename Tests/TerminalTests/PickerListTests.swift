@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct PickerListTests {
     private func picker(_ count: Int) -> PickerList<Int> {
-        var list = PickerList<Int>(title: "send to:", placeholder: "looking…")
+        var list = PickerList<Int>(title: "send to:", placeholder: "looking…", cutting: [1, 0])
         list.setItems((0..<count).map { PickerList.Item(id: $0, cells: ["peer \($0)", "id \($0)"]) })
         return list
     }
@@ -13,7 +13,7 @@ import Testing
     @Test("an empty list shows its placeholder, and Enter picks nothing")
     func empty() {
         var list = picker(0)
-        #expect(list.lines == ["send to:", "  looking…"])
+        #expect(list.lines(in: .standard) == ["send to:", "  looking…"])
         let reaction = list.handle(.enter)
         #expect(reaction == .none)
     }
@@ -21,7 +21,7 @@ import Testing
     @Test("arrow keys and letters move the selection, within the list")
     func moving() {
         var list = picker(3)
-        #expect(list.lines == ["send to:", "▸ peer 0  id 0", "  peer 1  id 1", "  peer 2  id 2"])
+        #expect(list.lines(in: .standard) == ["send to:", "▸ peer 0  id 0", "  peer 1  id 1", "  peer 2  id 2"])
         for key in [TerminalKey.up, .down, .text("jj"), .down, .text("k")] { _ = list.handle(key) }
         #expect(list.selection == 1)
         let reaction = list.handle(.enter)
@@ -51,7 +51,48 @@ import Testing
     func scrolling(_ steps: Int) {
         var list = picker(100)
         for _ in 0..<steps { _ = list.handle(.down) }
-        #expect(list.lines.count == 17)
-        #expect(list.lines.contains { $0.hasPrefix("▸ peer \(steps) ") })
+        #expect(list.lines(in: .standard).count == 17)
+        #expect(list.lines(in: .standard).contains { $0.hasPrefix("▸ peer \(steps) ") })
+    }
+
+    @Test("rows fit the terminal: the id is cut first, then the name, and the trust status stays", arguments: 26...60)
+    func narrow(_ columns: Int) {
+        var list = PickerList<Int>(
+            title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?",
+            cutting: [1, 0])
+        let size = TerminalSize(columns: columns, rows: 12)
+        #expect(list.lines(in: size).allSatisfy { TerminalText.width(of: $0) < columns })
+        list.setItems([
+            .init(id: 0, cells: ["anna", "1a2b3c4d5e6f7081", "new"]),
+            .init(id: 1, cells: ["ben's old laptop", "2a2b3c4d5e6f7081", "new"]),
+        ])
+        let lines = list.lines(in: size)
+        #expect(lines.allSatisfy { TerminalText.width(of: $0) < columns }, "\(lines)")
+        #expect(lines.suffix(2).allSatisfy { $0.hasSuffix("  new") }, "\(lines)")
+        #expect(columns < 36 || lines.last?.contains("ben's old laptop  2a2b3c") == true, "\(lines)")
+        #expect(columns < 44 || lines.last?.contains("2a2b3c4d5e6f7081") == true, "\(lines)")
+    }
+
+    @Test("a list is no higher than the terminal, and its selection stays visible", arguments: [3, 5, 12])
+    func low(_ rows: Int) {
+        var list = picker(30)
+        for _ in 0..<20 { _ = list.handle(.down) }
+        let lines = list.lines(in: TerminalSize(columns: 80, rows: rows))
+        #expect(lines.count < rows)
+        #expect(lines.contains { $0.hasPrefix("▸ peer 20 ") })
+    }
+
+    @Test("a redrawn block erases the rows that it took, also after the terminal has become narrower")
+    func redrawing() {
+        func erasedRowCount(_ output: String) -> Int { output.ranges(of: "\u{1b}[1A\u{1b}[2K").count }
+        var block = LineBlock()
+        let first = block.replace(with: ["title", "0123456789"], columns: 20)
+        #expect(first == "title\n0123456789\n")
+        let same = block.replace(with: ["title", "0123456789"], columns: 20)
+        #expect(erasedRowCount(same) == 2)
+        let narrower = block.replace(with: ["title"], columns: 4)
+        #expect(erasedRowCount(narrower) == 5)
+        let last = block.replace(with: [], columns: 5)
+        #expect(erasedRowCount(last) == 1)
     }
 }

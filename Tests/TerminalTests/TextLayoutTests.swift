@@ -27,6 +27,15 @@ import Testing
         #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == ["   "])
     }
 
+    @Test("a name that is cut in the middle keeps its end", arguments: 0...30)
+    func middle(_ columns: Int) {
+        let text = "\"a long file name 漢字.tar.gz\""
+        let cut = TextLayout.middleCut(text, to: columns)
+        #expect(TerminalText.width(of: cut) <= columns)
+        #expect(columns < 12 || columns > 28 || cut.hasPrefix("\"a") && cut.contains("…") && cut.hasSuffix("ar.gz\""), "\(cut)")
+        #expect(TextLayout.middleCut("short", to: 5) == "short")
+    }
+
     @Test("wrapping keeps every letter")
     func complete() {
         let text = "the quick brown fox jumps over the lazy dog, 漢字 and all"

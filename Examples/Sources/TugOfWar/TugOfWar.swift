@@ -12,7 +12,7 @@ struct Rope {
     private(set) var position = 0
 
     mutating func apply(_ pull: Pull) {
-        // Players are untrusted: nobody pulls harder than the rules allow.
+        // Players are untrusted: no player pulls harder than the rules allow.
         position += (pull.team == "red" ? 1 : -1) * min(max(pull.strength, 0), 3)
     }
 

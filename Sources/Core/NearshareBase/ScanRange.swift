@@ -11,7 +11,7 @@ package enum ScanRange {
         }
     }
 
-    /// Limit on networks: more have virtual machines and containers, which nobody looks for.
+    /// Limit on networks: more come from virtual machines and containers, which hold no peers to look for.
     static let maximumNetworkCount = 4
     /// The longest part of a network that is asked: the /24 around this machine.
     static let shortestPrefixLength = 24

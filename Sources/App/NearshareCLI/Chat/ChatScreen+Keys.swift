@@ -320,10 +320,17 @@ extension ChatScreen {
         addNotice(
             "for the peer to scan within five minutes, or paste; only by a way that nobody else can change:", in: conversation,
             at: now)
+        // The link precedes the code, so that the whole code is visible at the end of the conversation.
+        addNotice(link, in: conversation, at: now)
         do throws(QRCodeError) {
             let code = try QRCode(link)
-            if !settings.hasUTF8 || columns < code.columns {
-                addNotice("the QR code needs UTF-8 and \(code.columns) columns", in: conversation, at: now)
+            let needed = terminalSize(for: code)
+            if !settings.hasUTF8 {
+                addNotice("the QR code is not shown: it needs a terminal with UTF-8", in: conversation, at: now)
+            } else if columns < needed.columns || rows < needed.rows {
+                addNotice(
+                    "the terminal has no room for the QR code, which takes \(needed.columns) columns and \(needed.rows) rows: "
+                        + "enlarge it, and enter /verify again", in: conversation, at: now)
             } else if let index = conversation.flatMap(views.index(of:)) {
                 views[index].addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
             } else {
@@ -332,7 +339,6 @@ extension ChatScreen {
         } catch {
             addNotice(error.description, in: conversation, at: now)
         }
-        addNotice(link, in: conversation, at: now)
     }
 
     // MARK: Completion

@@ -32,6 +32,14 @@ extension ChatScreen {
     /// Number of visible rows of the conversation.
     var viewRows: Int { max(2, layout(inputRows: input().rows.count).rows) }
 
+    /// The size of a terminal that shows all of a QR code, with the other parts of the screen around it.
+    func terminalSize(for code: QRCode) -> TerminalSize {
+        let inputRows = input().rows.count
+        let side = max(columns, code.columns) >= Self.columnsForSide ? Self.sideColumns : 0
+        let barRows = side == 0 ? 3 : 2
+        return TerminalSize(columns: code.columns + side, rows: code.rowCount + barRows + inputRows)
+    }
+
     func render() -> ScreenFrame {
         let input = input()
         let layout = layout(inputRows: input.rows.count)

@@ -193,7 +193,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     /// Asks for the receiver in a dialog, or in a terminal that is opened for this. A menu has started it: what fails is shown
-    /// in a notification, as nobody sees its output.
+    /// in a notification, as its output is not visible.
     private func sendWithDialog() async throws {
         let notifications = SendNotifications(log: global.logger)
         do {

@@ -67,7 +67,7 @@ struct DialogPicker: Sendable {
 
     /// Shows the list until the user has picked a peer.
     /// - Parameter label: the content, escaped.
-    /// - Throws: ``Cancelled``; ``CommandFailure`` when nobody can be picked.
+    /// - Throws: ``Cancelled``; ``CommandFailure`` when there is no peer to pick.
     func pick(sending label: String, on node: Node, _ media: Set<LinkAddress.Medium>) async throws -> NearbyPeer {
         let changes = try await node.browse(media)
         let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))

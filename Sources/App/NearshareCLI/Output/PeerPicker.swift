@@ -7,7 +7,9 @@ struct PeerPicker: Sendable {
     private let book: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
     private var list = PickerList<PeerID>(
-        title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?")
+        title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?",
+        // The id first, then the name: whether the peer is known stays visible.
+        cutting: [1, 0])
 
     init(book: TrustStore) {
         self.book = book
@@ -43,7 +45,7 @@ struct PeerPicker: Sendable {
         }
     }
 
-    var lines: [String] { list.lines }
+    func lines(in size: TerminalSize) -> [String] { list.lines(in: size) }
 }
 
 extension PeerPicker {
@@ -90,8 +92,9 @@ extension PeerPicker {
 
     private consuming func pick(from inputs: AsyncStream<Input>, on terminal: TerminalDevice) async throws -> NearbyPeer {
         var block = LineBlock()
-        defer { terminal.write(block.replace(with: [])) }
-        terminal.write(block.replace(with: lines))
+        defer { terminal.write(block.replace(with: [], columns: terminal.size.columns)) }
+        var size = terminal.size
+        terminal.write(block.replace(with: lines(in: size), columns: size.columns))
         for await input in inputs {
             switch input {
             case .change(let change): update(change)
@@ -106,7 +109,8 @@ extension PeerPicker {
             case .ended: throw CommandFailure(.interrupted, "no receiver was picked")
             case .failed(let error): throw error
             }
-            terminal.write(block.replace(with: lines))
+            size = terminal.size
+            terminal.write(block.replace(with: lines(in: size), columns: size.columns))
         }
         throw CommandFailure(.interrupted, "no receiver was picked")
     }

@@ -99,7 +99,8 @@ package struct StatusArea: Sendable {
         drawnWidths.isEmpty ? 0 : Self.rowCount(widths: drawnWidths, columns: columns)
     }
 
-    private static func rowCount(widths: [Int], columns: Int) -> Int {
+    /// Rows that lines of these widths take on a terminal that wraps them.
+    static func rowCount(widths: [Int], columns: Int) -> Int {
         widths.reduce(0) { $0 + rowCount(width: $1, columns: columns) }
     }
 

@@ -159,6 +159,20 @@ package enum TextLayout {
         return columns > 0 ? kept + "…" : ""
     }
 
+    /// The start and the end of an escaped text that fit, with "…" between them: the end of a file's name tells its type.
+    package static func middleCut(_ text: String, to columns: Int) -> String {
+        guard TerminalText.width(of: text) > columns else { return text }
+        let tailColumns = max(0, columns - 1) * 2 / 3
+        var (tail, tailWidth) = ([Character](), 0)
+        for character in text.reversed() {
+            let width = TerminalText.width(of: String(character))
+            guard tailWidth + width <= tailColumns else { break }
+            tail.append(character)
+            tailWidth += width
+        }
+        return truncated(String(text.dropLast(tail.count)), to: columns - tailWidth) + String(tail.reversed())
+    }
+
     private static func trimmed(_ row: ArraySlice<Unicode.Scalar>) -> String {
         var view = String.UnicodeScalarView()
         view.append(contentsOf: row.lastIndex { $0 != " " }.map { row[...$0] } ?? [])

@@ -18,6 +18,8 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
     }
 
     package let title: String
+    /// The columns of the table whose cells are cut on a narrow terminal, the first one first.
+    private let cutColumns: [Int]
     /// Shown while there are no items.
     package let placeholder: String
     package private(set) var items: [Item] = []
@@ -26,9 +28,11 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
     /// Limit on the rows shown at once.
     private static var maximumShownItems: Int { 16 }
 
-    package init(title: String, placeholder: String) {
+    /// - Parameter cutColumns: columns of the items whose cells are cut on a narrow terminal, the first one first; not the last.
+    package init(title: String, placeholder: String, cutting cutColumns: [Int]) {
         self.title = title
         self.placeholder = placeholder
+        self.cutColumns = cutColumns
     }
 
     /// Replaces the items. The selection stays on its item; it moves to the first one when its item is gone.
@@ -62,13 +66,22 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
         selection = items[min(max(0, index + distance), items.count - 1)].id
     }
 
-    /// The title, and the items around the selection.
-    package var lines: [String] {
+    /// The title, and the items around the selection, as rows that a terminal neither wraps nor scrolls away.
+    package func lines(in size: TerminalSize) -> [String] {
+        // The last column stays free: some terminals wrap when it is written.
+        let columns = max(1, size.columns - 1)
+        let heading = Self.wrapped(title, columns: columns)
+        guard !items.isEmpty else { return heading + Self.wrapped("  \(placeholder)", columns: columns) }
+        // The cursor is in a row below the list.
+        let count = max(1, min(Self.maximumShownItems, size.rows - heading.count - 1))
         let selected = items.firstIndex { $0.id == selection } ?? 0
-        let start = max(0, min(selected - Self.maximumShownItems / 2, items.count - Self.maximumShownItems))
-        let shown = items.dropFirst(start).prefix(Self.maximumShownItems)
-        let rows = Table.lines(shown.map(\.cells))
-        let lines = zip(shown, rows).map { item, row in "\(item.id == selection ? "▸" : " ") \(row)" }
-        return [title] + (lines.isEmpty ? ["  \(placeholder)"] : lines)
+        let start = max(0, min(selected - count / 2, items.count - count))
+        let shown = items.dropFirst(start).prefix(count)
+        let rows = Table.lines(shown.map(\.cells), columns: max(0, columns - 2), cutting: cutColumns)
+        return heading + zip(shown, rows).map { item, row in "\(item.id == selection ? "▸" : " ") \(row)" }
+    }
+
+    private static func wrapped(_ text: String, columns: Int) -> [String] {
+        TextLayout.wrapWords(text, columns: columns).map { TextLayout.truncated($0, to: columns) }
     }
 }

@@ -19,6 +19,26 @@ package enum Table {
         }
     }
 
+    /// Rows of at most a width, one line for each: where one is longer, the cells of some columns are cut, and at last the lines.
+    /// - Parameter order: the columns whose cells are cut, the first one first. Not the last column of the table, whose cells
+    ///   are not padded.
+    static func lines(_ rows: [[String]], columns: Int, cutting order: [Int]) -> [String] {
+        var rows = rows
+        for column in order {
+            let width = lines(rows).map { TerminalText.width(of: $0) }.max() ?? 0
+            guard width > columns else { break }
+            let cellWidth = rows.map { column < $0.count ? TerminalText.width(of: $0[column]) : 0 }.max() ?? 0
+            let room = max(cellWidth - (width - columns), minimumCellColumns)
+            for index in rows.indices where column < rows[index].count {
+                rows[index][column] = TextLayout.truncated(rows[index][column], to: room)
+            }
+        }
+        return lines(rows).map { TextLayout.truncated($0, to: columns) }
+    }
+
+    /// Columns that a cell keeps when it is cut.
+    private static let minimumCellColumns = 8
+
     private static func trimmed(_ line: String) -> String {
         String(line.reversed().drop { $0 == " " }.reversed())
     }

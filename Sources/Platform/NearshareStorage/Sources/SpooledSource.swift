@@ -6,7 +6,7 @@ package import NearshareInterfaces
 /// A stream that was read to its end into a file without a name, for receivers that need to know the size beforehand. The file is
 /// gone with this process, however that ends.
 package final class SpooledSource: ResourceSource {
-    /// Limit on the bytes of the stream: whoever sends more has the disk to save it under a name.
+    /// Limit on the bytes of the stream: a user who sends more has the disk space to save it as a named file.
     package static let maximumByteCount: UInt64 = 4 << 30
     private static let bufferByteCount = 1 << 18
     /// Interval between looks at the free space.
