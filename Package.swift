@@ -164,7 +164,7 @@ let slowSupport: [Target] = [
     program("radio-probe", "Tests/Support/radio-probe", ["NearshareBase", "NearshareBluetooth", "NearshareInterfaces"]),
     program("sandbox-probe", "Tests/Support/sandbox-probe", ["NearshareBase", "NearshareInterfaces", "NearshareSandbox"]),
     program("session-probe", "Tests/Support/session-probe", ["Nearshare"]),
-    program("bundle-simulation", "Tests/Simulation", ["BundleSimulation"], exclude: ["draw.py"]),
+    program("bundle-simulation", "Tests/Simulation", ["BundleSimulation"], exclude: ["draw.py", "spreading.py"]),
     program("frames-benchmark", "Tests/Benchmarks/frames", ["NearshareBase", "NearshareDirect", "NearshareTesting"]),
     .systemLibrary(name: "CMalloc", path: "Tests/Benchmarks/CMalloc"),
     program(

@@ -1,0 +1,257 @@
+"""Attacks on the mesh (docs/THREATS.md) over real sockets that are no floods: a few packets of one hostile neighbour, after
+which the node must go on for everybody else. For floods see test_floods.py."""
+
+import contextlib
+import dataclasses
+import select
+import socket
+import time
+import unittest
+
+import bitchat_wire as wire
+import bundle_wire
+from bitchat_peer import BitchatPeer
+from bitchat_wire import Packet
+from bundle_wire import Bundle
+from flood_peer import BUNDLE, BUNDLES, FILES, FRAMES, Identity, now
+from harness import Peer, Story, wait_until
+from test_floods import highest_memory
+
+
+class Neighbour:
+    """A link of a peer that announces itself as storing and forwarding, proves its key, and does what a test wants."""
+
+    def __init__(self, port, seed, source="127.0.0.1"):
+        self.identity = Identity(seed)
+        self.connection = socket.create_connection(("127.0.0.1", port), 5, (source, 0))
+        self.connection.sendall(FRAMES)
+        self.framer, self.is_proven = None, False
+        # What each peer has announced: its id, and its announcement.
+        self.announced = {}
+        self.bundles = []
+        self.connection.sendall(self.identity.announcement("neighbour", capabilities=FILES | BUNDLES))
+
+    def close(self):
+        self.connection.close()
+
+    def read(self, timeout):
+        """Reads and answers what arrives within the time."""
+        if not select.select([self.connection], [], [], timeout)[0]:
+            return
+        data = self.connection.recv(65536)
+        if not data:
+            raise AssertionError("the node ended the link")
+        if self.framer is None:
+            self.framer, data = wire.StreamFramer(), data[len(FRAMES) :]
+        for frame in self.framer.feed(data)[0]:
+            packet = wire.decode(frame)
+            if packet.type == wire.PING and packet.recipient == self.identity.id:
+                pong = Packet(wire.PONG, self.identity.id, now(), packet.payload, 1, 1, packet.sender)
+                self.send(pong)
+                self.is_proven = True
+            elif packet.type == wire.ANNOUNCE:
+                self.announced[packet.sender] = wire.Announce.decode(packet.payload)
+            elif packet.type == BUNDLE:
+                self.bundles.append(packet.payload)
+
+    def read_until(self, test, what, timeout=20):
+        deadline = time.monotonic() + timeout
+        while not test():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what} did not happen")
+            self.read(0.2)
+
+    def send(self, packet):
+        self.connection.sendall(self.identity.signed(packet))
+
+    def send_bundle(self, payload, to):
+        """Sends a packet of store and forward to a neighbour."""
+        self.send(Packet(BUNDLE, self.identity.id, now(), payload, 1, 2, bytes.fromhex(to)))
+
+    def join(self, there):
+        """Waits until the node has announced itself, and asked for the proof."""
+        self.read_until(lambda: self.is_proven and bytes.fromhex(there) in self.announced, "the proof of a neighbour")
+        return self.announced[bytes.fromhex(there)]
+
+
+class AttackStory(Story):
+    def people(self):
+        super().people()
+        self.cleo = Peer(self.place / "cleo")
+        self.addCleanup(self.cleo.stop_all)
+
+    def setUp(self):
+        super().setUp()
+        self.node = self.anna.receive("--interface", "lo", "--adapter", "none", accept="all")
+        self.there = self.node.ready["id"]
+
+    def neighbour(self, seed, source="127.0.0.1"):
+        each = Neighbour(self.node.ready["port"], f"{seed} {self.seed}", source)
+        self.addCleanup(each.close)
+        return each
+
+    def phone(self, name):
+        peer = BitchatPeer(name, seed=f"{name} {self.seed}", relays=False)
+        self.addCleanup(peer.close)
+        peer.connect("127.0.0.1", self.node.ready["port"], preamble=FRAMES)
+        peer.handshake(peer.wait_for_peer("anna"))
+        peer.wait_for("session")
+        return peer
+
+    def assertServes(self, name="carol"):
+        """The node still takes a message of a newcomer."""
+        carol = self.phone(name)
+        carol.wait_for_receipt(carol.send_private_message(self.there, "still there?"))
+        self.assertIsNone(self.node.process.poll())
+        return carol
+
+
+class Crashes(AttackStory):
+    def test_M13_a_parent_that_claims_to_be_a_child_leaves(self):
+        for number in range(5):
+            liar = self.neighbour(f"liar {number}")
+            liar.join(self.there)
+            liar.send_bundle(bundle_wire.report(root=bytes(7) + bytes([9 - number])), self.there)
+
+            def is_parent(liar=liar):
+                return any(each[0] == bundle_wire.REPORT and each[1] & bundle_wire.TO_PARENT for each in liar.bundles)
+
+            liar.read_until(is_parent, "the selection of the liar as parent")
+            liar.send(Packet(wire.LEAVE, liar.identity.id, now(), b"", 7))
+            liar.close()
+        self.assertServes()
+
+    def test_M14_the_longest_time_to_live_from_a_clock_ahead(self):
+        ahead = self.neighbour("ahead")
+        keys = ahead.join(self.there)
+        for number, lead in enumerate((2_500, 500_000)):
+            bundle = Bundle(
+                bundle_wire.text(f"from the future {number}"),
+                ahead.identity.static,
+                ahead.identity.signing,
+                to=(keys.noise_key, keys.signing_key),
+                created=now() + lead,
+            )
+            ahead.send_bundle(bundle.copy(), self.there)
+            text = self.node.wait_for("message")["content"]["text"]
+            self.assertEqual(f"from the future {number}", text)
+            ahead.read_until(
+                lambda bundle=bundle: any(bundle_wire.is_acknowledgement(each, bundle) for each in ahead.bundles),
+                "its acknowledgement",
+            )
+        self.assertServes()
+
+    def test_R3_chat_by_a_pipe_starts_every_time(self):
+        for number in range(30):
+            said = self.ben.run("chat", "--public", "--adapter", "none", input=f"line {number}\n".encode())
+            self.assertCode(0, said)
+
+
+class Fragments(AttackStory):
+    def test_M4_forged_pieces_of_anothers_file(self):
+        """Before each piece of her file, a neighbour sends one with the same id and another total or kind; later, one with the
+        same header and other content."""
+        carol, forger = self.phone("carol"), self.neighbour("forger", "127.0.0.7")
+        forger.join(self.there)
+        content = self.random.randbytes(100_000)
+        forged, sent = 0, []
+
+        def forge(packet, place):
+            nonlocal forged
+            forged += 1
+            # id 8 · index 2 · total 2 · type 1 · data
+            payload = bytearray(packet.payload)
+            payload[place] ^= 1
+            forger.connection.sendall(wire.encode(dataclasses.replace(packet, payload=bytes(payload))))
+            with contextlib.suppress(AssertionError):
+                forger.read(0)
+
+        for link in carol.links:
+            send = link.send
+
+            def send_among_forgeries(frame, send=send):
+                packet = wire.decode(frame)
+                if packet.type == wire.FRAGMENT:
+                    sent.append(packet)
+                    forge(packet, 11 + len(sent) % 2)
+                    # One that has certainly arrived: the first piece stays.
+                    if len(sent) > 20:
+                        forge(sent[-20], 20)
+                send(frame)
+
+            link.send = send_among_forgeries
+        carol.send_private_file(self.there, "img.jpg", "image/jpeg", content)
+        self.node.wait_for("delivered", lambda event: event["path"].endswith("/img.jpg"))
+        self.assertTrue(content == self.anna.received()["img.jpg"])
+        self.assertGreater(forged, 100)
+
+    def test_M4_R1_sets_begun_in_her_name_evict_none(self):
+        carol, forger = self.phone("carol"), self.neighbour("forger", "127.0.0.7")
+        forger.join(self.there)
+        sender = bytes.fromhex(carol.id)
+        content = self.random.randbytes(300_000)
+        carol.send_private_file(self.there, "img.jpg", "image/jpeg", content)
+        for number in range(4_000):
+            head = self.random.randbytes(8) + (0).to_bytes(2, "big") + (200).to_bytes(2, "big") + bytes([wire.NOISE_ENCRYPTED])
+            packet = Packet(wire.FRAGMENT, sender, now(), head + self.random.randbytes(400), 1, 1, bytes.fromhex(self.there))
+            forger.connection.sendall(wire.encode(packet))
+            if number % 50 == 0:
+                forger.read(0)
+        self.node.wait_for("delivered", lambda event: event["path"].endswith("/img.jpg"))
+        self.assertTrue(content == self.anna.received()["img.jpg"])
+        self.assertLess(highest_memory(self.node.process.pid), 100)
+
+
+class Stores(AttackStory):
+    def test_M6_B5_broadcasts_push_out_no_stored_message(self):
+        """More broadcasts than the store holds, of made-up senders; what another node left for somebody away stays."""
+        ben = self.ben.receive("--interface", "lo", "--adapter", "none", accept="all", name="ben")
+        sender = self.cleo.receive("--interface", "lo", "--adapter", "none", accept="all", name="cleo")
+        self.assertCode(0, self.cleo.run("message", "hello", "--to", ben.ready["id"], "--mode", "mesh", "--wait", "delivered"))
+        self.stop(ben)
+        self.assertCode(0, self.cleo.run("message", "for later", "--to", ben.ready["id"], "--mode", "mesh", "--wait", "sent"))
+        self.stop(sender)
+        flooder = self.neighbour("flooder")
+        flooder.join(self.there)
+        for number in range(2_500):
+            source = Identity(f"source {number}")
+            bundle = Bundle(bundle_wire.text(f"junk {number}"), source.static, source.signing)
+            flooder.send_bundle(bundle.copy(), self.there)
+            with contextlib.suppress(AssertionError):
+                flooder.read(0.005)
+        again = self.ben.receive("--interface", "lo", "--adapter", "none", accept="all", name="ben")
+        again.wait_for("message", lambda event: event["content"] == {"text": "for later"})
+
+    @staticmethod
+    def stop(running):
+        running.process.terminate()
+        running.end()
+
+    def test_M10_R1_links_that_do_not_read(self):
+        """Eleven proven neighbours stop reading, while another sends 40 MiB for everybody: the outboxes are bounded in all."""
+        sleepers = [self.neighbour(f"sleeper {number}", f"127.0.1.{number + 1}") for number in range(10)]
+        for each in sleepers:
+            each.join(self.there)
+        writer = self.neighbour("writer", "127.0.0.9")
+        writer.join(self.there)
+        for _ in range(10_000):
+            frame = wire.encode(Packet(0x61, self.random.randbytes(8), now(), self.random.randbytes(4000), 7))
+            writer.connection.sendall(frame)
+            writer.read(0)
+        self.assertServes()
+        self.assertLess(highest_memory(self.node.process.pid), 100)
+
+
+class Announcements(AttackStory):
+    def test_X1_the_announcement_names_no_neighbours(self):
+        carol, listener = self.phone("carol"), self.neighbour("listener")
+        announcement = listener.join(self.there)
+        wait_until(lambda: carol.links, "a second neighbour")
+        listener.announced.clear()
+        listener.read_until(lambda: bytes.fromhex(self.there) in listener.announced, "another announcement", 60)
+        announcement = listener.announced[bytes.fromhex(self.there)]
+        self.assertFalse(announcement.neighbours)
+
+
+if __name__ == "__main__":
+    unittest.main()
