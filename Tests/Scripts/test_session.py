@@ -226,8 +226,9 @@ class LinkLocalStory(Story):
         self.network = MachinesOnASwitch(3)
         self.network.__enter__()
         self.addCleanup(self.network.__exit__)
+        names = ("anna", "ben", "cleo")
         self.anna, self.ben, self.cleo = (
-            Member(self.place / name, namespace) for name, namespace in zip(("anna", "ben", "cleo"), self.network.names, strict=True)
+            Member(self.place / name, namespace) for name, namespace in zip(names, self.network.names, strict=True)
         )
         self.addCleanup(self.anna.stop_all)
 
@@ -240,7 +241,7 @@ class LinkLocalStory(Story):
             self.anna.say("invite", f"{address}%{self.network.links[0]}", guest.ready["port"])
             self.anna.wait_for("invited")
         for one, other in ((self.ben, self.cleo), (self.cleo, self.ben)):
-            one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["state"] == "connected" and event["via"] == "")
+            one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["via"] == "" and event["state"] == "connected")
         self.anna.say("leave")
         self.ben.wait_for("left", lambda event: event["id"] == self.anna.id)
         self.ben.say("message", "still-here")
