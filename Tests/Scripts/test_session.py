@@ -241,7 +241,10 @@ class LinkLocalStory(Story):
             self.anna.say("invite", f"{address}%{self.network.links[0]}", guest.ready["port"])
             self.anna.wait_for("invited")
         for one, other in ((self.ben, self.cleo), (self.cleo, self.ben)):
-            one.wait_for("state", lambda event, other=other: event["id"] == other.id and event["via"] == "" and event["state"] == "connected")
+            one.wait_for(
+                "state",
+                lambda event, other=other: event["id"] == other.id and event["via"] == "" and event["state"] == "connected",
+            )
         self.anna.say("leave")
         self.ben.wait_for("left", lambda event: event["id"] == self.anna.id)
         self.ben.say("message", "still-here")
