@@ -43,9 +43,10 @@ struct LocalSendScan {
             try? node.settings.transport.connect(to: address, timeout: Self.connectTimeout)
         }
         guard let link = connected else { return false }
-        let deadline = clock() + Self.answerTimeout
+        let end = clock() + Self.answerTimeout
+        let deadline: @Sendable () -> MonotonicInstant = { end }
         let isFound = Monitor(false)
-        await node.run(on: link, until: { deadline }) {
+        await node.run(on: link, until: deadline) {
             guard
                 let connection = try? LocalSendClientConnection(
                     over: link, server.security, expecting: nil, limit: LocalSendDevice.maximumByteCount,

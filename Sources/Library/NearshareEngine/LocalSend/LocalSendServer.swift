@@ -120,9 +120,11 @@ package final class LocalSendServer: Sendable {
             return true
         }
         guard isAllowed else { return nil }
-        let (clock, deadline) = (node.settings.clock, node.settings.clock() + timeouts.rejection)
+        let clock = node.settings.clock
+        let end = clock() + timeouts.rejection
+        let deadline: @Sendable () -> MonotonicInstant = { end }
         return { [self] in
-            await node.run(on: link, until: { deadline }) { [self] in
+            await node.run(on: link, until: deadline) { [self] in
                 guard let stream = try? security.accept(link, now: node.settings.wallClock()) else { return }
                 let activity = Monitor(LocalSendConnection.Activity(since: clock()))
                 let connection = LocalSendConnection(stream, over: link, activity, clock: clock)
