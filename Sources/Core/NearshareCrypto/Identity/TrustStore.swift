@@ -116,7 +116,7 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     /// The known peer that a name identifies, besides one; nil when there is none.
-    package func owner(of name: DisplayName, besides fingerprint: Fingerprint) -> Fingerprint? {
+    package func peerKnown(as name: DisplayName, besides fingerprint: Fingerprint) -> Fingerprint? {
         let folded = Self.folded(name)
         return (keysByName[folded] ?? []).first { key in
             guard key != fingerprint, let entry = entries[key] else { return false }

@@ -43,9 +43,7 @@ public final class Node: Sendable {
     }
 
     /// All transfers that this node takes part in, in either direction.
-    package let transferProgress = TransferProgressManager()
-    /// The transfers in both directions, in the order in which they began: active ones, and the last ones that ended.
-    public var transfers: [Transfer] { transferProgress.transfers }
+    public let transferProgress = TransferProgressManager()
     let settings: NodeSettings
     /// Fulfilled when the node begins to stop.
     let stopping = Promise<Bool>()

@@ -1,8 +1,8 @@
-package import NearshareBase
+public import NearshareBase
 internal import Synchronization
 
 /// The transfers of a node in both directions: active ones, and the last ones that ended.
-package final class TransferProgressManager: Sendable {
+public final class TransferProgressManager: Sendable {
     private struct State {
         var transfers: [TransferID: Transfer] = [:]
         var order: [TransferID] = []
@@ -14,7 +14,7 @@ package final class TransferProgressManager: Sendable {
     private let state = Mutex(State())
 
     /// The transfers, in the order in which they began.
-    package var transfers: [Transfer] {
+    public var transfers: [Transfer] {
         state.withLock { state in state.order.compactMap { state.transfers[$0] } }
     }
 
