@@ -1,4 +1,4 @@
-public import NearshareBase
+package import NearshareBase
 internal import Synchronization
 
 /// The transfers of a node in both directions: active ones, and the last ones that ended.
