@@ -56,11 +56,11 @@ struct Card: Codable, Sendable {
 func showPlayers(of session: Session) async {
     for await change in session.changes {
         switch change {
-        case .joined(let member): print("\(member.name.shown) has joined")
+        case .joined(let member): print("\(member.name) has joined")
         case .metadata(let id, let value):
             let team = try? value?.decode(Card.self).team
-            print("\(id.hex) pulls for \(TerminalText.escaped(team ?? "nobody"))")
-        case .left(let id, _): print("\(id.hex) has left")
+            print("\(id) pulls for \(TerminalText.escaped(team ?? "nobody"))")
+        case .left(let id, _): print("\(id) has left")
         default: break
         }
     }
