@@ -137,7 +137,14 @@ class VerificationStory(Story):
         read_until("to everyone>")
         terminal.press("/verify\r")
         read_until("bitchat://verify?v=1")
-        rows = re.findall(re.escape(BLACK_ON_WHITE) + "([█▀▄ ]*)", terminal.drawn.decode(errors="replace"))
+
+        def rows_of_code():
+            return re.findall(re.escape(BLACK_ON_WHITE) + "([█▀▄ ]*)", terminal.drawn.decode(errors="replace"))
+
+        # The code follows its link: half as many rows as columns.
+        while not (rows := rows_of_code()) or len(rows) < (len(rows[0]) + 1) // 2:
+            self.assertLess(time.monotonic(), deadline, terminal.drawn.decode(errors="replace")[-3000:])
+            self.assertTrue(terminal.read(1))
         self.assertIn("bitchat://verify?v=1", self.scan(rows, ink=0))
         terminal.press(f"/verify {self.link_of(phone)}\r")
         read_until("phone is verified")
