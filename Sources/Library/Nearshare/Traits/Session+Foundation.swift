@@ -26,7 +26,7 @@
         /// - Returns: a transfer for each member.
         /// - Throws: ``SessionError/invalidParameter(_:)`` for a URL that is not of a file, and as for paths.
         public func sendResource(
-            at url: URL, named name: ClaimedFileName? = nil, to members: [PeerID], context: [UInt8] = [],
+            at url: URL, named name: String? = nil, to members: [PeerID], context: [UInt8] = [],
             timeout: Duration = .seconds(30)
         ) async throws -> [PeerID: Transfer] {
             guard url.isFileURL else {
