@@ -15,7 +15,6 @@ import platform
 import pwd
 import resource
 import shutil
-import socket
 import statistics
 import subprocess
 import tempfile
@@ -105,7 +104,7 @@ class Bench:
             "cp": lambda: run(["cp", source, self.target / "large"]),
             "nearshare": lambda: self.nearshare(source, self.receiver.address),
         }
-        pairs = limits.pairs(self.place, source, self.target / "large", free_port())
+        pairs = limits.pairs(self.place, source, self.target / "large", limits.free_port())
         rivals |= {name: (lambda pair=pair: pair.run()[:2]) for name, pair in pairs.items()}
         if self.web:
             rivals["nginx https, curl"] = lambda: self.web.fetch("large", self.target / "large")
@@ -296,7 +295,7 @@ class SSH:
         for key in ("host", "user"):
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key])
         shutil.copy(place / "user.pub", place / "authorized")
-        port = free_port()
+        port = limits.free_port()
         (place / "sshd_config").write_text(
             f"Port {port}\nListenAddress {host}\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
             f"StrictModes no\nPidFile none\nUsePAM no\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n"
@@ -320,7 +319,7 @@ class SSH:
         self.port = str(port)
         self.host = f"{pwd.getpwuid(os.getuid()).pw_name}@{host}"
         if not within:
-            wait_for_port(port)
+            limits.wait_for_port(port)
 
     def copy(self, source, target, within=()):
         return run([*within, "scp", "-q", "-P", self.port, *self.options, source, f"{self.host}:{target}/"])
@@ -369,7 +368,7 @@ class Web:
             ],
             stderr=subprocess.DEVNULL,
         )
-        self.port = free_port()
+        self.port = limits.free_port()
         (home / "conf").write_text(
             f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log /dev/null;\nevents {{}}\n"
             f"http {{ access_log off; sendfile on;\n"
@@ -379,29 +378,12 @@ class Web:
         process = subprocess.Popen(["nginx", "-c", str(home / "conf")], stderr=subprocess.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
-        wait_for_port(self.port)
+        limits.wait_for_port(self.port)
 
     def fetch(self, name, target):
         return run(
             ["curl", "-sk", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384", "-o", target, f"https://127.0.0.1:{self.port}/{name}"]
         )
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-def wait_for_port(port):
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 if __name__ == "__main__":

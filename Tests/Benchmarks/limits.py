@@ -6,6 +6,7 @@ import os
 import pathlib
 import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import time
@@ -56,6 +57,23 @@ def remark(results):
 def port(receiver):
     """The port of `nearshare receive --json`."""
     return next(event["port"] for event in map(json.loads, receiver.stdout) if event["event"] == "ready")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def wait_for_port(port):
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 class Pair:

@@ -15,7 +15,6 @@ import os
 import pathlib
 import pwd
 import shutil
-import socket
 import ssl
 import statistics
 import subprocess
@@ -85,7 +84,7 @@ class LocalSendBench:
         der = ssl.PEM_cert_to_DER_cert((home / "cert").read_text())
         info = {"alias": "nginx", "version": "2.1", "fingerprint": hashlib.sha256(der).hexdigest()}
         answer = {"sessionId": "s", "files": {"0": "t"}}
-        stored = free_port()
+        stored = limits.free_port()
         prefix = "/api/localsend/v2"
         (home / "conf").write_text(
             f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log {home}/log;\nevents {{}}\n"
@@ -103,7 +102,7 @@ class LocalSendBench:
         process = subprocess.Popen(["nginx", "-c", str(home / "conf")], stderr=subprocess.DEVNULL)
         stack.callback(process.wait)
         stack.callback(process.terminate)
-        wait_for_port(PORT)
+        limits.wait_for_port(PORT)
 
     # The ways.
 
@@ -187,23 +186,6 @@ def timed(action, *arguments, **more):
 
 def run(words, **more):
     subprocess.run(words, check=True, stdin=subprocess.DEVNULL, **more)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-def wait_for_port(port):
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 if __name__ == "__main__":
