@@ -69,6 +69,16 @@ struct MachineDiagnosisTests {
         #expect(Set(findings.all.map(\.subject)).isSuperset(of: ["clock", "engine", "interfaces"]))
     }
 
+    @Test("settings that name what does not exist are problems")
+    func settings() throws {
+        try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
+        try Data("interface = \"absent0\"\nprofile = \"absent\"".utf8)
+            .write(to: URL(filePath: scratch("config/nearshare/config.toml")))
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        #expect(findings.all.map(\.subject) == ["configuration", "configuration"] && diagnosis.severity == .error)
+        #expect(findings.all.first?.text.contains("absent0") == true && findings.all.last?.text.contains("absent;") == true)
+    }
+
     @Test("a hotspot that is not possible is a notice with a remedy")
     func hotspot() async throws {
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }

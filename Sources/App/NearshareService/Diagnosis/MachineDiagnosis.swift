@@ -87,10 +87,29 @@ package struct MachineDiagnosis: Sendable {
             return (nil, findings)
         }
         do throws(StorageError) {
-            return (try LocalMachine(environment: variables), findings)
+            let machine = try LocalMachine(environment: variables)
+            return (machine, findings + configurationFindings(machine))
         } catch {
             return (nil, findings + [finding(error)])
         }
+    }
+
+    /// The settings that are valid by themselves, and name what does not exist.
+    private static func configurationFindings(_ machine: LocalMachine) -> [Finding] {
+        var findings: [Finding] = []
+        if let name = machine.configuration.interface, if_nametoindex(name) == 0 {
+            findings.append(
+                Finding(
+                    .error, "configuration",
+                    "there is no network interface \(TerminalText.escaped(name)), which `interface` names: no peer is found",
+                    advice: "`ip link` lists the interfaces; correct the setting or remove it"))
+        }
+        do throws(StorageError) {
+            _ = try machine.propagationProfile()
+        } catch {
+            findings.append(finding(error))
+        }
+        return findings
     }
 
     private static func finding(_ failure: StorageError) -> Finding {
