@@ -315,7 +315,7 @@ private struct MemoryComparer: FileComparer {
         #expect(try !accepts([other]) && !accepts([larger]))
     }
 
-    @Test("R1: a list of contents has at most 256 entries and 64 KiB")
+    @Test("R1: a list of contents has at most 256 entries, 64 KiB and 4,096 components of paths")
     func contentsBounds() throws {
         let long = EntryHeader(
             item: 0, kind: .file, path: (0..<16).map { _ in Samples.name(String(repeating: "x", count: 250)) }, size: 1,
@@ -334,6 +334,14 @@ private struct MemoryComparer: FileComparer {
         var more = many + UInt16(entry.count).bigEndianBytes + entry
         more.replaceSubrange(9..<11, with: UInt16(257).bigEndianBytes)
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(more) }
+        let deep = EntryHeader(
+            item: 0, kind: .file, path: (0..<100).map { _ in Samples.name("a") }, size: 1, modified: nil, permissions: nil)
+        let level = ControlFrame.contents(Samples.id, [EntryHeader](repeating: deep, count: 50)).encoded
+        guard case .contents(_, let listed) = try ControlFrame.decode(level) else { throw MalformedInput("no contents") }
+        #expect(listed.count == 40)
+        var deeper = level + UInt16(deep.encoded.count).bigEndianBytes + deep.encoded
+        deeper.replaceSubrange(9..<11, with: UInt16(41).bigEndianBytes)
+        #expect(throws: MalformedInput.self) { try ControlFrame.decode(deeper) }
         let tooLong = frame.encoded + [UInt8](repeating: 0, count: ControlFrame.maximumContentsByteCount)
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(tooLong) }
         var dated = long

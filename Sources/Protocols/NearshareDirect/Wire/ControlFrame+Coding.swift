@@ -108,12 +108,18 @@ extension ControlFrame {
     package static let maximumContentsByteCount = 64 << 10
     /// Limit on the entries of ``contents(_:_:)``: each is held in memory until the offer is answered.
     package static let maximumContentsCount = 256
+    /// Limit on the components of all paths of ``contents(_:_:)``: each takes about 60 bytes of memory, where it may have one.
+    package static let maximumContentsComponentCount = 4_096
 
     /// The first entries, while the frame has room for them.
     private static func encodedPrefix(of entries: [EntryHeader]) -> [[UInt8]] {
         var room = maximumContentsByteCount - 1 - 8 - 2
         var encoded: [[UInt8]] = []
+        var componentCount = 0
         for header in entries.prefix(maximumContentsCount) {
+            // Bounded: at most 256 entries of 128 components.
+            componentCount += header.path.count
+            guard componentCount <= maximumContentsComponentCount else { break }
             let bytes = header.encoded
             // Bounded: a header has less than 64 KiB.
             room -= MemoryLayout<UInt16>.size + bytes.count
@@ -156,11 +162,15 @@ extension ControlFrame {
             let count: UInt16 = try reader.readInteger()
             guard count <= maximumContentsCount else { throw MalformedInput("contents: too many entries") }
             var entries: [EntryHeader] = []
+            var componentCount = 0
             for _ in 0..<count {
                 let encoded = try reader.readCounted(
                     by: UInt16.self, upTo: EntryHeader.maximumEncodedByteCount, field: "entry")
                 let header = try EntryHeader(decoding: encoded)
                 guard header == header.listed else { throw MalformedInput("contents: more than is listed") }
+                // Bounded: at most 256 entries of 128 components.
+                componentCount += header.path.count
+                guard componentCount <= maximumContentsComponentCount else { throw MalformedInput("contents: too deep") }
                 entries.append(header)
             }
             frame = .contents(id, entries)
