@@ -78,7 +78,19 @@ import Testing
         let many = PartChooser(Offer(items: items, itemCount: 50, entryCount: 50, totalSize: 50), listed: [])
         #expect(
             many.pages.count == 3 && many.pages[0].hasSuffix("  18  \"f17\"  1 B, application/octet-stream\n  … and 32 more\n"))
-        #expect(many.pages[2].hasSuffix("  … and 10 more\n"))
+        #expect(many.pages[2].hasSuffix("  … and 10 more, not listed\n"))
+        let cut = try chooser(listed: 4)
+        #expect(cut.pages.last?.hasSuffix("  … and 1 more, not listed\n") == true)
+        #expect(
+            cut.choose("*.png") == .invalid(hint: "nothing in the list, which is without 1 of the entries, matches \"*.png\""))
+        // A claim at the limit of its type.
+        let huge = PartChooser(
+            Offer(
+                items: [
+                    OfferedItem(kind: .folder, name: items[0].name, size: 1, entryCount: .max, mediaType: .unknown), items[1],
+                ],
+                itemCount: 2, entryCount: .max, totalSize: 2), listed: [])
+        #expect(huge.pages.count == 1)
         let single = PartChooser(Offer(items: [items[0]], itemCount: 1, entryCount: 1, totalSize: 1), listed: [])
         #expect(single.pages.isEmpty)
     }

@@ -66,13 +66,22 @@ package struct PartChooser: Sendable {
             let number = "\(index + 1)"
             return "  \(String(repeating: " ", count: width - number.count))\(number)  \(line.text)\n"
         }
-        let unlisted = offer.entryCount - min(offer.entryCount, EntrySelection(merging: lines.map(\.range))?.entryCount ?? 0)
         return stride(from: 0, to: numbered.count, by: Self.pageLineCount).map { start in
             let end = min(start + Self.pageLineCount, numbered.count)
-            let more = UInt64(numbered.count - end) + unlisted
             let page = numbered[start..<end].joined()
-            return more > 0 ? page + "  … and \(more) more\n" : page
+            if end < numbered.count {
+                return page + "  … and \(UInt64(numbered.count - end).addingClamped(unlistedCount)) more\n"
+            }
+            return unlistedCount > 0 ? page + "  … and \(unlistedCount) more, not listed\n" : page
         }
+    }
+
+    /// The entries that have no line, neither of their own nor with their item.
+    private var unlistedCount: UInt64 {
+        let items = lines.dropFirst(listed.count).reduce(0 as UInt64) { count, line in
+            count.addingClamped(line.range.upperBound.subtractingClamped(line.range.lowerBound)).addingClamped(1)
+        }
+        return offer.entryCount.subtractingClamped(UInt64(listed.count).addingClamped(items))
     }
 
     /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`.
@@ -96,7 +105,8 @@ package struct PartChooser: Sendable {
                 indices = lines.indices.filter { matches(term, lines[$0]) }
                 if indices.isEmpty, term.lowercased() == "all" { return .all }
                 guard !indices.isEmpty else {
-                    return .invalid(hint: "nothing in the list matches \(TerminalText.quoted(String(term)))")
+                    let bound = unlistedCount > 0 ? ", which is without \(unlistedCount) of the entries," : ""
+                    return .invalid(hint: "nothing in the list\(bound) matches \(TerminalText.quoted(String(term)))")
                 }
             }
             for index in indices {
