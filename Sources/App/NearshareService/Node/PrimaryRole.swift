@@ -57,6 +57,7 @@ package final class PrimaryRole: Sendable {
                     throw NodeRunsAlready(process: try machine.state.nodeProcessID())
                 }
                 end = begin + handOverTimeout
+                // A process that is killed meanwhile wakes no watch.
                 if let role = try claimIfFree(on: machine) { return role }
             }
             let remaining = end - SystemClock.monotonic()
