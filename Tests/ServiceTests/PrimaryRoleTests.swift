@@ -90,13 +90,13 @@ struct PrimaryRoleTests {
             }
             var each = nodes.makeAsyncIterator()
             let own = try #require(await each.next())
-            #expect(own is NodeService)
+            #expect(own is NodeService && own.endsForGood)
             #expect(try await !own.status().isStanding)
             group.addTask { [environment, options = options(.standing)] in
                 try await runNode(machine, options, environment) { _ in _ = await hasEnded.value }
             }
             let other = try #require(await each.next())
-            #expect(other is ControlClient)
+            #expect(other is ControlClient && !own.endsForGood)
             #expect(try await other.status().isStanding)
             let late = await #expect(throws: ControlFailure.self) { _ = try await own.status() }
             #expect(late?.kind == .gone)

@@ -207,8 +207,7 @@ final class ChatTerminal: Sendable {
             state.endingAfterRecording = state.endingAfterRecording ?? .nodeEnded
         case .interrupted: (state.ending, state.isOver) = (.interrupted, true)
         case .nodeEnded:
-            // The node runs in this process, so no other one takes over.
-            if client is NodeService { return state.screen.handle(.nodeEnded, at: now) }
+            if client.endsForGood { return state.screen.handle(.nodeEnded, at: now) }
             if state.ending == nil {
                 state.ending = .nodeEnded
                 scheduleEnd(&group)

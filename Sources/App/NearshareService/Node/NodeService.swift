@@ -97,6 +97,9 @@ package final class NodeService: NodeClient {
         return links
     }
 
+    /// Whether another process is taking the role of this node over, or has done so.
+    var isHandedOver: Bool { requests.isClosed }
+
     /// Waits for the requests that are being replied to, and admits no more.
     func finishRequests() async { await requests.close(timeout: Self.requestTimeout) }
 
@@ -472,6 +475,11 @@ package final class NodeService: NodeClient {
             storedBundleCount: messenger.storedBundleCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
             secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: facts.inbox)
     }
+}
+
+extension NodeClient {
+    /// Whether the end of this node is final: it runs in this process, and has not been handed over to another one.
+    package var endsForGood: Bool { (self as? NodeService)?.isHandedOver == false }
 }
 
 extension ControlFailure {

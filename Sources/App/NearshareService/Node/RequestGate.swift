@@ -42,5 +42,7 @@ final class RequestGate: Sendable {
     /// Fails the requests that came after the gate was closed.
     func end() { hasEnded.fulfil(()) }
 
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
     private var isIdle: Bool { state.withLock { $0.count == 0 } }
 }

@@ -53,8 +53,8 @@ package struct MessageListOperation: Sendable {
             }
             if eventCount.isMultiple(of: Self.refreshInterval) { try await reportStored(at: client) }
         }
-        // A node in this process ends only when the user stops it: that is no failure.
-        if !(client is NodeService) { throw ControlFailure(.gone, "the node has ended") }
+        // Only the user ends it then: that is no failure.
+        if !client.endsForGood { throw ControlFailure(.gone, "the node has ended") }
     }
 
     private func reportStored(at client: any NodeClient) async throws {
