@@ -30,7 +30,7 @@
     X(SSL *, SSL_new, (SSL_CTX * context), (context))                                                                   \
     X(void, SSL_free, (SSL * connection), (connection))                                                                 \
     X(void, SSL_set_bio, (SSL * connection, BIO * input, BIO * output), (connection, input, output))                    \
-    X(BIO *, SSL_get_rbio, (const SSL *connection), (connection))                                                       \
+    X(void, SSL_set0_rbio, (SSL * connection, BIO * input), (connection, input))                                        \
     X(BIO *, SSL_get_wbio, (const SSL *connection), (connection))                                                       \
     X(void, SSL_set_accept_state, (SSL * connection), (connection))                                                     \
     X(void, SSL_set_connect_state, (SSL * connection), (connection))                                                    \
@@ -48,7 +48,7 @@
     X(const BIO_METHOD *, BIO_s_mem, (void), ())                                                                        \
     X(int, BIO_free, (BIO * bio), (bio))                                                                                \
     X(int, BIO_read, (BIO * bio, void *bytes, int capacity), (bio, bytes, capacity))                                    \
-    X(int, BIO_write, (BIO * bio, const void *bytes, int length), (bio, bytes, length))                                 \
+    X(long, BIO_ctrl, (BIO * bio, int command, long number, void *data), (bio, command, number, data))                  \
     X(EVP_PKEY *, PEM_read_bio_PrivateKey, (BIO * bio, EVP_PKEY * *key, pem_password_cb * callback, void *data),        \
       (bio, key, callback, data))                                                                                       \
     X(X509 *, PEM_read_bio_X509, (BIO * bio, X509 * *certificate, pem_password_cb * callback, void *data),              \
@@ -270,7 +270,12 @@ void nearshare_tls_finish(void *connection) {
 }
 
 int nearshare_tls_feed(void *connection, const void *bytes, int length) {
-    return BIO_write(SSL_get_rbio(connection), bytes, length) == length;
+    BIO *input = BIO_new_mem_buf(bytes, length);
+    if (!input) return 0;
+    // At its end more bytes are to come.
+    BIO_ctrl(input, BIO_C_SET_BUF_MEM_EOF_RETURN, -1, NULL);
+    SSL_set0_rbio(connection, input);
+    return 1;
 }
 
 int nearshare_tls_drain(void *connection, void *bytes, int capacity) {

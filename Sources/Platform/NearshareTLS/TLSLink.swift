@@ -8,23 +8,35 @@ final class TLSLink: SecureLink {
     /// OpenSSL's state, used with the lock held.
     private struct Connection: ~Copyable, @unchecked Sendable {
         let raw: UnsafeMutableRawPointer
+        /// The failure behind content that was still read; thrown by the next read.
+        var failure: LinkError?
 
         deinit { nearshare_tls_close(raw) }
     }
 
+    /// The bytes that OpenSSL reads: those of one read from the link.
+    private final class ReceivedBytes: @unchecked Sendable {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: TLSLink.blockByteCount, alignment: 16)
+
+        deinit { buffer.deallocate() }
+    }
+
     private let link: any StreamLink
+    /// Used by the thread that reads.
+    private let received: ReceivedBytes
     private let connection: Mutex<Connection>
     let peerFingerprint: [UInt8]?
 
-    /// Bytes that are read from the link, or written to it, at once: two records.
-    private static let blockByteCount = 1 << 15
+    /// Bytes that are read from the link, or written to it, at once: eight records.
+    private static let blockByteCount = 1 << 17
 
     /// Shakes hands.
     init(_ link: any StreamLink, _ context: TLSContext, now: WallTime) throws(LinkError) {
         guard let raw = nearshare_tls_open(context.raw, context.isServer ? 1 : 0, now.milliseconds / 1000) else {
             throw LinkError(.unavailable, "could not begin a TLS connection: out of memory")
         }
-        let connection = Connection(raw: raw)
+        let connection = Connection(raw: raw, failure: nil)
+        let received = ReceivedBytes()
         while true {
             let code = nearshare_tls_handshake(raw)
             let failure = code == NEARSHARE_TLS_FAILED ? Self.failure(link) : nil
@@ -32,31 +44,48 @@ final class TLSLink: SecureLink {
             try Self.flush(raw, to: link)
             if let failure { throw failure }
             if code > 0 { break }
-            guard try Self.fill(raw, from: link) else {
+            let bytes = try Self.read(from: link, into: received)
+            guard !bytes.isEmpty else {
                 throw LinkError(.broken, "\(link.remote) closed the connection during the TLS handshake")
             }
+            try Self.feed(bytes, to: raw)
         }
         var fingerprint = [UInt8](repeating: 0, count: Int(NEARSHARE_FINGERPRINT_LENGTH))
         peerFingerprint = nearshare_tls_peer_fingerprint(raw, &fingerprint) == 1 ? fingerprint : nil
-        self.link = link
+        (self.link, self.received) = (link, received)
         self.connection = Mutex(connection)
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         guard !buffer.isEmpty else { return 0 }
         while true {
-            let code = try connection.withLock { (connection) throws(LinkError) in
-                let code = nearshare_tls_read(connection.raw, buffer.baseAddress, Int32(clamping: buffer.count))
-                let failure = code == NEARSHARE_TLS_FAILED ? Self.failure(link) : nil
-                try Self.flush(connection.raw, to: link)
-                if let failure { throw failure }
-                return code
+            let (count, isAtEnd) = try connection.withLock { (connection) throws(LinkError) -> (Int, Bool) in
+                try Self.readRecords(of: &connection, from: link, into: buffer)
             }
-            if code > 0 { return Int(code) }
-            if code == NEARSHARE_TLS_END { return 0 }
+            if count > 0 { return count }
+            if isAtEnd { return 0 }
             // Without the lock: another thread may write meanwhile.
-            guard try fill() else { return 0 }
+            let bytes = try Self.read(from: link, into: received)
+            if bytes.isEmpty { return 0 }
+            try connection.withLock { (connection) throws(LinkError) in try Self.feed(bytes, to: connection.raw) }
         }
+    }
+
+    /// Reads as many received records as there are and as fit.
+    private static func readRecords(
+        of connection: inout Connection, from link: any StreamLink, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(LinkError) -> (count: Int, isAtEnd: Bool) {
+        if let failure = connection.failure.take() { throw failure }
+        var (count, code) = (0, Int32(1))
+        while count < buffer.count, code > 0 {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[count...])
+            code = nearshare_tls_read(connection.raw, rest.baseAddress, Int32(clamping: rest.count))
+            if code > 0 { count += Int(code) }
+        }
+        let failure = code == NEARSHARE_TLS_FAILED ? failure(link) : nil
+        try flush(connection.raw, to: link)
+        if count > 0 { connection.failure = failure } else if let failure { throw failure }
+        return (count, code == NEARSHARE_TLS_END)
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
@@ -102,36 +131,17 @@ final class TLSLink: SecureLink {
         if let failure { throw failure }
     }
 
-    /// Reads from the link before the connection is shared.
-    /// - Returns: false at the end of the stream.
-    private static func fill(_ raw: UnsafeMutableRawPointer, from link: any StreamLink) throws(LinkError) -> Bool {
-        try read(from: link) { nearshare_tls_feed(raw, $0.baseAddress, Int32($0.count)) == 1 }
-    }
-
-    private func fill() throws(LinkError) -> Bool {
-        try Self.read(from: link) { bytes in
-            connection.withLock { nearshare_tls_feed($0.raw, bytes.baseAddress, Int32(bytes.count)) == 1 }
-        }
-    }
-
+    /// - Returns: no bytes at the end of the stream.
     private static func read(
-        from link: any StreamLink, feed: (UnsafeRawBufferPointer) -> Bool
-    ) throws(LinkError) -> Bool {
-        var failure: LinkError?
-        let hasMore = withUnsafeTemporaryAllocation(byteCount: blockByteCount, alignment: 16) { buffer in
-            do throws(LinkError) {
-                let count = try link.read(into: buffer)
-                guard count > 0 else { return false }
-                if !feed(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
-                    failure = LinkError(.unavailable, "out of memory")
-                }
-                return true
-            } catch {
-                failure = error
-                return false
-            }
+        from link: any StreamLink, into received: ReceivedBytes
+    ) throws(LinkError) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: received.buffer[..<(try link.read(into: received.buffer))])
+    }
+
+    /// Passes received bytes on to OpenSSL, which has read all earlier ones.
+    private static func feed(_ bytes: UnsafeRawBufferPointer, to raw: UnsafeMutableRawPointer) throws(LinkError) {
+        guard nearshare_tls_feed(raw, bytes.baseAddress, Int32(bytes.count)) == 1 else {
+            throw LinkError(.unavailable, "out of memory")
         }
-        if let failure { throw failure }
-        return hasMore
     }
 }

@@ -138,6 +138,8 @@ private struct OfferLayout {
     /// The numbers of the items that are folders, by their names.
     private var folderItems: [ClaimedFileName: Int] = [:]
     private var folders: Set<[ClaimedFileName]> = []
+    /// The path of the file before.
+    private var formerPath: [ClaimedFileName] = []
     private var fileCount: UInt64 = 0
     private var totalSize: UInt64 = 0
 
@@ -161,7 +163,10 @@ private struct OfferLayout {
         guard !overflow, sum <= LocalSendOffer.maximumTotalSize else { throw MalformedInput("LocalSend offer: too large") }
         totalSize = sum
         fileCount += 1
-        let path = try Self.path(member.value["fileName"]?.string)
+        var path = try Self.path(member.value["fileName"]?.string)
+        // Files of one folder share the memory of its names (F10).
+        for (index, (own, former)) in zip(path, formerPath).enumerated() where own == former { path[index] = former }
+        formerPath = path
         if path.count == 1 {
             let file = try LocalSendOffer.File(member, item: UInt32(items.count), path: path, size: size)
             items.append(

@@ -157,7 +157,8 @@ int nearshare_tls_write(void *connection, const void *bytes, int length);
 /// Encrypts the end of what is written.
 void nearshare_tls_finish(void *connection);
 
-/// Adds bytes that the other end has sent. Returns 1, or 0 without memory.
+/// Passes on bytes that the other end has sent, once all earlier ones are read. They are not copied, and stay in place until they are
+/// read as well. Returns 1, or 0 without memory.
 int nearshare_tls_feed(void *connection, const void *bytes, int length);
 
 /// Removes bytes that are to be sent. Returns their number, 0 for none.

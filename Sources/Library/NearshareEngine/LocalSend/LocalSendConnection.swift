@@ -48,7 +48,8 @@ final class LocalSendConnection {
 
     /// Limit on what a client sends while the user is asked; beyond it the end of the connection is not noticed.
     private static let maximumAheadByteCount = 1 << 16
-    static let blockByteCount = 1 << 16
+    /// Bytes that are read at once, and so the largest piece of a file's content.
+    static let blockByteCount = 1 << 17
 
     init(
         _ stream: any SecureLink, over link: any StreamLink, _ activity: Monitor<Activity>,

@@ -200,8 +200,8 @@ package final class LocalSendServer: Sendable {
             }
             return state.withLock { $0.machine.info }
         case .prepareUpload(let pin):
-            let body = try connection.readBody(of: request, upTo: LocalSendOffer.maximumByteCount)
-            return try prepare(body, pin: pin, on: connection)
+            return try prepare(
+                try connection.readBody(of: request, upTo: LocalSendOffer.maximumByteCount), pin: pin, on: connection)
         case .upload(let session, let file, let token):
             return try upload(request, session: session, file: file, token: token, on: connection)
         case .cancel(let session):
@@ -220,8 +220,9 @@ package final class LocalSendServer: Sendable {
 
     // MARK: Offers
 
+    /// - Parameter body: consumed, so that it does not stay in memory while the user is asked (F10).
     private func prepare(
-        _ body: [UInt8], pin: String?, on connection: LocalSendConnection
+        _ body: consuming [UInt8], pin: String?, on connection: LocalSendConnection
     ) throws(LocalSendConnection.ConnectionEnd) -> HTTPResponse {
         let client = connection.client
         guard let invitations else { return LocalSendMachine.failure(.forbidden, Self.message(.takesNothing)) }
