@@ -12,7 +12,7 @@ package final class KeyboardReader: Sendable {
     private struct State {
         var handler: (@Sendable (Event) -> Void)?
         var queued: [Event] = []
-        var isCancelled = OnceFlag()
+        var wakeUp: InputWakeUp?
         /// Finishes with the running thread; nil when none runs.
         var finished: AsyncStream<Never>?
     }
@@ -27,21 +27,16 @@ package final class KeyboardReader: Sendable {
     /// Starts reading. Does nothing when it already runs.
     package func start() {
         let (finished, finish) = AsyncStream.makeStream(of: Never.self)
-        let isCancelled = OnceFlag()
+        let wakeUp = InputWakeUp()
         let isNew = state.withLock { state in
             guard state.finished == nil else { return false }
-            (state.isCancelled, state.finished) = (isCancelled, finished)
+            (state.wakeUp, state.finished) = (wakeUp, finished)
             return true
         }
         guard isNew else { return }
         TerminalDevice.makeQueue("keyboard").async { [self] in
-            var hadInput = false
-            terminal.readBytes(until: isCancelled) { bytes in
-                // A pause is reported once.
-                if hadInput || !bytes.isEmpty { emit(.bytes(bytes)) }
-                hadInput = !bytes.isEmpty
-            }
-            if !isCancelled.isRaised { emit(.closed) }
+            terminal.readBytes(wakeUp) { emit(.bytes($0)) }
+            if !wakeUp.isStopped { emit(.closed) }
             finish.finish()
         }
     }
@@ -49,8 +44,8 @@ package final class KeyboardReader: Sendable {
     /// Stops reading, and returns when no read is under way.
     package func stop() async {
         let finished = state.withLock { state in
-            state.isCancelled.raise()
-            defer { state.finished = nil }
+            state.wakeUp?.stop()
+            defer { (state.wakeUp, state.finished) = (nil, nil) }
             return state.finished
         }
         if let finished { for await _ in finished {} }

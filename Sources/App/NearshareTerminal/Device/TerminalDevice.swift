@@ -7,13 +7,6 @@ package final class TerminalDevice: Sendable {
     package let descriptor: Int32
     /// Whether a question is shown, for which ``answerKeys()`` reads keys.
     private let readsAnswer = Atomic(false)
-    /// The number of times that this process went on after a stop (SIGCONT).
-    private static let continuationCount = Atomic<Int>(0)
-    private static let countsContinuations: Void = {
-        // The handler must find an initialized counter.
-        continuationCount.store(0, ordering: .relaxed)
-        signal(SIGCONT) { _ in continuationCount.add(1, ordering: .relaxed) }
-    }()
     /// Raw mode while an answer is typed.
     private let answerMode = Mutex<RawMode.Token?>(nil)
 
@@ -50,45 +43,43 @@ package final class TerminalDevice: Sendable {
 
     /// The lines that the user types, until the terminal closes or the consumer stops. After a return from the background an
     /// empty line is emitted, as if Enter had been pressed, so that the consumer shows its question again.
-    ///
-    /// A thread polls in steps of 100 ms and so ends soon after its consumer.
     package func lines() -> AsyncStream<String> {
-        Self.readInBackground("lines") { [self] isCancelled, emit in readLines(until: isCancelled, emit) }
+        Self.readInBackground("lines") { [self] wakeUp, emit in readLines(wakeUp, emit) }
     }
 
     /// The values that `read` emits on a thread of its own, which ends after the consumer has stopped.
     private static func readInBackground<Value: Sendable>(
-        _ name: String, _ read: @escaping @Sendable (OnceFlag, (Value) -> Void) -> Void
+        _ name: String, _ read: @escaping @Sendable (InputWakeUp, (Value) -> Void) -> Void
     ) -> AsyncStream<Value> {
         AsyncStream { continuation in
-            let isCancelled = OnceFlag()
-            continuation.onTermination = { _ in isCancelled.raise() }
+            let wakeUp = InputWakeUp()
+            continuation.onTermination = { _ in wakeUp.stop() }
             makeQueue(name).async {
                 blockTerminalInputSignal()
-                read(isCancelled) { continuation.yield($0) }
+                read(wakeUp) { continuation.yield($0) }
                 continuation.finish()
             }
         }
     }
 
-    private func readLines(until isCancelled: OnceFlag, _ emit: (String) -> Void) {
+    private func readLines(_ wakeUp: InputWakeUp, _ emit: (String) -> Void) {
         var pending: [UInt8] = []
         var wasForeground = true
-        Self.countsContinuations
-        var stops = Self.continuationCount.load(ordering: .relaxed)
-        while !isCancelled.isRaised {
+        var stops = wakeUp.continuationCount
+        while !wakeUp.isStopped {
             guard isForeground else {
-                // Input belongs to another process group; reading it would stop this process.
+                // Input belongs to another process group; reading it would stop this process. A shell that brings the process
+                // to the foreground sends SIGCONT, also to one that runs.
                 wasForeground = false
-                pause()
+                _ = wakeUp.wait(for: nil)
                 continue
             }
-            let latest = Self.continuationCount.load(ordering: .relaxed)
+            let latest = wakeUp.continuationCount
             if !wasForeground || latest != stops { emit("") }
             (wasForeground, stops) = (true, latest)
-            switch read(milliseconds: 100) {
+            switch read(wakeUp) {
             case .bytes(let bytes): pending += bytes
-            case .timedOut: break
+            case .nothing: break
             // Ctrl-D on an empty line does not close a terminal: the next line may hold an answer. The pause bounds the rate
             // at a device that reports this all the time.
             case .endOfInput: pause()
@@ -123,11 +114,9 @@ package final class TerminalDevice: Sendable {
 
     /// The keys that the user presses while a question is shown, until the terminal closes or the consumer stops. A return to
     /// the foreground emits Ctrl-L, so that the consumer shows its question again.
-    ///
-    /// A thread polls in steps of 100 ms and so ends soon after its consumer.
     package func answerKeys() -> AsyncStream<TerminalKey> {
-        Self.readInBackground("answers") { [self] isCancelled, emit in
-            readAnswerKeys(until: isCancelled, emit)
+        Self.readInBackground("answers") { [self] wakeUp, emit in
+            readAnswerKeys(wakeUp, emit)
             setReadsAnswer(false)
         }
     }
@@ -139,25 +128,29 @@ package final class TerminalDevice: Sendable {
         updateAnswerMode()
     }
 
-    private func readAnswerKeys(until isCancelled: OnceFlag, _ emit: (TerminalKey) -> Void) {
+    private func readAnswerKeys(_ wakeUp: InputWakeUp, _ emit: (TerminalKey) -> Void) {
         var input = TerminalInput(maximumPasteByteCount: 256)
         var wasForeground = true
-        while !isCancelled.isRaised {
+        var hadInput = false
+        while !wakeUp.isStopped {
             guard isForeground else {
-                // Input belongs to another process group; reading it would stop this process.
+                // As in readLines.
                 wasForeground = false
-                pause()
+                _ = wakeUp.wait(for: nil)
                 continue
             }
             // A shell may have changed the mode while the process was stopped.
             if updateAnswerMode() || !wasForeground { emit(.control("l")) }
             wasForeground = true
-            switch read(milliseconds: 100) {
+            switch read(wakeUp, timeout: hadInput ? Self.sequenceTimeout : nil) {
             case .bytes(let bytes):
                 // Without a question there is nothing to answer.
                 guard readsAnswer.load(ordering: .acquiring) else { continue }
+                hadInput = true
                 for key in input.receive(bytes) { emit(key) }
-            case .timedOut: for key in input.flush() { emit(key) }
+            case .nothing:
+                hadInput = false
+                for key in input.flush() { emit(key) }
             case .endOfInput: pause()
             case .closed:
                 // A race: the process went to the background between the check and the read.
@@ -193,13 +186,18 @@ package final class TerminalDevice: Sendable {
         return answerKeys()
     }
 
-    /// Reads input until the flag is raised or the device closes. Blocks its thread.
-    /// - Parameter receive: called with the bytes of each read, and with none when nothing arrived for 50 ms.
-    package func readBytes(until isCancelled: OnceFlag, _ receive: ([UInt8]) -> Void) {
-        while !isCancelled.isRaised {
-            switch read(milliseconds: 50) {
-            case .bytes(let bytes): receive(bytes)
-            case .timedOut: receive([])
+    /// Reads input until the consumer stops or the device closes. Blocks its thread.
+    /// - Parameter receive: called with the bytes of each read, and once with none when nothing has followed for 50 ms.
+    package func readBytes(_ wakeUp: InputWakeUp, _ receive: ([UInt8]) -> Void) {
+        var hadInput = false
+        while !wakeUp.isStopped {
+            switch read(wakeUp, timeout: hadInput ? Self.sequenceTimeout : nil) {
+            case .bytes(let bytes):
+                hadInput = true
+                receive(bytes)
+            case .nothing:
+                if hadInput { receive([]) }
+                hadInput = false
             // In raw mode Ctrl-D is a key, and an empty read the end of the device.
             case .endOfInput, .closed: return
             }
@@ -208,21 +206,24 @@ package final class TerminalDevice: Sendable {
 
     private enum ReadResult {
         case bytes([UInt8])
-        case timedOut
+        /// The wait ended without input.
+        case nothing
         /// Ctrl-D at the start of a line, or the end of the device.
         case endOfInput
         case closed
     }
 
-    private func read(milliseconds: Int32) -> ReadResult {
-        var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        let ready = poll(&request, 1, milliseconds)
-        guard ready > 0 else { return ready == 0 || errno == EINTR ? .timedOut : .closed }
+    /// Time after which an incomplete escape sequence is one no longer, in milliseconds.
+    private static let sequenceTimeout: Int32 = 50
+
+    private func read(_ wakeUp: InputWakeUp, timeout: Int32? = nil) -> ReadResult {
+        guard let events = wakeUp.wait(for: descriptor, timeout: timeout) else { return .closed }
+        guard events != 0 else { return .nothing }
         var buffer = [UInt8](repeating: 0, count: 256)
         let count = Glibc.read(descriptor, &buffer, buffer.count)
-        if count < 0 { return errno == EINTR || errno == EAGAIN ? .timedOut : .closed }
+        if count < 0 { return errno == EINTR || errno == EAGAIN ? .nothing : .closed }
         if count > 0 { return .bytes(Array(buffer[..<count])) }
-        return request.revents & Int16(POLLHUP | POLLERR | POLLNVAL) != 0 ? .closed : .endOfInput
+        return events & Int16(POLLHUP | POLLERR | POLLNVAL) != 0 ? .closed : .endOfInput
     }
 
     /// A serial queue of its own, because its work blocks.
