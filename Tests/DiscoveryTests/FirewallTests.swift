@@ -158,6 +158,7 @@ import Testing
         ("-m recent --update --seconds 30 -j DROP", "undecided"), ("-j SOMETHING", "undecided"),
         ("-p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j DROP", "passes"), ("-j LOG", "passes"),
         ("-m conntrack --ctstate NEW -m udp -p udp --dport 5353 -j DROP", "dropped"),
+        ("-m rt --rt-type 0 -j DROP", "passes"), ("-m rt ! --rt-type 0 -j DROP", "dropped"),
     ])
     func `a rule of iptables decides about multicast DNS`(_ rule: String, _ outcome: String) {
         var filter = PacketFilter()

@@ -138,6 +138,13 @@ class MenuStory(Story):
         self.assertIn("no receiver was picked", result.stderr)
         self.assertEqual({}, self.anna.received())
 
+    def test_a_dialog_without_a_selection_is_shown_again(self):
+        self.picker(answer=f'test -e "{self.place}/asked" && printf "%s\\n" "$id"; touch "{self.place}/asked"')
+        self.anna.receive("--adapter", "none")
+        file = self.file("a", 5)
+        self.assertEqual(0, self.launch("nearshare", "send", "--dialog", "--", file).returncode)
+        self.await_received([file])
+
     def test_T6_the_dialog_names_what_is_sent(self):
         self.picker()
         self.anna.receive("--adapter", "none")

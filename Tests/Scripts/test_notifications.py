@@ -62,7 +62,7 @@ class NotificationStory(Story):
         self.assertEqual({photo.name: photo.read_bytes()}, self.anna.received())
         self.desktop.await_shown()
         arrival, question = self.shown()
-        self.assertEqual(('"photo of us.jpg" from ben', "20.0 KB"), arrival)
+        self.assertEqual(('received "photo of us.jpg" from ben', "20.0 KB"), arrival)
         self.assertEqual('accept from "ben"?', question[0])
         lines = question[1].splitlines()
         self.assertRegex(lines[0], "^new here, [0-9a-f]{16}$")

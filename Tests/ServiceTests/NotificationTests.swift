@@ -72,7 +72,7 @@ struct NotificationTests {
         #expect(machine.handle(.receiving(.arrived(arrival(), transfer)), now: instant(3_100)) == [])
         #expect(machine.handle(.receiving(.arrived(arrival(path: "/inbox/b"), transfer)), now: instant(3_100)) == [])
         let (last, _) = try shown(machine.handle(.receiving(.ended(transfer, failure: nil)), now: instant(3_200)))
-        #expect(last.summary == "\"a\" and 1 more from anna" && last.lines == ["2.0 KB"] && last.replacedID == 9)
+        #expect(last.summary == "received \"a\" and 1 more from anna" && last.lines == ["2.0 KB"] && last.replacedID == 9)
         #expect(machine.invoked("open", of: 9) == [.open(path: "/inbox/a")])
         #expect(machine.invoked("folder", of: 9) == [.showInFolder(path: "/inbox/a")])
         #expect(machine.invoked("yes", of: 9) == [])

@@ -40,22 +40,26 @@ private struct SetupDialogue {
     }
 
     mutating func run() async throws {
-        let name = try await ask("name of this machine, as people nearby see it", now: machine.name().claimed) { text in
-            guard let name = NameArgument(argument: text) else { throw Refusal("a name has 1 to 63 bytes, and is visible") }
+        let name = try await ask("name of this machine, as people nearby see it", current: machine.name().claimed) { text in
+            guard let name = NameArgument(argument: text) else {
+                throw InvalidAnswer("a name has 1 to 63 bytes, and is visible")
+            }
             return name.name.claimed
         }
-        let inbox = try await ask("folder for received files", now: machine.inbox().path) { [machine] text in
+        let inbox = try await ask("folder for received files", current: machine.inbox().path) { [machine] text in
             guard text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") else {
-                throw Refusal("the path begins with / or ~/")
+                throw InvalidAnswer("the path begins with / or ~/")
             }
             try machine.inbox(Directories.expanding(text, home: machine.directories.home)).prepare()
             return text
         }
         let accept = try await ask(
-            "who may send: ask (me, each time), friends (without asking), all (without asking) or none",
-            now: (machine.configuration.accept ?? .ask).rawValue
+            "who may send: ask (me, each time), friends (without asking; others not), all (without asking) or none",
+            current: (machine.configuration.accept ?? .ask).rawValue
         ) { text in
-            guard let accept = Configuration.Accept(rawValue: text) else { throw Refusal("answer ask, friends, all or none") }
+            guard let accept = Configuration.Accept(rawValue: text) else {
+                throw InvalidAnswer("answer ask, friends, all or none")
+            }
             return accept.rawValue
         }
         try machine.configure(
@@ -70,27 +74,27 @@ private struct SetupDialogue {
         try await offerFirewall()
     }
 
-    /// A reason for which an answer is not valid.
-    private struct Refusal: Error, CustomStringConvertible {
+    /// What is wrong with an answer.
+    private struct InvalidAnswer: Error, CustomStringConvertible {
         let description: String
         init(_ description: String) { self.description = description }
     }
 
     /// - Parameter parse: the value of an answer; throws for one that is not valid.
     /// - Returns: nil to keep what is in force.
-    private mutating func ask(_ question: String, now: String, parse: (String) throws -> String) async throws -> String? {
-        let prompt = "\(question) [\(TerminalText.escaped(now, columns: 400))]: "
+    private mutating func ask(_ question: String, current: String, parse: (String) throws -> String) async throws -> String? {
+        let prompt = "\(question) [\(TerminalText.escaped(current, columns: 400))]: "
         terminal.writeWrapped(prompt)
         while let line = await lines.next(isolation: nil) {
             let text = line.trimmingSpaces
-            if text.isEmpty || text == now { return nil }
+            if text.isEmpty || text == current { return nil }
             do {
                 return try parse(text)
             } catch {
                 terminal.writeWrapped("\(error)\n\(prompt)")
             }
         }
-        throw CommandFailure(.interrupted, "nothing was changed")
+        throw CommandFailure(.interrupted, "ended before the last question: no setting was changed")
     }
 
     private mutating func confirm(_ question: String) async -> Bool {
@@ -104,12 +108,19 @@ private struct SetupDialogue {
 
     private mutating func offerService() async throws {
         guard ForegroundProcess.run(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
+        guard !ForegroundProcess.run(["systemctl", "--user", "is-active", "nearshare.service"], isQuiet: true) else {
+            return Console.notice(
+                "nearshare.service runs already; a new name is used after `systemctl --user restart nearshare`")
+        }
         let question =
             "run a node whenever you are logged in, which receives, asks in notifications and keeps messages for people who are away? "
             + "[y]es, [n]o: "
         guard await confirm(question) else { return }
         let command = ["systemctl", "--user", "enable", "--now", "nearshare.service"]
-        if !ForegroundProcess.run(command) { Console.warn("that failed; `\(command.joined(separator: " "))` says why") }
+        guard ForegroundProcess.run(command) else {
+            return Console.warn("the node did not start; `systemctl --user status nearshare` says why")
+        }
+        Console.notice("the node runs")
     }
 
     private mutating func offerFirewall() async throws {

@@ -92,11 +92,16 @@ struct DialogPicker: Sendable {
             if program == .kdialog {
                 await withTimeout(Self.firstPeerTimeout) { for await _ in arrivals { return } }
             }
-            let peers = found.withLock { found in
-                isListed.withLock { $0 = true }
-                return sorted(found)
+            while true {
+                let peers = found.withLock { found in
+                    isListed.withLock { $0 = true }
+                    return sorted(found)
+                }
+                if let choice = try await answer(rows, peers, label) { return choice }
+                // The button was pressed, and nothing was selected: the dialog is shown again, with all that were found.
+                isListed.withLock { $0 = false }
+                _ = rows.readAvailable()
             }
-            return try await answer(rows, peers, label)
         }
         guard let id = PeerID(hex: choice), let peer = found.withLock({ $0[id] }) else { throw Cancelled.byUser }
         return peer
@@ -127,16 +132,16 @@ struct DialogPicker: Sendable {
         switch program {
         case .zenity:
             let advice =
-                "Nobody has been found yet: run “nearshare receive” on the other machine, or open LocalSend there.\n"
-                + "Whoever is found later is added to the list.\n\n"
+                "Whoever is found is added to the list: run “nearshare receive” on the other machine,\n"
+                + "or open LocalSend there.\n\n"
             return "\(isEmpty ? advice : "")Send \(content) to:"
         case .kdialog: return "<qt>Send \(content) to:</qt>"
         }
     }
 
     /// Runs the program.
-    /// - Returns: the id that it has written; empty when the user has cancelled.
-    private func answer(_ rows: Pipe, _ peers: [NearbyPeer], _ label: String) async throws -> String {
+    /// - Returns: the id that it has written; empty when the user has cancelled, nil when nothing was selected.
+    private func answer(_ rows: Pipe, _ peers: [NearbyPeer], _ label: String) async throws -> String? {
         let title = "Send with nearshare"
         let text = Self.text(sending: label, isEmpty: peers.isEmpty, program)
         let words: [String]
@@ -144,7 +149,7 @@ struct DialogPicker: Sendable {
         case .zenity:
             words = [
                 "zenity", "--list", "--title=\(title)", "--text=\(text)", "--width=480", "--height=360", "--column=id",
-                "--column=name", "--column=trust", "--hide-column=1", "--print-column=1", "--ok-label=Send",
+                "--column=Name", "--column=Trust", "--hide-column=1", "--print-column=1", "--ok-label=Send",
             ]
             for peer in peers { rows.write(cells(peer)) }
         case .kdialog:
@@ -175,7 +180,7 @@ struct DialogPicker: Sendable {
             throw CommandFailure(.failure, "\(program.rawValue) could not show who is near (exit status \(code))")
         }
         guard outcome == .exited(0) else { return "" }
-        return answer.readAvailable().split(separator: "\n").first.map(String.init) ?? ""
+        return answer.readAvailable().split(separator: "\n").first.map(String.init)
     }
 }
 

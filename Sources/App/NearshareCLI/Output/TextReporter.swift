@@ -26,7 +26,7 @@ struct TextReporter: Reporter {
             let name = name.shown(of: id)
             notice(
                 isVerified
-                    ? "short code \(digits), in case that \(name) sees one: it is verified here, perhaps not this machine there"
+                    ? "if \(name) sees a short code, it should be \(digits)"
                     : "short code \(digits): \(name) should see the same")
         case .sent(let result):
             switch result.outcome {

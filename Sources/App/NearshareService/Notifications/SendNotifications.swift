@@ -44,8 +44,14 @@ package final class SendNotifications: Reporter {
         case .inviting(let invitation):
             state.withLock { $0.receiver = " to \(invitation.name)" }
             show(["waiting for the answer"])
-        case .authenticationDigits(_, _, let digits, _):
-            state.withLock { $0.code = "short code \(digits)" }
+        case .authenticationDigits(let id, let name, let digits, let isVerified):
+            let name = name.shown(of: id)
+            state.withLock {
+                $0.code =
+                    isVerified
+                    ? "if \(name) sees a short code, it should be \(digits)"
+                    : "short code \(digits): \(name) should see the same"
+            }
             show(["waiting for the answer"])
         case .acceptedByReceiver:
             state.withLock { $0.code = nil }

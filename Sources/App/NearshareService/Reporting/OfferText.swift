@@ -76,7 +76,7 @@ package enum OfferText {
         if let mixture = mixture(of: peer) { lines.append(mixture) }
         lines.append("\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex)")
         if let certificate = certificate(of: peer) { lines.append(certificate) }
-        if let digits { lines.append("short code \(digits)") }
+        if let digits { lines.append("short code \(digits): \(name.shown(of: peer.id)) should see the same") }
         lines += offer.items.prefix(maximumOutlinedItems).enumerated().map { number, item in
             line(item, contents: contents(ofItem: number, of: offer, listed: invitation.contents))
         }

@@ -162,8 +162,8 @@ package struct NetworkDiagnosis: Sendable, Hashable {
             if facts.firewall.isUFWEnabled {
                 findings.append(
                     Finding(
-                        .warning, .firewall, "ufw is enabled and may block peers",
-                        advice: "allow them: "
+                        .warning, .firewall, "ufw is enabled and may block peers: only root can read its rules",
+                        advice: "unless that is done, allow them: "
                             + services.map { "`\(facts.privilege)ufw allow \($0.name)`" }.joined(separator: ", ")))
             }
             if facts.firewall.isFirewalldOnBus {

@@ -151,7 +151,8 @@ private struct RuleParser {
         case "--limit", "--limit-burst", "--comment", "--connlimit-upto":
             position += 1
             return .constant(true)
-        case "--icmp-type", "--icmpv6-type", "--connlimit-above":
+        // Packets of peers have no routing header; ICMP is another transport.
+        case "--icmp-type", "--icmpv6-type", "--rt-type", "--connlimit-above":
             position += 1
             return .constant(false)
         case "--connlimit-mask":
@@ -167,7 +168,7 @@ private struct RuleParser {
     private static func isModuleKnown(_ name: String) -> Bool {
         [
             "tcp", "udp", "icmp", "icmp6", "conntrack", "state", "multiport", "comment", "limit", "addrtype", "pkttype",
-            "iprange", "connlimit",
+            "iprange", "connlimit", "rt",
         ].contains(name)
     }
 
