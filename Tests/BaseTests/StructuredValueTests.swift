@@ -68,8 +68,8 @@ import Testing
     }
 
     @Test func `members are looked up by key, elements by index`() {
-        let value: StructuredValue = ["name": "attic", "values": [1, 2.5, true]]
-        #expect(value["name"] == "attic" && value["values"]?[1] == 2.5)
+        let value: StructuredValue = ["name": "attic", "values": [1, .number(2.5), true]]
+        #expect(value["name"] == "attic" && value["values"]?[1] == .number(2.5))
         #expect(value["none"] == nil && value["values"]?[3] == nil && value["values"]?[-1] == nil)
         #expect(value[0] == nil && value["values"]?["name"] == nil)
     }

@@ -66,7 +66,7 @@ import Testing
 
     @Test("R12: content of unknown size ends at the limit of a page") func endless() throws {
         let download = Self.download([EndlessSource()])
-        let count = UInt32(PageShare.maximumSealedByteCount) / UInt32(Self.chunkByteCount)
+        let count = UInt32(PageShare.maximumInMemoryByteCount) / UInt32(Self.chunkByteCount)
         for index in 0..<count { #expect(try download.chunk(index, of: 1)?.isLast == false) }
         #expect { try download.chunk(count, of: 1) } throws: { ($0 as? StorageError)?.code == .overLimit }
     }

@@ -68,10 +68,9 @@ import Testing
         let proven = AuthenticatedPeer(key: TestNetwork.identity(3).agreementKey.publicKey)
         let peer = Peer(
             proven: proven, name: DisplayName(truncating: "x")!, trustStatus: .new, address: nil, version: nil)
-        let code = ShortAuthenticationDigits(number: 0)
         let answers = (0..<300).map { _ in Promise<Bool>() }
         for answer in answers {
-            let check = IdentityCheck(peer: peer, shortCode: code, voucher: nil)
+            let check = IdentityCheck(peer: peer, shortCode: "0000 0000", voucher: nil)
             events.emit(IdentityQuestion(check, answer), to: events.questions)
         }
         #expect(answers.filter { $0.current == false }.count == 300 - 256)

@@ -158,10 +158,10 @@ import Testing
     }
 
     private final class Codes: Sendable {
-        private let state = Monitor<[ShortAuthenticationDigits]>([])
+        private let state = Monitor<[String]>([])
 
-        var all: [ShortAuthenticationDigits] { state.withLock { $0 } }
+        var all: [String] { state.withLock { $0 } }
 
-        func note(_ code: ShortAuthenticationDigits) { state.update { $0.append(code) } }
+        func note(_ code: String) { state.update { $0.append(code) } }
     }
 }

@@ -92,7 +92,7 @@ struct AcceptancePolicyTests {
     @Test("R8: one peer leaves no more than its quota, and another one has its own")
     func quota() throws {
         // Two entries, and 100 bytes.
-        let policy = policy(.all, quota: 2 * Offer.entryByteCount + 100)
+        let policy = policy(.all, quota: 2 * Offer.diskByteCountPerEntry + 100)
         #expect(verdict(policy, offer(60)) == .accept)
         guard case .decline(.tooLarge, let detail?) = verdict(policy, offer(41)) else {
             Issue.record("more than the quota was accepted")

@@ -416,7 +416,7 @@ struct ReceiveControllerTests {
     @Test("R8: a peer may leave no more than its quota; what was not stored does not count")
     func quota() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
-        _ = try await receiving(bea, accept: .all, quota: 2 * Offer.entryByteCount + 25) { listener, _, _ async throws in
+        _ = try await receiving(bea, accept: .all, quota: 2 * Offer.diskByteCountPerEntry + 25) { listener, _, _ async throws in
             #expect(try await offer(ada, bea, listener, name: "1", size: 10) == .completed)
             #expect(try await offer(ada, bea, listener, name: "2", size: 20) == .declined(.tooLarge))
             #expect(try await offer(ada, bea, listener, name: "3", size: 15) == .completed)

@@ -31,7 +31,7 @@ struct SendOperationTests {
         let codes = Mutex<[ShortAuthenticationDigits?]>([])
         let failure = try await bea.listening { invitation in
             #expect(invitation.peer.id == ada.id && invitation.offer.items.map(\.kind) == [.text])
-            let code = await invitation.shortCode
+            let code = await invitation.authenticationDigits
             codes.withLock { $0.append(code) }
             _ = await invitation.accept(into: sink).result
         } _: { _ in

@@ -163,7 +163,7 @@ import Testing
     @Test func `limits count what is missing`() throws {
         let rig = try Rig(.update)
         var limits = InboxRig.limits
-        (limits.existing, limits.maximumSize) = (.update, 3 * Offer.entryByteCount + 1000)
+        (limits.existing, limits.maximumSize) = (.update, 3 * Offer.diskByteCountPerEntry + 1000)
         let small = try InboxRig(scratch: rig.scratch, limits: limits)
         try rig.scratch.write("source/trip/a", bytes(10, seed: 3))
         let admitted = Monitor<[UInt64]>([])
@@ -176,7 +176,7 @@ import Testing
         }
         try send()
         // The two folders, the link and the changed file.
-        #expect(admitted.withLock { $0 } == [4 * Offer.entryByteCount + 10])
+        #expect(admitted.withLock { $0 } == [4 * Offer.diskByteCountPerEntry + 10])
         #expect(try rig.scratch.read("inbox/trip/a") == bytes(10, seed: 3))
         try rig.scratch.write("source/trip/b", bytes(2000, seed: 4))
         #expect(throws: StorageError.self) { try send() }

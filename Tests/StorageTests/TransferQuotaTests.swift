@@ -57,7 +57,7 @@ struct TransferQuotaTests {
         #expect(throws: StorageError.self) { try quota.checkSize() }
         quota.recordPresent((1, 8000))
         #expect(throws: Never.self) { try quota.checkSize() }
-        #expect(quota.storedByteCount == 1000 + Offer.entryByteCount)
+        #expect(quota.storedByteCount == 1000 + Offer.diskByteCountPerEntry)
         #expect(throws: Never.self) { try quota.checkSpace(beyond: 0, free: 5096) }
         #expect(throws: StorageError.self) { try quota.checkSpace(beyond: 0, free: 5095) }
         #expect(throws: Never.self) { try quota.checkWrite(of: 1000, received: 0) { nil } }

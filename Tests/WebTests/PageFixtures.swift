@@ -19,7 +19,7 @@ struct TestPage {
 
     /// A page that gives a small and a large file.
     static func sharing() -> TestPage {
-        let sizes = [("small.txt", UInt64(1)), ("large é\r\n.bin", PageShare.maximumSealedByteCount + 1)]
+        let sizes = [("small.txt", UInt64(1)), ("large é\r\n.bin", PageShare.maximumInMemoryByteCount + 1)]
         let items = sizes.map { name, size in
             OfferedItem(kind: .file, name: ClaimedFileName(name)!, size: size, entryCount: 1, mediaType: .unknown)
         }

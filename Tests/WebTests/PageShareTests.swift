@@ -68,7 +68,7 @@ import Testing
         #expect(page.send(path).status == .forbidden)
         #expect(page.send(path, from: "192.168.1.22").status == .ok)
         let direct = try #require(page.lastDirect)
-        let size = PageShare.maximumSealedByteCount + 1
+        let size = PageShare.maximumInMemoryByteCount + 1
         // A download manager fetches several ranges at once, which end in any order.
         #expect(page.machine.receivedDirectly(9..<size, of: direct) == nil)
         #expect(page.machine.receivedDirectly(0..<5, of: direct) == nil)
@@ -83,7 +83,7 @@ import Testing
         var browser = TestBrowser(1)
         _ = try browser.ask(&page)
         let path = try browser.directPath(in: &page)
-        let size = PageShare.maximumSealedByteCount + 1
+        let size = PageShare.maximumInMemoryByteCount + 1
         let cases: [(String, HTTPStatus, Range<UInt64>?)] = [
             ("bytes=0-", .partialContent, 0..<size), ("bytes=5-9", .partialContent, 5..<10),
             ("Bytes=5-9999999999999", .partialContent, 5..<size), ("bytes=-7", .partialContent, size - 7..<size),

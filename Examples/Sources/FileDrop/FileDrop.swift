@@ -24,7 +24,7 @@ import Nearshare
         print("waiting for files as \(node.name)")
         for await invitation in listener.invitations {
             let names = invitation.offer.items.map(\.name.description).joined(separator: ", ")
-            let code = await invitation.shortCode?.description ?? "not agreed on"
+            let code = await invitation.shortCode ?? "not agreed on"
             print("\(invitation.peer.name) offers \(names); short code \(code). Accept it (y/n)?")
             guard readLine() == "y" else { continue }  // A released invitation is declined.
             let result = await (try invitation.accept(into: inbox)).result

@@ -34,7 +34,7 @@ import Nearshare
     static func join(_ listener: Listener) async throws -> Session {
         print("waiting for an invitation on port \(listener.port)")
         for await invitation in listener.sessionInvitations {
-            let code = await invitation.shortCode?.description ?? "not agreed on"
+            let code = await invitation.shortCode ?? "not agreed on"
             print("\(invitation.peer.name) invites, short code \(code). Join (y/n)?")
             if readLine() == "y" { return try invitation.accept() }
         }

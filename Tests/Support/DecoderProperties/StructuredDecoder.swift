@@ -4,7 +4,8 @@ extension DecoderProperty {
     static let structuredValue = Self(
         name: "structured-value",
         seeds: [
-            ["sensor": "attic", "values": [1, -2, 1.5, .null, true], "raw": .binary([0, 255])] as StructuredValue, "été",
+            ["sensor": "attic", "values": [1, -2, .number(1.5), .null, true], "raw": .binary([0, 255])] as StructuredValue,
+            "été",
             [[[]]],
         ].compactMap { try? $0.encoded() }
     ) { bytes throws(Violation) in

@@ -25,7 +25,7 @@ struct DeliveryTracker: Sendable {
     /// The ids of ``unmatched``, the oldest first.
     private var unmatchedIDs: [String] = []
 
-    /// Limit on unmatched statuses; the oldest is dropped. Stored messages replace it later: see ``update(with:)``.
+    /// Limit on unmatched statuses; the oldest is dropped. The store has its status: see ``update(with:)``.
     static let maximumUnmatchedCount = 10_000
 
     init(_ conversation: Conversation, requiredStatus: MessageStatus) {
@@ -43,8 +43,8 @@ struct DeliveryTracker: Sendable {
         record(early.status, of: id, reason: early.reason)
     }
 
-    /// Records that the node has rejected a message.
-    mutating func recordRejection(reason: String) {
+    /// Records that the node has refused a message.
+    mutating func recordRefusal(reason: String) {
         failures.append(reason)
     }
 
@@ -74,7 +74,7 @@ struct DeliveryTracker: Sendable {
     mutating func updateFromStore(_ message: ChatMessage) -> ControlEvent? {
         let earlier = pending[message.id]
         update(with: message)
-        guard let earlier, message.status > earlier else { return nil }
+        guard let earlier, earlier.canChange(to: message.status) else { return nil }
         reportedStates[message.id] = message.status
         return .chatMessageChanged(id: message.id, conversation: conversation, status: message.status, reason: nil)
     }
@@ -90,7 +90,7 @@ struct DeliveryTracker: Sendable {
 
     private mutating func record(_ status: MessageStatus, of id: String, reason: String?) {
         guard let known = pending[id] else { return recordUnmatched(status, of: id, reason: reason) }
-        guard status > known else { return }
+        guard known.canChange(to: status) else { return }
         if status == .failed {
             pending[id] = nil
             failures.append(reason ?? "could not be delivered")

@@ -56,7 +56,7 @@ final class PipedConversation: Sendable {
     private static let maximumHistory = 500
     /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events
     /// that wait for it, so at least one reading follows each loss.
-    private static let refreshInterval = 512
+    private static let refreshEventCount = 512
 
     init(parameters: Parameters, input: Int32 = STDIN_FILENO) {
         self.parameters = parameters
@@ -141,7 +141,7 @@ final class PipedConversation: Sendable {
                 tracker.handle(event)
                 if !tracker.consumeRepeat(of: event) { report.emit(event) }
                 eventCount += 1
-                if eventCount.isMultiple(of: Self.refreshInterval) { try await refresh(&tracker, report, client) }
+                if eventCount.isMultiple(of: Self.refreshEventCount) { try await refresh(&tracker, report, client) }
                 if parameters.follows, case .chatMessage(let message, _) = event, message.conversation == conversation,
                     !message.isLocal
                 {
@@ -151,7 +151,7 @@ final class PipedConversation: Sendable {
                 tracker.recordAcceptance(of: id)
                 report.accepted(id, line: line)
             case .refused(let failure, let line):
-                tracker.recordRejection(reason: failure.description)
+                tracker.recordRefusal(reason: failure.description)
                 report.refused(failure, line: line)
             case .ended:
                 tracker.recordEndOfInput()
@@ -205,7 +205,7 @@ final class PipedConversation: Sendable {
         if let text = progress.withLock(\.unanswered) {
             // The node that has ended may have stored it: the same line must not be sent twice.
             if let id = try await storedID(of: text, in: conversation, client) {
-                accept(id, sink)
+                recordAcceptance(of: id, sink)
             } else if await !submit(text, in: conversation, client, sink) {
                 return
             }
@@ -235,7 +235,7 @@ final class PipedConversation: Sendable {
                     .refused,
                     "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
             }
-            accept(try await client.sendLine(text, in: conversation), sink)
+            recordAcceptance(of: try await client.sendLine(text, in: conversation), sink)
         } catch {
             if error.kind == .gone { return false }
             let number = progress.withLock { progress in
@@ -247,7 +247,7 @@ final class PipedConversation: Sendable {
         return true
     }
 
-    private func accept(_ id: String, _ sink: AsyncStream<Input>.Continuation) {
+    private func recordAcceptance(of id: String, _ sink: AsyncStream<Input>.Continuation) {
         let number = progress.withLock { progress in
             progress.unanswered = nil
             progress.acceptedIDs.insert(id)
@@ -256,7 +256,7 @@ final class PipedConversation: Sendable {
         sink.yield(.accepted(id, line: number))
     }
 
-    /// The id of an own line with this text that no node has reported yet.
+    /// The id of a line of this user with this text that no node has reported yet.
     private func storedID(
         of text: String, in conversation: Conversation, _ client: any NodeClient
     ) async throws -> String? {

@@ -91,7 +91,7 @@ package struct AcceptancePolicy: Sendable {
             return .decline(
                 .declined, detail: "standard output accepts a single file; receive several files or a folder with --inbox")
         }
-        let size = offer.limitedByteCount
+        let size = offer.byteCountForLimit
         if checksSize, let limit = limits.maximumSize, size > limit {
             return .decline(.tooLarge, detail: "it is \(size.asByteCount), and --max-size is \(limit.asByteCount)")
         }
@@ -99,11 +99,11 @@ package struct AcceptancePolicy: Sendable {
             return .decline(
                 .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
         }
-        if checksSize, let freeSpace, offer.limitedByteCount > freeSpace {
+        if checksSize, let freeSpace, offer.byteCountForLimit > freeSpace {
             return .decline(
                 .noSpace,
                 detail:
-                    "it needs \(offer.limitedByteCount.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
+                    "it needs \(offer.byteCountForLimit.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
                     + "\(limits.reserve.asByteCount) of the disk must stay free")
         }
         return nil

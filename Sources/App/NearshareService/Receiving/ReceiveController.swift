@@ -243,7 +243,7 @@ package final class ReceiveController: Sendable {
         if !isNew, let earlier = earlierAnswer(to: invitation), refusal == nil || earlier != .all {
             return await acceptAgain(invitation)
         }
-        let digits = peer.trustStatus.isVerified ? nil : await invitation.shortCode
+        let digits = peer.trustStatus.isVerified ? nil : await invitation.authenticationDigits
         if digits == nil, let outcome = invitation.presentEnd { return .ended(outcome) }
         if let digits { reporter.report(.invitedCode(peer.id, digits)) }
         let shown = machine.shown(peer)

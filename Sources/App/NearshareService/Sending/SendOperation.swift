@@ -332,7 +332,7 @@ package final class SendOperation: Sendable {
     ) async {
         let delay: Duration = trustStatus.isVerified ? .seconds(3) : .milliseconds(500)
         guard (try? await Task.sleep(for: delay)) != nil, transfer.snapshot.phase == .waiting,
-            let digits = try? await connection.shortCode, let claimed = try? await connection.peerName,
+            let digits = try? await connection.authenticationDigits, let claimed = try? await connection.peerName,
             // The answer may have come meanwhile.
             transfer.snapshot.phase == .waiting, !Task.isCancelled
         else { return }

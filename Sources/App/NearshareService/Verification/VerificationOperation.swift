@@ -20,7 +20,7 @@ package struct VerificationOperation: Sendable {
     package func run(
         over connection: Connection, ask: @escaping @Sendable (ShortAuthenticationDigits, DisplayName) async -> Bool
     ) async throws {
-        let code = try await connection.shortCode
+        let code = try await connection.authenticationDigits
         let name = try await connection.peerName
         try await connection.requestVerification()
         switch try await answer(on: connection, { await ask(code, name) }) {

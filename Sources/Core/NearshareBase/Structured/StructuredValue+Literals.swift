@@ -1,13 +1,11 @@
 // Not ExpressibleByNilLiteral: `nil` for an optional value would mean `null` instead of no value.
-extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+extension StructuredValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
     ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
     /// `true` or `false`.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     /// A 64-bit integer from a literal.
     public init(integerLiteral value: Int64) { self = .integer(value) }
-    /// A floating-point number.
-    public init(floatLiteral value: Double) { self = .number(value) }
     /// A text.
     public init(stringLiteral value: String) { self = .string(value) }
     /// An ordered list from a literal.

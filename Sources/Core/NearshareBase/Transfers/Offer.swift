@@ -3,10 +3,10 @@ public struct Offer: Sendable, Hashable {
     /// The limit on described items. Of further items only the number is known; their names arrive with their content.
     package static let maximumDescribedItems = 128
 
-    /// The first ``maximumDescribedItems`` items, in the order of the content.
+    /// The first 128 items, in the order of the content.
     public var items: [OfferedItem]
     /// The number of all items, the described ones included.
-    public var itemCount: UInt32
+    package var itemCount: UInt32
     /// The number of entries in all items.
     public var entryCount: UInt64
     /// Bytes of content in all items; nil when the size of one is unknown.
@@ -24,33 +24,33 @@ public struct Offer: Sendable, Hashable {
 extension Offer {
     /// The disk space that a file, folder or link takes besides its content, in bytes: most file systems allocate blocks of this
     /// size, and names and attributes take space as well (Q7).
-    package static let entryByteCount: UInt64 = 4096
+    package static let diskByteCountPerEntry: UInt64 = 4096
 
     /// The disk space that the content takes, in bytes, as far as it is known.
     package var storedByteCount: UInt64 {
-        (totalSize ?? 0).addingClamped(entryCount.multipliedClamped(by: Self.entryByteCount))
+        (totalSize ?? 0).addingClamped(entryCount.multipliedClamped(by: Self.diskByteCountPerEntry))
     }
 
     /// The size that is compared with a limit on one transfer: a single file counts as its content alone.
-    package var limitedByteCount: UInt64 { storedByteCount.subtractingClamped(Self.entryByteCount) }
+    package var byteCountForLimit: UInt64 { storedByteCount.subtractingClamped(Self.diskByteCountPerEntry) }
 }
 
 extension Offer {
     /// The offer of some of its files alone.
     /// - Parameters:
-    ///   - stored: those files.
-    ///   - kept: the numbers of their items, ascending.
-    package func reduced(to stored: [EntryHeader], inItems kept: [UInt32]) -> Offer {
-        let sizes = Dictionary(stored.map { ($0.item, $0.size ?? 0) }) { $0.addingClamped($1) }
-        let counts = Dictionary(stored.map { ($0.item, UInt64(1)) }) { $0 + $1 }
-        let described = kept.compactMap { number -> OfferedItem? in
-            guard items.indices.contains(Int(number)) else { return nil }
-            var item = items[Int(number)]
-            (item.size, item.entryCount) = (sizes[number], counts[number, default: 1])
+    ///   - files: those files; folders are counted only where they are among them.
+    ///   - itemIndices: the indices of their items in the content, ascending.
+    package func restricted(to files: [EntryHeader], inItems itemIndices: [UInt32]) -> Offer {
+        let sizes = Dictionary(files.map { ($0.item, $0.size ?? 0) }) { $0.addingClamped($1) }
+        let counts = Dictionary(files.map { ($0.item, UInt64(1)) }) { $0 + $1 }
+        let described = itemIndices.compactMap { index -> OfferedItem? in
+            guard items.indices.contains(Int(index)) else { return nil }
+            var item = items[Int(index)]
+            (item.size, item.entryCount) = (sizes[index], counts[index, default: 1])
             return item
         }
         return Offer(
-            items: described, itemCount: UInt32(clamping: kept.count), entryCount: UInt64(stored.count),
+            items: described, itemCount: UInt32(clamping: itemIndices.count), entryCount: UInt64(files.count),
             totalSize: sizes.values.reduce(0) { $0.addingClamped($1) })
     }
 }

@@ -13,7 +13,7 @@ package struct AuthenticatedPeer: Sendable, Hashable {
         fingerprint = Fingerprint(of: key)
     }
 
-    /// The short name of the static key.
+    /// The first 8 bytes of the fingerprint.
     package var id: PeerID { fingerprint.peerID }
 }
 
@@ -21,7 +21,7 @@ extension Fingerprint {
     /// The SHA-256 of an X25519 public key (bitchat specification, section 1).
     package init(of key: AgreementPublicKey) { self.init(digestOf: key.bytes) }
 
-    /// The fingerprint of a peer of another protocol, which has no key of ours.
+    /// The fingerprint of a peer of another protocol, which has no nearshare key.
     /// - Parameters:
     ///   - protocolName: keeps the peers of one protocol from taking the fingerprint of another one's, or of a key.
     ///   - identity: bytes that identify a peer in the protocol.

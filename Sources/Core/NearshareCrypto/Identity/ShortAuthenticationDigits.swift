@@ -1,5 +1,5 @@
 /// A short authentication string for users: eight digits, shown as "1234 5678".
-public struct ShortAuthenticationDigits: Sendable, Hashable, CustomStringConvertible {
+package struct ShortAuthenticationDigits: Sendable, Hashable, CustomStringConvertible {
     /// Eight decimal digits.
     package let digits: String
 
@@ -9,5 +9,5 @@ public struct ShortAuthenticationDigits: Sendable, Hashable, CustomStringConvert
         self.digits = String(repeating: "0", count: 8 - digits.count) + digits
     }
 
-    public var description: String { "\(digits.prefix(4)) \(digits.suffix(4))" }
+    package var description: String { "\(digits.prefix(4)) \(digits.suffix(4))" }
 }

@@ -7,7 +7,7 @@ extension InvitationPolicy {
     /// terminal.
     public static let askAtTerminal = InvitationPolicy(isProof: true) { invitation in
         let name = invitation.peer.name.shown
-        let code = await invitation.shortCode?.description ?? "not agreed on"
+        let code = await invitation.shortCode ?? "not agreed on"
         return await firstResult(
             of: {
                 await TerminalPrompt.shared.confirm("\(name) invites; does its screen show the code \(code)? Join?")

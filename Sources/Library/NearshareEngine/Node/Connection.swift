@@ -1,4 +1,4 @@
-public import NearshareBase
+package import NearshareBase
 public import NearshareCrypto
 internal import NearshareDirect
 package import NearshareInterfaces
@@ -48,7 +48,7 @@ public final class Connection: Sendable {
 
     /// Waits for the name that the peer claims.
     /// - Throws: ``NodeError`` when the link ended before.
-    public var peerName: DisplayName {
+    package var peerName: DisplayName {
         get async throws { try await waitFor { $0.name } }
     }
 
@@ -57,15 +57,20 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.clockDifference } }
     }
 
-    /// Waits for the short authentication string that both users see.
-    public var shortCode: ShortAuthenticationDigits {
+    /// Waits for the short authentication string that both users see: eight digits, "1234 5678".
+    public var shortCode: String {
+        get async throws { try await authenticationDigits.description }
+    }
+
+    /// ``shortCode`` as a value.
+    package var authenticationDigits: ShortAuthenticationDigits {
         get async throws { try await waitFor { $0.code } }
     }
 
     /// Asks the other user to compare the short authentication strings. Both users answer: see ``answerVerification(matches:)``
     /// and ``peerConfirmation``.
     package func requestVerification() async throws {
-        _ = try await shortCode
+        _ = try await authenticationDigits
         driver.requestVerification()
     }
 

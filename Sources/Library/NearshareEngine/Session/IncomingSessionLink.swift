@@ -258,7 +258,7 @@ extension Node {
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
         let isTrusted: Bool? = await firstResult(
-            of: { await session.judge(IdentityCheck(peer: peer, shortCode: code, voucher: voucher)) },
+            of: { await session.judge(IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)) },
             {
                 // The user's answer is no longer needed.
                 _ = await incoming.over.value

@@ -168,7 +168,7 @@ extension Session {
                         abandon(driver, outgoingLink, because: Self.unconfirmedCode)
                         continue
                     }
-                    let check = IdentityCheck(peer: peer, shortCode: code, voucher: outgoingLink.voucher)
+                    let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: outgoingLink.voucher)
                     let peerInfo = known
                     node.start { [self] in
                         let isTrusted = await judge(check)

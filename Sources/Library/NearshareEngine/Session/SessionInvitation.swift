@@ -1,5 +1,5 @@
 internal import NearshareBase
-public import NearshareCrypto
+internal import NearshareCrypto
 package import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
@@ -47,9 +47,10 @@ public final class SessionInvitation: Sendable {
         decline(.declined)
     }
 
-    /// The short authentication string that the inviting user sees as well; nil when the link ended before it was agreed on.
-    public var shortCode: ShortAuthenticationDigits? {
-        get async { await codeEvent.value ?? nil }
+    /// The short authentication string that the inviting user sees as well, eight digits; nil when the link ended before it was
+    /// agreed on.
+    public var shortCode: String? {
+        get async { await codeEvent.value??.description }
     }
 
     /// Waits until the invitation is withdrawn or expired, or its link is lost; nil when the task is cancelled first.

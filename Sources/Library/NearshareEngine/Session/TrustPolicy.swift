@@ -1,5 +1,4 @@
 public import NearshareBase
-public import NearshareCrypto
 internal import NearshareInterfaces
 internal import Synchronization
 
@@ -7,8 +6,8 @@ internal import Synchronization
 public struct IdentityCheck: Sendable {
     /// The peer, with its proven key and its trust status.
     public let peer: Peer
-    /// The short authentication string, which is the same on both ends unless the link is intercepted.
-    public let shortCode: ShortAuthenticationDigits
+    /// The short authentication string, eight digits, which is the same on both ends unless the link is intercepted.
+    public let shortCode: String
     /// The member that announced this key; nil for a peer that this node has invited.
     public let voucher: PeerID?
 }

@@ -1,5 +1,5 @@
 public import NearshareBase
-public import NearshareCrypto
+package import NearshareCrypto
 public import NearshareDirect
 package import NearshareInterfaces
 internal import Synchronization
@@ -56,9 +56,14 @@ public final class Invitation: Sendable {
         if !isAnswered.load(ordering: .acquiring) { answering.decline(.declined) }
     }
 
-    /// The short authentication string that the sender sees as well; nil when the link ended before it was agreed on, or the
-    /// task is cancelled.
-    public var shortCode: ShortAuthenticationDigits? {
+    /// The short authentication string that the sender sees as well, eight digits; nil when the link ended before it was agreed
+    /// on, or the task is cancelled.
+    public var shortCode: String? {
+        get async { await authenticationDigits?.description }
+    }
+
+    /// ``shortCode`` as a value.
+    package var authenticationDigits: ShortAuthenticationDigits? {
         get async { await codeEvent.value ?? nil }
     }
 

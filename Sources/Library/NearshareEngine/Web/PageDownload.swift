@@ -189,11 +189,11 @@ private final class PageItemReader: Sendable {
 
     private func readNext(_ state: inout State) throws(StorageError) {
         guard let reader = state.reader?.reader else { return }
-        let limit = PageShare.maximumSealedByteCount / UInt64(PageShare.chunkByteCount)
+        let limit = PageShare.maximumInMemoryByteCount / UInt64(PageShare.chunkByteCount)
         guard size != nil || UInt64(state.next) < limit else {
             throw StorageError(
                 .overLimit,
-                "a page takes at most \(PageShare.maximumSealedByteCount.asByteCount) of standard input; send a file instead")
+                "a page takes at most \(PageShare.maximumInMemoryByteCount.asByteCount) of standard input; send a file instead")
         }
         var content = [UInt8](repeating: 0, count: PageShare.chunkByteCount)
         var count = 0

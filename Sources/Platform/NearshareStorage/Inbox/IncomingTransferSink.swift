@@ -290,7 +290,7 @@ final class IncomingTransferSink: ResourceSink {
         // Before the folders get other names.
         try tree.completeFolders(downTo: 0)
         try staged.keepItems(items)
-        return try finish(as: offer.reduced(to: stored, inItems: items))
+        return try finish(as: offer.restricted(to: stored, inItems: items))
     }
 
     private func finish(as offer: Offer) throws(StorageError) -> [DeliveredItem] {

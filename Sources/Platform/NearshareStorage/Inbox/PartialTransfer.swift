@@ -54,7 +54,7 @@ struct PartialTransfer {
         var reserved: UInt64 = 0
         if let file, checkpoint.file?.size != nil { reserved = UInt64(try file.status().st_blocks) * 512 }
         return checkpoint.completeBytes.addingClamped(max(point.partialSize, reserved))
-            .addingClamped(checkpoint.completeEntries.multipliedClamped(by: Offer.entryByteCount))
+            .addingClamped(checkpoint.completeEntries.multipliedClamped(by: Offer.diskByteCountPerEntry))
     }
 
     private func hash(

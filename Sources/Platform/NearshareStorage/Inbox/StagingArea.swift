@@ -101,7 +101,7 @@ final class StagingArea: Sendable {
         guard let items = try? directory.openDirectory(name).openDirectory("items") else { return 0 }
         let size = FileTree.size(of: items)
         // One more for the folder itself.
-        return size.byteCount.addingClamped((size.entryCount + 1).multipliedClamped(by: Offer.entryByteCount))
+        return size.byteCount.addingClamped((size.entryCount + 1).multipliedClamped(by: Offer.diskByteCountPerEntry))
     }
 
     /// Keeps at most ``maximumUnfinishedCount`` transfers of a sender with a new one: its oldest ones give way.

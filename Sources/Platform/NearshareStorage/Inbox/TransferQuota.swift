@@ -27,12 +27,12 @@ struct TransferQuota {
     /// The disk space that the transfer takes, without the files that are present.
     var storedByteCount: UInt64 {
         offer.storedByteCount.subtractingClamped(present.byteCount)
-            .subtractingClamped(present.count.multipliedClamped(by: Offer.entryByteCount))
+            .subtractingClamped(present.count.multipliedClamped(by: Offer.diskByteCountPerEntry))
     }
 
     /// Checks the size of the offer, or of what is missing of it.
     func checkSize() throws(StorageError) {
-        let size = storedByteCount.subtractingClamped(Offer.entryByteCount)
+        let size = storedByteCount.subtractingClamped(Offer.diskByteCountPerEntry)
         guard let limit = limits.maximumSize, size > limit else { return }
         throw StorageError(.overLimit, "\(size.asByteCount) exceed the limit of \(limit.asByteCount)")
     }
@@ -69,8 +69,8 @@ struct TransferQuota {
         if present.byteCount > 0, let total = offer.totalSize, sent > total.subtractingClamped(present.byteCount) {
             throw StorageError(.overLimit, "more was sent than is missing here")
         }
-        let entries = offer.limitedByteCount.subtractingClamped(offer.totalSize ?? 0)
-            .subtractingClamped(present.count.multipliedClamped(by: Offer.entryByteCount))
+        let entries = offer.byteCountForLimit.subtractingClamped(offer.totalSize ?? 0)
+            .subtractingClamped(present.count.multipliedClamped(by: Offer.diskByteCountPerEntry))
         if let limit = limits.maximumSize, sent.addingClamped(entries) > limit {
             throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
@@ -79,7 +79,7 @@ struct TransferQuota {
 
     /// Checks one entry: a million empty ones fill a disk as well.
     mutating func checkEntry(received: UInt64, free: () -> UInt64?) throws(StorageError) {
-        try checkReserve(beyond: Offer.entryByteCount, received: received, free: free)
+        try checkReserve(beyond: Offer.diskByteCountPerEntry, received: received, free: free)
     }
 
     private mutating func checkReserve(

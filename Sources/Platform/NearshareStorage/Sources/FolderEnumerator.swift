@@ -44,7 +44,7 @@ final class FolderEnumerator {
     private let item: UInt32
     private let options: FileSource.Options
     private let shownPath: String
-    private let isRoot = geteuid() == 0
+    private let isSuperuser = geteuid() == 0
     private(set) var skipped = SkippedEntries()
 
     init(_ directory: FileDescriptor, name: ClaimedFileName, item: UInt32, options: FileSource.Options, shownPath: String) {
@@ -94,14 +94,14 @@ final class FolderEnumerator {
     ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         guard let claimed = ClaimedFileName(bytes: level.names.rawName(at: index)) else { return nil }
         // Built only for messages.
-        func here() -> String {
+        func displayPath() -> String {
             "\(shown(shownPath))/\((path.dropFirst() + [claimed]).map(\.shown).joined(separator: "/"))"
         }
         let byteCount = pathByteCount + claimed.bytes.count
         guard path.count < EntryHeader.maximumDepth, byteCount <= EntryHeader.maximumPathByteCount else {
             throw StorageError(
                 .rejected,
-                "\(here()) is too deep: the limits are \(EntryHeader.maximumDepth) folders "
+                "\(displayPath()) is too deep: the limits are \(EntryHeader.maximumDepth) folders "
                     + "and \(EntryHeader.maximumPathByteCount) bytes of path")
         }
         let kind = level.names.kind(at: index)
@@ -111,12 +111,12 @@ final class FolderEnumerator {
             do throws(StorageError) {
                 switch kind {
                 case .file where opening:
-                    let file = try directory.openForReading(raw: name, shownAs: here)
+                    let file = try directory.openForReading(raw: name, shownAs: displayPath)
                     let status = try file.status()
-                    guard status.isFile else { throw StorageError(.changed, "\(here()) is no longer a file") }
+                    guard status.isFile else { throw StorageError(.changed, "\(displayPath()) is no longer a file") }
                     return (EntryHeader(item: item, file: status, path: path + [claimed], options), file)
-                case .folder: return try enterFolder(name, claimed, byteCount, in: directory, here)
-                default: return try inspect(name, claimed, byteCount, in: directory, opening: opening, here)
+                case .folder: return try enterFolder(name, claimed, byteCount, in: directory, displayPath)
+                default: return try inspect(name, claimed, byteCount, in: directory, opening: opening, displayPath)
                 }
             } catch {
                 switch error.code {
@@ -133,15 +133,15 @@ final class FolderEnumerator {
 
     private func enterFolder(
         _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor,
-        _ here: () -> String
+        _ displayPath: () -> String
     ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
-        let folder = try directory.openDirectory(raw: name, shownAs: here)
+        let folder = try directory.openDirectory(raw: name, shownAs: displayPath)
         let status = try folder.status()
         if options.excludedDirectory == FileIdentity(status) {
-            skipped.add("\(here()): nearshare's own keys are never sent")
+            skipped.add("\(displayPath()): nearshare's own keys are never sent")
             return nil
         }
-        levels.append(Level(directory: folder, names: try list(folder, here())))
+        levels.append(Level(directory: folder, names: try list(folder, displayPath())))
         path.append(claimed)
         pathByteCount = byteCount
         return (EntryHeader(item: item, folder: status, path: path, options), nil)
@@ -150,39 +150,39 @@ final class FolderEnumerator {
     /// Reads an entry's attributes: for entries that are not opened, and on file systems whose listings have no entry types.
     private func inspect(
         _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor, opening: Bool,
-        _ here: () -> String
+        _ displayPath: () -> String
     ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         var status = stat()
         guard fstatat(directory.rawValue, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
-            throw StorageError(errno, "could not read the attributes of \(here())")
+            throw StorageError(errno, "could not read the attributes of \(displayPath())")
         }
         if isExcluded(claimed, isFolder: status.isFolder) { return nil }
         switch status.st_mode & S_IFMT {
         case S_IFREG where opening:
-            let file = try directory.openForReading(raw: name, shownAs: here)
+            let file = try directory.openForReading(raw: name, shownAs: displayPath)
             return (EntryHeader(item: item, file: try file.status(), path: path + [claimed], options), file)
         case S_IFREG:
             guard isReadable(status) || faccessat(directory.rawValue, name, R_OK, AT_EACCESS) == 0 else {
-                throw StorageError(errno, "could not read \(here())")
+                throw StorageError(errno, "could not read \(displayPath())")
             }
             return (EntryHeader(item: item, file: status, path: path + [claimed], options), nil)
-        case S_IFDIR: return try enterFolder(name, claimed, byteCount, in: directory, here)
-        case S_IFLNK: return link(name, claimed, in: directory, here)
-        default: skipped.add("\(here()): neither a file nor a folder")
+        case S_IFDIR: return try enterFolder(name, claimed, byteCount, in: directory, displayPath)
+        case S_IFLNK: return link(name, claimed, in: directory, displayPath)
+        default: skipped.add("\(displayPath()): neither a file nor a folder")
         }
         return nil
     }
 
-    /// Saves a system call for each of a million files.
+    /// Whether the attributes alone show that the file can be read: that saves a system call for each of a million files.
     private func isReadable(_ status: stat) -> Bool {
-        isRoot || (status.st_uid == geteuid() && status.st_mode & S_IRUSR != 0)
+        isSuperuser || (status.st_uid == geteuid() && status.st_mode & S_IRUSR != 0)
     }
 
     private func link(
-        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ here: () -> String
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ displayPath: () -> String
     ) -> (EntryHeader, FileDescriptor?)? {
         guard options.links else {
-            skipped.add("\(here()): a symbolic link\(options.linkAdvice.map { " (\($0))" } ?? "")")
+            skipped.add("\(displayPath()): a symbolic link\(options.linkAdvice.map { " (\($0))" } ?? "")")
             return nil
         }
         let entryPath = path + [claimed]
@@ -193,7 +193,7 @@ final class FolderEnumerator {
             }
         }
         guard LinkTarget.staysInside(target, depth: entryPath.count) else {
-            skipped.add("\(here()): a symbolic link that leads out of the folder")
+            skipped.add("\(displayPath()): a symbolic link that leads out of the folder")
             return nil
         }
         return (

@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// A file as one value (bitchat specification, section 7.1): fields of kind u8 · length u16 · value, the content with length
+/// A file as one value (bitchat specification, section 7.1): fields of type u8 · length u16 · value, the content with length
 /// u32. All of it is claimed by its sender.
 package struct MeshFile: Sendable, Hashable {
     /// Limit of this implementation on the content, in both directions: 5 MiB.
@@ -55,15 +55,15 @@ package struct MeshFile: Sendable, Hashable {
         var reader = ByteReader(bytes, of: "file")
         var content: ArraySlice<UInt8>?
         while reader.remaining > 0 {
-            let kind: UInt8 = try reader.readInteger()
-            if kind == Field.content {
+            let type: UInt8 = try reader.readInteger()
+            if type == Field.content {
                 let piece = try Self.readContent(&reader, in: bytes)
                 // Joined at once: many small slices would take many times the memory of their bytes (R1).
                 if content == nil { content = piece } else { content?.append(contentsOf: piece) }
                 continue
             }
             let value = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "a field")
-            switch kind {
+            switch type {
             case Field.name: name = String(validating: value, as: UTF8.self)
             case Field.mediaType: mediaType = String(validating: value, as: UTF8.self)
             case Field.size where value.count == 4 || value.count == 8:
@@ -92,7 +92,7 @@ package struct MeshFile: Sendable, Hashable {
             }
         }
         let piece = try reader.readCounted(by: UInt16.self, upTo: 65_535, field: "the content")
-        // A 4-byte length that is cut in half would decode as an empty file.
+        // The first half of a 4-byte length, with the rest missing, would decode as an empty file.
         guard !piece.isEmpty else { throw MalformedInput("file: truncated content") }
         return piece
     }

@@ -21,9 +21,9 @@ struct PublicSync: Sendable {
     mutating func removeLink(_ link: MeshLinkID) {
         nextRequests[link] = nil
         answered[link] = nil
-        store.closeLink(link)
-        files.closeLink(link)
-        fragments.closeLink(link)
+        store.linkDidClose(link)
+        files.linkDidClose(link)
+        fragments.linkDidClose(link)
     }
 
     /// Brings the next request forward: a new neighbour knows peers, of which this node should learn before their next

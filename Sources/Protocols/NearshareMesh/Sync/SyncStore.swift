@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// Public packets that neighbours may have missed (bitchat specification, section 10): the latest announcement of each sender, and
-/// messages; files; or fragments of files.
+/// Public packets that neighbours may have missed (bitchat specification, section 10). ``PublicSync`` has three stores: the latest
+/// announcement of each sender together with messages, files, and fragments of files.
 struct SyncStore: Sendable {
     /// Limits of a store (M6).
     struct Limits: Sendable {
@@ -10,27 +10,30 @@ struct SyncStore: Sendable {
         /// Packets of one sender besides its announcement, so that no sender can evict those of others.
         var packetCountPerSender: Int
 
-        static let texts = Limits(packetCount: 500, byteCount: 4 << 20, packetCountPerSender: 100)
+        static let announcementsAndMessages = Limits(packetCount: 500, byteCount: 4 << 20, packetCountPerSender: 100)
         static let files = Limits(packetCount: 32, byteCount: 4 << 20, packetCountPerSender: 8)
-        /// Any peer can write a fragment in another's name, so a sender has no share of its own.
+        /// Any peer can write a fragment in another's name, so a sender has no part of its own.
         static let fragments = Limits(packetCount: 2_048, byteCount: 2 << 20, packetCountPerSender: 2_048)
+
+        /// Limit on one packet: a quarter of the store, so that one packet never displaces all others.
+        var packetByteCount: Int { byteCount / 4 }
     }
 
     private let limits: Limits
-    /// The largest parameter that the phone apps use.
+    /// The largest Golomb-Rice parameter P that the phone apps use: a false-positive rate of 2^-P.
     private static let maximumFilterParameter = 20
 
-    /// The machine over whose links packets came.
+    /// The host over whose links packets came.
     private enum Source: Hashable {
         /// This node's packets, and those of contacts.
         case known
-        case machine(MeshLinkSource)
-        /// Closed links to machines without a known address: together, so that one that comes and goes is not several.
+        case host(MeshLinkSource)
+        /// Closed links to hosts without a known address: together, so that one that comes and goes is not several.
         case gone
     }
 
-    /// The packets that share one part of the store: those of one link, and those of all closed links of a machine.
-    private struct Share: Hashable {
+    /// The packets that compete for one part of the store: those of one link, and those of all closed links of a host.
+    private struct Partition: Hashable {
         var source: Source
         /// nil once the link is closed.
         var link: MeshLinkID?
@@ -39,7 +42,7 @@ struct SyncStore: Sendable {
     private struct Entry: Sendable {
         var id: MeshPacketID
         var frame: MeshFrame
-        var share: Share
+        var partition: Partition
 
         var sender: PeerID { frame.packet.sender }
         var isAnnouncement: Bool { frame.packet.type == .announce }
@@ -56,21 +59,26 @@ struct SyncStore: Sendable {
     private var ids: Set<MeshPacketID> = []
     var count: Int { entries.count }
 
-    init(_ limits: Limits = .texts) {
+    init(_ limits: Limits = .announcementsAndMessages) {
         self.limits = limits
     }
 
-    /// Stores a packet. When the store is full, the machine that brought most loses a packet, there the link that brought most,
-    /// closed ones together, and there the sender with most the oldest (M6).
+    /// Stores a packet. A full store removes one, which is found in three steps (M6):
+    ///
+    /// 1. the host that brought most;
+    /// 2. of its links the one that brought most, closed links counted as one;
+    /// 3. of its senders the one with most, whose oldest packet is removed.
+    ///
+    /// Of equals, the one with the oldest packet.
     /// - Parameters:
     ///   - link: the link over which its sender was announced; nil for this node's own packets.
-    ///   - source: the machine at the other end of the link.
+    ///   - source: the host at the other end of the link.
     ///   - isKnown: its sender is a contact of the user.
     mutating func insert(
         _ frame: MeshFrame, from link: MeshLinkID? = nil, of source: MeshLinkSource? = nil, isKnown: Bool = false
     ) {
         let id = MeshPacketID(of: frame.packet)
-        guard !ids.contains(id), frame.heldByteCount <= limits.byteCount / 4 else { return }
+        guard !ids.contains(id), frame.heldByteCount <= limits.packetByteCount else { return }
         let packet = frame.packet
         if packet.type == .announce {
             removeAnnouncement(of: packet.sender)
@@ -79,10 +87,10 @@ struct SyncStore: Sendable {
         {
             remove(at: oldest)
         }
-        let share =
-            link.flatMap { isKnown ? nil : Share(source: .machine(source ?? .link($0)), link: $0) }
-            ?? Share(source: .known, link: nil)
-        entries.append(Entry(id: id, frame: frame, share: share))
+        let partition =
+            link.flatMap { isKnown ? nil : Partition(source: .host(source ?? .link($0)), link: $0) }
+            ?? Partition(source: .known, link: nil)
+        entries.append(Entry(id: id, frame: frame, partition: partition))
         ids.insert(id)
         if packet.type == .announce { announced.insert(packet.sender) }
         byteCount += frame.heldByteCount
@@ -96,12 +104,13 @@ struct SyncStore: Sendable {
             for entry in entries {
                 if let key = key(entry) { sizes[key, default: 0] += isOverCount ? 1 : entry.frame.heldByteCount }
             }
-            return sizes.max { $0.value < $1.value }?.key
+            // In the order of the entries: a dictionary's would differ from run to run.
+            return entries.lazy.compactMap(key).max { sizes[$0, default: 0] < sizes[$1, default: 0] }
         }
-        let source = largest { $0.share.source }
-        let share = largest { $0.share.source == source ? $0.share : nil }
-        let sender = largest { $0.share == share ? $0.sender : nil }
-        remove(at: entries.firstIndex { $0.share == share && $0.sender == sender } ?? 0)
+        let source = largest { $0.partition.source }
+        let partition = largest { $0.partition.source == source ? $0.partition : nil }
+        let sender = largest { $0.partition == partition ? $0.sender : nil }
+        remove(at: entries.firstIndex { $0.partition == partition && $0.sender == sender } ?? 0)
     }
 
     private mutating func remove(at index: Int) {
@@ -120,11 +129,11 @@ struct SyncStore: Sendable {
         announced = Set(entries.lazy.filter(\.isAnnouncement).map(\.sender))
     }
 
-    /// Counts the packets of a closed link with those of its machine's other closed links.
-    mutating func closeLink(_ link: MeshLinkID) {
-        for index in entries.indices where entries[index].share.link == link {
-            entries[index].share.link = nil
-            if case .machine(.link) = entries[index].share.source { entries[index].share.source = .gone }
+    /// Counts the packets of a closed link with those of its host's other closed links.
+    mutating func linkDidClose(_ link: MeshLinkID) {
+        for index in entries.indices where entries[index].partition.link == link {
+            entries[index].partition.link = nil
+            if case .host(.link) = entries[index].partition.source { entries[index].partition.source = .gone }
         }
     }
 
@@ -139,6 +148,7 @@ struct SyncStore: Sendable {
 
     mutating func expire(now: WallTime) {
         removeAll { entry in
+            // A receiver rejects all but messages at the age at which it rejects an announcement.
             let lifetime =
                 entry.frame.packet.type == .message ? PublicSync.messageLifetime : AnnouncementVerdict.maximumAge
             let (age, isOverflow) = now.milliseconds.subtractingReportingOverflow(
@@ -149,7 +159,7 @@ struct SyncStore: Sendable {
 
     /// A request for packets that are not in this store.
     var request: MeshSyncRequest {
-        // A false positive hides a packet from each request until the filter changes, so few packets get a sharper filter.
+        // A false positive hides a packet from each request until the filter changes, so few packets get a filter with fewer of them.
         let parameter = (GolombFilter.safeParameter...Self.maximumFilterParameter).last { parameter in
             GolombFilter.capacity(parameter: parameter, byteCount: GolombFilter.requestByteCount) >= entries.count
         }
@@ -192,6 +202,7 @@ struct SyncStore: Sendable {
         }
     }
 
+    /// Orders entries by turns: of each partition one, and within a partition of each sender one, the newest first.
     private static func inTurn(_ entries: [Entry]) -> [Entry] {
         var bySender: [PeerID: Int] = [:]
         let newestFirst = entries.reversed().map { entry -> (turn: Int, entry: Entry) in
@@ -199,12 +210,12 @@ struct SyncStore: Sendable {
             bySender[entry.sender] = turn + 1
             return (turn, entry)
         }
-        var byShare: [Share: Int] = [:]
+        var byPartition: [Partition: Int] = [:]
         // The position breaks ties, so that the order stays that of the store.
         return newestFirst.enumerated().sorted { ($0.element.turn, $0.offset) < ($1.element.turn, $1.offset) }
             .map { (_, element) -> (turn: Int, entry: Entry) in
-                let turn = byShare[element.entry.share, default: 0]
-                byShare[element.entry.share] = turn + 1
+                let turn = byPartition[element.entry.partition, default: 0]
+                byPartition[element.entry.partition] = turn + 1
                 return (turn, element.entry)
             }
             .enumerated().sorted { ($0.element.turn, $0.offset) < ($1.element.turn, $1.offset) }.map(\.element.entry)

@@ -233,7 +233,7 @@ package struct PageMachine: Sendable {
         }
         guard index == 0 else { throw .conflict }
         var paths: [UInt32: String] = [:]
-        for (number, item) in zip(share.numbers, share.items) where item.size ?? 0 > PageShare.maximumSealedByteCount {
+        for (number, item) in zip(share.numbers, share.items) where item.size ?? 0 > PageShare.maximumInMemoryByteCount {
             paths[number] = directPaths.path(of: number, in: fetch.offer, for: host, secret)
         }
         return .response(fetch.response(share.encoded(received: received, directPaths: paths), isLast: true))

@@ -21,7 +21,7 @@ package struct PageShare: Sendable {
     package static let maximumItemCount = 100
     /// Limit on content that a page holds in memory. Larger items have a path for a direct download; standard input
     /// that is longer fails.
-    package static let maximumSealedByteCount: UInt64 = 200_000_000
+    package static let maximumInMemoryByteCount: UInt64 = 200_000_000
     /// The size of a chunk of content; only the last one is shorter.
     package static let chunkByteCount = ChunkWindow.chunkByteCount
 
@@ -54,8 +54,8 @@ package struct PageShare: Sendable {
     }
 }
 
-/// The one-time paths of direct downloads. Each belongs to one item for one browser, at the address from which that has asked for the
-/// list, until the item has been received.
+/// The one-time paths of direct downloads. Each belongs to one item for one browser, until the item has been received; it works only
+/// from the address from which the browser asked for the list.
 struct PageDirectPaths: Sendable {
     struct Download: Sendable {
         let offer: PageMachine.OfferID
@@ -105,8 +105,9 @@ struct PageDirectPaths: Sendable {
     }
 
     /// Counts a request.
+    /// - Throws: the status of a request that is not answered with content.
     mutating func admit(_ path: String, from host: String) throws(HTTPStatus) -> Download {
-        // A path that was used up, and one that never was.
+        // Exhausted, or never issued.
         guard var download = downloads[path], download.requestCount < Self.maximumRequestCount else { throw .gone }
         guard download.host == host else { throw .forbidden }
         download.requestCount += 1
