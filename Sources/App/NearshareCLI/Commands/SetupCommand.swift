@@ -74,7 +74,7 @@ private struct SetupDialogue {
         try await offerFirewall()
     }
 
-    /// What is wrong with an answer.
+    /// The fault of an answer.
     private struct InvalidAnswer: Error, CustomStringConvertible {
         let description: String
         init(_ description: String) { self.description = description }

@@ -68,7 +68,7 @@ package final class InputWakeUp: Sendable {
     /// Whether the consumer has stopped.
     var isStopped: Bool { stopFlag.isRaised }
 
-    /// Tells the thread that nobody wants more input.
+    /// Tells the thread that its consumer has stopped.
     func stop() {
         stopFlag.raise()
         if descriptor >= 0 { Self.wake(descriptor) }

@@ -134,7 +134,7 @@ package final class TerminalDevice: Sendable {
         var hadInput = false
         while !wakeUp.isStopped {
             guard isForeground else {
-                // As in readLines.
+                // The same as in readLines.
                 wasForeground = false
                 _ = wakeUp.wait(for: nil)
                 continue

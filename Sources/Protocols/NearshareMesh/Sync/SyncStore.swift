@@ -69,7 +69,7 @@ struct SyncStore: Sendable {
     /// 2. of its links the one that brought most, closed links counted as one;
     /// 3. of its senders the one with most, whose oldest packet is removed.
     ///
-    /// Of equals, the one with the oldest packet.
+    /// Between equals, the oldest packet decides.
     /// - Parameters:
     ///   - link: the link over which its sender was announced; nil for this node's own packets.
     ///   - source: the host at the other end of the link.
