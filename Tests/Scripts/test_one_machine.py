@@ -584,6 +584,26 @@ class OneMachineStory(Story):
         self.assertEqual([0, 0], [sender.end() for sender in senders])
         self.assertEqual(contents, self.anna.received())
 
+    def test_A10_a_file_that_grows_is_sent_as_it_was_offered_and_a_mixture_of_two_contents_is_not(self):
+        for name, first, code in (("log", b"", 0), ("image", b"changed", 8)):
+            source = self.file(name, 3_000_000)
+            content = source.read_bytes()
+            anna = self.anna.receive()
+            ben = self.ben.start("send", "--json", "--limit", "1M", source, "--to", anna.address)
+            ben.wait_for("progress", lambda event: event["done"] > 1_000_000)
+            with open(source, "r+b") as file:
+                file.write(first)
+                file.seek(0, os.SEEK_END)
+                file.write(b"more")
+            self.assertEqual(code, ben.end())
+            anna.signal(INTERRUPT)
+            anna.end()
+            if code == 0:
+                self.assertEqual({"log": content}, self.anna.received())
+            else:
+                self.assertIn("image was changed while it was being sent; send it again", "".join(ben.errors))
+                self.assertNotIn("image", self.anna.received())
+
     def test_an_incompatible_version_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]

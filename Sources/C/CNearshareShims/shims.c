@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -47,6 +48,46 @@ int nearshare_reserve(int descriptor, off_t offset, off_t length) {
 
 int nearshare_release(int descriptor, off_t offset, off_t length) {
     return fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+}
+
+static void add_blocks(nearshare_checksum *checksum, const uint8_t *bytes, size_t count) {
+    uint64_t sums[8], weighted[8], words[8];
+    memcpy(sums, checksum->sums, sizeof sums);
+    memcpy(weighted, checksum->weighted, sizeof weighted);
+    for (size_t block = 0; block < count; block++) {
+        memcpy(words, bytes + block * sizeof words, sizeof words);
+        for (int lane = 0; lane < 8; lane++) {
+            sums[lane] += words[lane];
+            weighted[lane] += sums[lane];
+        }
+    }
+    memcpy(checksum->sums, sums, sizeof sums);
+    memcpy(checksum->weighted, weighted, sizeof weighted);
+}
+
+void nearshare_checksum_update(nearshare_checksum *checksum, const void *bytes, size_t length) {
+    if (length == 0) return;
+    const uint8_t *next = bytes;
+    if (checksum->rest_length > 0) {
+        size_t room = sizeof checksum->rest - checksum->rest_length;
+        size_t count = length < room ? length : room;
+        memcpy(checksum->rest + checksum->rest_length, next, count);
+        checksum->rest_length += count;
+        next += count;
+        length -= count;
+        if (checksum->rest_length < sizeof checksum->rest) return;
+        add_blocks(checksum, checksum->rest, 1);
+    }
+    size_t blocks = length / sizeof checksum->rest;
+    add_blocks(checksum, next, blocks);
+    checksum->rest_length = length % sizeof checksum->rest;
+    memcpy(checksum->rest, next + blocks * sizeof checksum->rest, checksum->rest_length);
+}
+
+int nearshare_checksum_equal(const nearshare_checksum *left, const nearshare_checksum *right) {
+    return left->rest_length == right->rest_length && memcmp(left->rest, right->rest, left->rest_length) == 0
+        && memcmp(left->sums, right->sums, sizeof left->sums) == 0
+        && memcmp(left->weighted, right->weighted, sizeof left->weighted) == 0;
 }
 
 int nearshare_is_in_memory(int descriptor) {

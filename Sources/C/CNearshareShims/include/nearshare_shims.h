@@ -34,6 +34,20 @@ int nearshare_reserve(int descriptor, off_t offset, off_t length);
 /// fallocate(2) with FALLOC_FL_PUNCH_HOLE: releases space, which then reads as zeros.
 int nearshare_release(int descriptor, off_t offset, off_t length);
 
+/// A checksum of bytes, however they are divided: sums of 64-bit words in eight lanes, and sums of these sums, which depend on the
+/// order. C, because a debug build of Swift takes a hundred times as long. All zero at the beginning.
+typedef struct {
+    uint64_t sums[8], weighted[8];
+    /// The bytes that fill no block yet.
+    uint8_t rest[64];
+    uint64_t rest_length;
+} nearshare_checksum;
+
+void nearshare_checksum_update(nearshare_checksum *checksum, const void *bytes, size_t length);
+
+/// Returns 1 for equal bytes, as far as the checksum tells, or 0.
+int nearshare_checksum_equal(const nearshare_checksum *left, const nearshare_checksum *right);
+
 /// Whether the descriptor is on a file system in memory.
 int nearshare_is_in_memory(int descriptor);
 

@@ -8,13 +8,29 @@ final class FileReader: ResourceReader {
     private var nextItem = 0
     /// The present folder's item and its enumerator.
     private var folder: (item: FileSource.Item, enumerator: FolderEnumerator)?
-    private var file: FileDescriptor?
     private var header: EntryHeader?
-    private var position: UInt64 = 0
+    /// The present entry's content.
+    private var content: Content?
     /// Content of the present folder up to here.
     private var folderSize: UInt64 = 0
     private var folderEntryCount: UInt64 = 0
     private let cancellation = Cancellation()
+
+    /// The content of the present file, as far as it was read.
+    private struct Content {
+        let file: FileDescriptor
+        /// The file when it was opened.
+        let version: FileVersion
+        var position: UInt64 = 0
+        /// The place where ``checksum`` begins.
+        var start: UInt64 = 0
+        var checksum = ContentChecksum()
+
+        init(_ file: FileDescriptor) throws(StorageError) {
+            self.file = file
+            version = FileVersion(try file.status())
+        }
+    }
 
     private static let sequentialSize: UInt64 = 1 << 20
 
@@ -24,12 +40,12 @@ final class FileReader: ResourceReader {
 
     func nextEntry() throws(StorageError) -> EntryHeader? {
         try cancellation.check()
-        file = nil
+        content = nil
         while true {
             if let (item, enumerator) = folder {
                 if let (header, file) = try enumerator.next(opening: true) {
                     try count(header, in: item)
-                    return beginEntry(header, file)
+                    return try beginEntry(header, file)
                 }
                 folder = nil
                 guard folderSize == item.size, folderEntryCount == item.entryCount else { throw changed(item) }
@@ -48,7 +64,7 @@ final class FileReader: ResourceReader {
                 continue
             }
             guard status.isFile, UInt64(clamping: status.st_size) == item.size else { throw changed(item) }
-            return beginEntry(EntryHeader(item: number, file: status, path: [item.name], source.options), opened)
+            return try beginEntry(EntryHeader(item: number, file: status, path: [item.name], source.options), opened)
         }
     }
 
@@ -58,35 +74,58 @@ final class FileReader: ResourceReader {
         guard folderSize <= item.size, folderEntryCount <= item.entryCount else { throw changed(item) }
     }
 
-    private func beginEntry(_ header: EntryHeader, _ file: FileDescriptor?) -> EntryHeader {
+    private func beginEntry(_ header: EntryHeader, _ file: FileDescriptor?) throws(StorageError) -> EntryHeader {
         self.header = header
-        self.file = file
-        position = 0
-        if let file, header.size ?? 0 >= Self.sequentialSize { posix_fadvise(file.rawValue, 0, 0, POSIX_FADV_SEQUENTIAL) }
+        guard let file else { return header }
+        content = try Content(file)
+        if header.size ?? 0 >= Self.sequentialSize { posix_fadvise(file.rawValue, 0, 0, POSIX_FADV_SEQUENTIAL) }
         return header
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
-        guard let file, let header, let size = header.size, position < size else { return 0 }
+        guard let content, let header, let size = header.size, content.position < size else { return 0 }
         try cancellation.check()
-        let room = Int(min(UInt64(buffer.count), size - position))
-        let count = try file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+        let room = Int(min(UInt64(buffer.count), size - content.position))
+        let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
         guard count > 0 || room == 0 else { throw changed(header) }
-        position += UInt64(count)
-        if position == size {
-            // Bytes from before and after a change would make up a file that never existed (A10). A file that has only grown is
-            // unchanged up to the offered size.
-            let status = try file.status()
-            guard status.modifiedNanoseconds == header.modified || UInt64(clamping: status.st_size) > size else {
-                throw changed(header)
-            }
-        }
+        self.content?.position += UInt64(count)
+        self.content?.checksum.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        if content.position + UInt64(count) == size { try checkEnd(of: header) }
         return count
     }
 
+    /// Checks that the content is one that the file has had: bytes from before and after a change would make up a file that never
+    /// existed (A10). A file whose attributes have changed is read a second time: where both passes are equal, it has only
+    /// grown, or its attributes alone have changed.
+    private func checkEnd(of header: EntryHeader) throws(StorageError) {
+        guard let content, let size = header.size else { return }
+        let status = try content.file.status()
+        guard FileVersion(status) != content.version || status.modifiedNanoseconds != header.modified else { return }
+        guard UInt64(clamping: status.st_size) >= size else { throw changed(header) }
+        var again = ContentChecksum()
+        var position = content.start
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
+        defer { buffer.deallocate() }
+        try content.file.seek(to: position)
+        while position < size {
+            try cancellation.check()
+            let room = Int(min(UInt64(buffer.count), size - position))
+            let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+            guard count > 0 else { throw changed(header) }
+            again.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            position += UInt64(count)
+        }
+        guard again == content.checksum else { throw changed(header) }
+    }
+
     func seek(to offset: UInt64) throws(StorageError) {
-        try file?.seek(to: offset)
-        position = offset
+        guard let content else { return }
+        try content.file.seek(to: offset)
+        // A partial file is hashed up to the place where it is resumed.
+        guard offset != content.position else { return }
+        self.content?.position = offset
+        self.content?.start = offset
+        self.content?.checksum = ContentChecksum()
     }
 
     /// A file that is hashed can be large.
