@@ -9,6 +9,29 @@ import Testing
 struct StagedTransferTests {
     private let scratch = ScratchFolder()
 
+    @Test("Q7: many small files of an earlier attempt are set aside, and removed when the transfer has ended")
+    func setAside() throws {
+        let rig = try InboxRig(scratch: scratch)
+        for number in 0..<400 { try scratch.write("t/f\(number)", bytes(50)) }
+        let source = try FileSource(paths: [scratch("t")])
+        let sink = try rig.sink(source.offer)
+        try TransferRig(cut: 14_000).move(source, to: sink)
+        sink.suspend()
+        func spooled(_ prefix: String) throws -> [String] {
+            try FileDescriptor.openDirectory(path: scratch("state/spool")).names().filter { $0.hasPrefix(prefix) }
+        }
+        #expect(try spooled("t-").count == 1 && spooled("c-").isEmpty)
+        // Another offer, which nothing of the earlier one is used for.
+        try scratch.write("t/more", bytes(60))
+        let other = try FileSource(paths: [scratch("t")])
+        let second = try rig.sink(other.offer)
+        #expect(try TransferRig().move(other, to: second).delivered?.first?.isInInbox == true)
+        #expect(try spooled("t-").isEmpty && spooled("c-").count == 1)
+        #expect(scratch.tree("inbox/t").count == 401)
+        second.removeDiscarded()
+        #expect(try spooled("").isEmpty)
+    }
+
     @Test("while one writer removes the folder, another never works in what is being removed")
     func removedMeanwhile() throws {
         let path = scratch("spool")

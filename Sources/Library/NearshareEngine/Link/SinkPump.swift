@@ -230,6 +230,7 @@ final class SinkPump: Sendable {
             TransferResult(
                 outcome: outcome, detail: ending.detail, delivered: ending.delivered, changedNames: names,
                 compared: ending.compared))
+        sink.sink.removeDiscarded()
     }
 
     private func fail(_ error: IncomingContentError<StorageError>, _ link: Link) -> Phase {

@@ -109,6 +109,9 @@ package protocol ResourceSink: AnyObject {
 
     /// Removes the received content of this transfer.
     func discard()
+
+    /// Removes content of earlier attempts that was of no use, after the end of this transfer was reported.
+    func removeDiscarded()
 }
 
 extension ResourceSink {
@@ -138,6 +141,9 @@ extension ResourceSink {
     package func abandonEntry() throws(StorageError) {
         throw StorageError(.failed, "what was written cannot be removed")
     }
+
+    /// Does nothing: the destination keeps nothing of earlier attempts.
+    package func removeDiscarded() {}
 
     /// Nothing: the destination has no limits of its own.
     package func checkSpace() throws(StorageError) {}

@@ -31,6 +31,8 @@ final class IncomingTransferSink: ResourceSink {
     private let inbox: Inbox
     /// nil when nothing is compared.
     private var comparison: InboxComparison?
+    /// Whether the content of a staged file was copied from the inbox.
+    private var hasCopies = false
     /// Whether staged files may be hard links to files of the inbox.
     private var sharesFiles = false
     private var quota: TransferQuota
@@ -46,6 +48,8 @@ final class IncomingTransferSink: ResourceSink {
     /// nil until both ends agree on the point to resume from.
     private var completed: CompletedEntries?
     private var tree: StagedTree
+    /// Content of earlier attempts that is of no use.
+    private var discarded: StagedTransfer?
     /// The file that is being received.
     private var file: OpenFile?
     /// The entry that was created and not ended.
@@ -55,8 +59,9 @@ final class IncomingTransferSink: ResourceSink {
 
     /// A checkpoint for a smaller file would cost more than sending the file again.
     private static let checkpointedFileSize: UInt64 = 1 << 20
-    /// Up to this many files are made durable one by one, more of them by synchronising the file system.
-    private static let fewItems = 8
+    /// Limit on the entries that are made durable one by one. More of them are by synchronising the file system, which waits for
+    /// what all other programs have written there as well: minutes on a busy machine.
+    private static let fewEntries = 16
 
     init(
         offer: Offer, listed: [EntryHeader], selection: EntrySelection?, staged: StagedTransfer,
@@ -75,6 +80,7 @@ final class IncomingTransferSink: ResourceSink {
         if comparison == nil { try quota.checkSize() }
         checkpoints = CheckpointWriter(of: staged, clock: clock)
         tree = StagedTree(staged, limits: inbox.limits)
+        tree.synchronizesFolders = offer.entryCount <= Self.fewEntries
     }
 
     // MARK: Resuming
@@ -100,7 +106,7 @@ final class IncomingTransferSink: ResourceSink {
         if !isAdmitted { try checkSpace() }
         guard point != .start, let partial else {
             self.partial = nil
-            try staged.clear()
+            discarded = try staged.clear()
             completed = CompletedEntries(names: try CompletedNames(in: staged.directory, keeping: 0))
             return
         }
@@ -130,7 +136,7 @@ final class IncomingTransferSink: ResourceSink {
         let (directory, claimed, name) = try enter(entry, entriesDigest)
         let stored = try StagedTree.create(name) { (candidate) throws(StorageError) -> String? in
             guard let isLink = try comparison?.stage(entry, number: number, as: candidate, in: directory) else { return nil }
-            if isLink { sharesFiles = true }
+            if isLink { sharesFiles = true } else { hasCopies = true }
             return candidate
         }
         if comparison?.isShared(entry, number: number) == true { quota.recordUnsent(entry.size ?? 0) }
@@ -251,7 +257,7 @@ final class IncomingTransferSink: ResourceSink {
         if var file {
             try file.writer.finish()
             tree.setAttributes(of: file.descriptor, from: file.header)
-            if synchronizesEachFile { try file.descriptor.synchronizeContent() }
+            if tree.synchronizesFolders { try file.descriptor.synchronizeContent() }
             try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
             changedNames.record(file.claimed, storedAs: file.stored)
         } else if let created {
@@ -261,10 +267,6 @@ final class IncomingTransferSink: ResourceSink {
         file = nil
         created = nil
         if checkpoints.isDue { try writeCheckpoint() }
-    }
-
-    private var synchronizesEachFile: Bool {
-        offer.itemCount <= Self.fewItems && offer.entryCount == UInt64(offer.itemCount)
     }
 
     func enterFolder(_ entry: EntryHeader, entriesDigest: [UInt8]) throws(StorageError) {
@@ -298,7 +300,7 @@ final class IncomingTransferSink: ResourceSink {
         guard staged.matches(offer, keepsNewer: inbox.limits.existing == .update) else {
             throw StorageError(.rejected, "the content is not what was offered")
         }
-        if !synchronizesEachFile { try staged.items.synchronizeFileSystem() }
+        if !tree.synchronizesFolders || hasCopies { try staged.items.synchronizeFileSystem() }
         try staged.markFinished(FinishedTransfer(offer, existing: inbox.limits.existing, sharesFiles: sharesFiles))
         return inbox.deliver(staged)
     }
@@ -325,6 +327,11 @@ final class IncomingTransferSink: ResourceSink {
     func discard() {
         file = nil
         staged.remove()
+    }
+
+    func removeDiscarded() {
+        discarded?.remove()
+        discarded = nil
     }
 
     // MARK: Checkpoints

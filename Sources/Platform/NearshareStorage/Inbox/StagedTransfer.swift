@@ -158,8 +158,25 @@ final class StagedTransfer: Sendable {
     }
 
     /// Removes the state and content of earlier attempts.
-    func clear() throws(StorageError) {
+    /// - Returns: the folder into which many small files were moved instead, and that the caller removes when the transfer has
+    ///   ended: on a busy machine the removal takes as long as receiving them. nil for none.
+    func clear() throws(StorageError) -> StagedTransfer? {
+        let earlier = TransferCheckpoint.read(in: directory, bootID: TransferCheckpoint.currentBootID)
         for name in TransferCheckpoint.fileNames { directory.unlink(name) }
-        for child in try items.names() { items.removeTree(child) }
+        let isAside =
+            earlier.map {
+                $0.completeEntries > Self.maximumRemovedCount && $0.completeBytes <= Self.maximumAsideByteCount
+            } ?? false
+        let aside = isAside ? try? area.openForCopy() : nil
+        for child in try items.names() {
+            if let aside, (try? items.rename(child, to: child, in: aside.items)) == true { continue }
+            items.removeTree(child)
+        }
+        return aside
     }
+
+    /// Limit on the entries of earlier attempts that are removed before content is received.
+    private static let maximumRemovedCount: UInt64 = 100
+    /// Limit on the content that takes space beside that of the transfer, in bytes (Q7).
+    private static let maximumAsideByteCount: UInt64 = 64 << 20
 }

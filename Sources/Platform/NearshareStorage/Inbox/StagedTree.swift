@@ -22,6 +22,8 @@ struct StagedTree {
     /// From the item's own folder down to the one that was written into last.
     private(set) var folders: [Folder] = []
 
+    /// Whether each folder is made durable when it is complete.
+    var synchronizesFolders = false
     /// Whether created folders are recorded, so that ``enterAgain(_:of:)`` finds them.
     var recordsFolders = false
     /// The stored names of created folders.
@@ -123,6 +125,7 @@ struct StagedTree {
                 fchmod(directory.rawValue, mode_t(permissions) & 0o755 | 0o700)
             }
             if let modified = folder.modified { directory.setModified(modified) }
+            if synchronizesFolders { try directory.synchronize() }
             try cursor?.ascend()
         }
     }
