@@ -604,6 +604,20 @@ class OneMachineStory(Story):
                 self.assertIn("image was changed while it was being sent; send it again", "".join(ben.errors))
                 self.assertNotIn("image", self.anna.received())
 
+    def test_settings_that_name_what_does_not_exist_are_errors(self):
+        configuration = self.anna.home / "config" / "nearshare" / "config.toml"
+        configuration.parent.mkdir(parents=True)
+        configuration.write_text('interface = "absent0"\nprofile = "absent"\n')
+        for arguments in (["config"], ["config", "--json"]):
+            result = self.anna.run(*arguments)
+            self.assertCode(1, result)
+            words = result.stderr.decode()
+            self.assertIn(f"{configuration}: interface: there is no network interface absent0", words)
+            self.assertIn(f"{configuration}: profile: there is no profile absent; choose one of ", words)
+            self.assertIn("absent0", result.stdout.decode())
+        configuration.write_text('interface = "lo"\n')
+        self.assertCode(0, self.anna.run("config"))
+
     def test_an_incompatible_version_is_reported_clearly(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]

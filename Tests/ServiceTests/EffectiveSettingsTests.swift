@@ -12,14 +12,35 @@ import Testing
     private func settings(
         _ toml: String, _ options: NodeOptions = NodeOptions(radio: nil, log: Logger(label: "test"))
     ) throws -> [String: EffectiveSettings.Setting] {
+        Dictionary(try effective(toml, options).settings.map { ($0.name, $0) }) { first, _ in first }
+    }
+
+    private func effective(
+        _ toml: String, _ options: NodeOptions = NodeOptions(radio: nil, log: Logger(label: "test"))
+    ) throws -> EffectiveSettings {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
         try Data(toml.utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
         let environment = [
             "HOME": scratch.path, "XDG_CONFIG_HOME": scratch("config"), "XDG_STATE_HOME": scratch("state"),
             "XDG_DATA_HOME": "relative",
         ]
-        let all = try EffectiveSettings(of: LocalMachine(environment: environment), options: options, environment: environment)
-        return Dictionary(all.settings.map { ($0.name, $0) }) { first, _ in first }
+        return try EffectiveSettings(
+            of: LocalMachine(environment: environment), options: options, environment: environment)
+    }
+
+    @Test func `what does not exist is a problem, with its place and its setting`() throws {
+        let file = scratch("config/nearshare/config.toml")
+        let toml = "interface = \"absent0\"\nprofile = \"absent\"\n[profiles.town]\nhop-limit = 70000\n"
+        let problems = try effective(toml).problems
+        #expect(problems.count == 3)
+        #expect(problems.first?.hasPrefix("\(file): interface: there is no network interface absent0: ") == true)
+        #expect(problems.dropFirst().first?.hasPrefix("\(file): profile: there is no profile absent; choose one of ") == true)
+        #expect(problems.last?.hasPrefix("\(file): profiles.town: ") == true)
+        var options = NodeOptions(radio: nil, log: Logger(label: "test"))
+        options.interface = "absent1"
+        #expect(try effective("", options).problems.first?.hasPrefix("--interface: ") == true)
+        options.interface = "lo"
+        #expect(try effective("interface = \"absent0\"\nprofile = \"standard\"\n", options).problems.isEmpty)
     }
 
     @Test func `each setting has its value and where that comes from`() throws {

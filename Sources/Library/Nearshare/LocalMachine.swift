@@ -208,12 +208,16 @@ public final class LocalMachine: Sendable {
     /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.
     /// - Throws: `StorageError` for an unknown name, and for numbers that are out of bounds.
     package func propagationProfile(_ name: String? = nil) throws(StorageError) -> PropagationProfile {
-        let name = name ?? configuration.profile ?? PropagationProfile.standardName
+        let given = name
+        let name = given ?? configuration.profile ?? PropagationProfile.standardName
+        let place = TerminalText.escaped(directories.configurationFile, columns: 4096)
         guard let own = configuration.profiles[name] else {
             if let profile = PropagationProfile(name: name) { return profile }
             let names = PropagationProfile.named.map(\.name) + configuration.profiles.keys.sorted()
             throw StorageError(
-                .failed, "there is no profile \(TerminalText.escaped(name)); choose one of \(names.joined(separator: ", "))")
+                .failed,
+                "\(given == nil ? "\(place): profile: " : "")there is no profile \(TerminalText.escaped(name)); choose one of "
+                    + TerminalText.escaped(names.joined(separator: ", "), columns: 400))
         }
         let standard = PropagationProfile.standard
         do {
@@ -223,7 +227,7 @@ public final class LocalMachine: Sendable {
                 maximumPropagation: own.maximumPropagation ?? standard.maximumPropagation,
                 tracklistLimit: own.tracklistLimit ?? standard.tracklistLimit)
         } catch {
-            throw StorageError(.failed, "profiles.\(TerminalText.escaped(name)): \(error)")
+            throw StorageError(.failed, "\(place): profiles.\(TerminalText.escaped(name)): \(error)")
         }
     }
 

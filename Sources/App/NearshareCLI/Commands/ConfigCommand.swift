@@ -23,12 +23,13 @@ struct ConfigCommand: AsyncParsableCommand {
                 environment: ProcessInfo.processInfo.environment)
             if json {
                 for one in all.settings { JSONEvents.emit("setting", Self.fields(one)) }
-                return
+            } else {
+                let rows = all.settings.map { one in
+                    [one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none", Self.text(one.origin)]
+                }
+                Console.writeTable(rows)
             }
-            let rows = all.settings.map { one in
-                [one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none", Self.text(one.origin)]
-            }
-            Console.writeTable(rows)
+            guard all.problems.isEmpty else { throw CommandFailure(.failure, all.problems.joined(separator: "\n")) }
         }
     }
 

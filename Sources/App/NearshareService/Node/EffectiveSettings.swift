@@ -1,3 +1,4 @@
+internal import Glibc
 package import Nearshare
 internal import NearshareBundles
 
@@ -21,6 +22,9 @@ package struct EffectiveSettings: Sendable {
     }
 
     package private(set) var settings: [Setting] = []
+    /// Sentences about the settings that are valid by themselves and name what does not exist, or that no node can use. Each
+    /// begins with the file or option, and the setting.
+    package private(set) var problems: [String] = []
 
     private let configuration: Configuration
     private let path: String
@@ -56,6 +60,7 @@ package struct EffectiveSettings: Sendable {
         let lifetime = configuration.sessionLifetime ?? NodeSettings.defaultMeshSessionLifetime
         add("session-lifetime", nil, default: "\(lifetime.components.seconds)")
         addProfiles()
+        findProblems(of: machine, interface: options.interface)
         for (type, words) in configuration.openers.sorted(by: { $0.key < $1.key }) {
             add("open.\(type)", nil, words.joined(separator: " "), default: nil)
         }
@@ -79,6 +84,23 @@ package struct EffectiveSettings: Sendable {
             settings.append(Setting(name: name, value: configured ?? value, origin: .file(path: path, line: line)))
         } else {
             settings.append(Setting(name: name, value: value, origin: .default))
+        }
+    }
+
+    private mutating func findProblems(of machine: LocalMachine, interface option: String?) {
+        if let name = option ?? configuration.interface, if_nametoindex(name) == 0 {
+            let place = option == nil ? "\(TerminalText.escaped(path, columns: 4096)): interface" : "--interface"
+            problems.append(
+                "\(place): there is no network interface \(TerminalText.escaped(name)): `ip link` lists those of this machine")
+        }
+        var profiles: [String?] = configuration.profiles.keys.sorted()
+        if configuration.profile.map({ configuration.profiles[$0] == nil }) ?? false { profiles.insert(nil, at: 0) }
+        for profile in profiles {
+            do throws(StorageError) {
+                _ = try machine.propagationProfile(profile)
+            } catch {
+                problems.append(error.description)
+            }
         }
     }
 
