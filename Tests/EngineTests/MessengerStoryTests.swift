@@ -210,6 +210,31 @@ struct MessengerStoryTests {
         }
     }
 
+    @Test("a message is a line in the sender's conversation as well, unless it is hidden, not kept, or more than a text")
+    func ownMessages() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        @Sendable func text(_ text: String) -> StructuredValue { .object(["text": .string(text)]) }
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                let own = adaMessenger.events()
+                let id = try adaMessenger.send(text("said"), using: .full(bea.id))
+                #expect(await self.first(own) { isStatusChange($0, .delivered, of: id.hex) } != nil)
+                for (content, route, isPrivate) in [
+                    (text("hidden"), MessageRoute.full(bea.id), true), (text("now"), .direct(bea.id), false),
+                    (.object(["text": .string("more"), "unit": .integer(1)]), .full(bea.id), false),
+                ] {
+                    _ = try adaMessenger.send(content, using: route, isPrivate: isPrivate)
+                }
+                let lines = try await adaMessenger.history(of: .peer(bea.id))
+                #expect(lines.map(\.text) == ["said"] && lines.map(\.status) == [.delivered] && lines.allSatisfy(\.isLocal))
+                #expect(try await beaMessenger.history(of: .peer(ada.id)).first?.id == id.hex)
+            }
+        }
+    }
+
     @Test("a text received in two parts is one message")
     func twice() async throws {
         let stage = Stage(.memory)

@@ -273,8 +273,10 @@ extension Messenger {
 
     /// - Returns: false for a duplicate.
     @discardableResult
-    func storeLine(_ message: ChatMessage, isBundle: Bool = false) throws(StorageError) -> Bool {
-        guard let number = try store.insert(message) else { return false }
+    func storeLine(
+        _ message: ChatMessage, parts: [OutgoingPart] = [], isBundle: Bool = false
+    ) throws(StorageError) -> Bool {
+        guard let number = try store.insert(message, parts: parts) else { return false }
         var message = message
         message.number = number
         listeners.publish(.chatMessage(message, isBundle: isBundle))

@@ -240,6 +240,8 @@ package final class Messenger: Sendable {
     private func submit(
         _ content: BundleContent, using route: MessageRoute, isEncrypted: Bool?, isPrivate: Bool, fileByteCount: Int?
     ) throws(MessengerError) -> BundleID {
+        let prepared: PreparedBundle
+        let isSealed: Bool
         do throws(MessageRule) {
             var receiver: EndpointKeys?
             if let id = route.receiver {
@@ -249,17 +251,37 @@ package final class Messenger: Sendable {
                     throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
                 }
             }
-            let prepared = try prepare(
+            isSealed = isEncrypted ?? (receiver != nil)
+            prepared = try prepare(
                 MessageRequest(
                     // A mesh message goes to a receiver in range first as well, and keeps one ID, so that it is received once.
                     content, mode: route.mode == .full ? .mesh : route.mode, hasReceiver: receiver != nil,
-                    isEncrypted: isEncrypted ?? (receiver != nil),
-                    isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
-            messages.submit(prepared)
-            return prepared.id
+                    isEncrypted: isSealed, isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
         } catch {
             throw .rule(error)
         }
+        if isSealed, !isPrivate, let line = line(of: content, id: prepared.id, using: route) {
+            do throws(StorageError) {
+                // Before events about the bundle.
+                try storeLine(line, parts: [OutgoingPart(id: prepared.id.hex, isBundle: true)])
+            } catch {
+                throw .storage(error)
+            }
+        }
+        messages.submit(prepared)
+        return prepared.id
+    }
+
+    /// The line as which the receiver shows a message in its conversation with this node; nil for another message, and for one
+    /// that must not be sent again like a line.
+    private func line(of content: BundleContent, id: BundleID, using route: MessageRoute) -> ChatMessage? {
+        guard route.mode != .direct, let peer = route.receiver, case .structured(let value) = content,
+            let chat = ChatContent(value), chat.value == value, case .line(let given, let text) = chat,
+            text.contains(where: { !$0.isWhitespace }), text.utf8.count <= ChatMessage.maximumTextByteCount
+        else { return nil }
+        return ChatMessage(
+            id: given ?? id.hex, conversation: .peer(peer), author: nil, authorName: node.name, text: text,
+            when: node.wallClock(), status: .waiting)
     }
 
     /// Stores a line, and sends it now or when a peer that can receive it is in range.
