@@ -224,8 +224,7 @@ let slowTests: [Target] = [
         "Service",
         [
             "Nearshare", "NearshareBundles", "NearshareDBus", "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces",
-            "NearshareService",
-            "NearshareTesting", logging,
+            "NearshareMesh", "NearshareService", "NearshareTesting", logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
     tests(

@@ -50,6 +50,16 @@ import Testing
         #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
     }
 
+    @Test func `a peer is found by the name that the user knows it by, and one that claims it now is noticed`() {
+        let renamed = peer(1, "zoe")
+        let finder = PeerFinder(text: "anna", knownAs: [renamed.id]) { [clock] in clock.now }
+        finder.receive(.present(peer(3, "anna-box")))
+        finder.receive(.present(renamed))
+        #expect(verdict(finder, after: .milliseconds(60)) == "zoe")
+        finder.receive(.present(peer(2, "anna")))
+        #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
+    }
+
     @Test func `the beginning of a name waits until all peers had time to answer`() {
         let finder = finder("an")
         finder.receive(.present(peer(1, "anna")))

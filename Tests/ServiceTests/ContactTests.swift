@@ -2,6 +2,7 @@ import Nearshare
 import Testing
 
 @testable import NearshareEngine
+@testable import NearshareMesh
 @testable import NearshareService
 
 private let day = WallTime(milliseconds: 86_400_000)
@@ -73,7 +74,8 @@ struct ContactSnapshotTests {
     private let cleo = identity(3)
 
     private func snapshot(
-        blueChat: [(UInt8, String)] = [], _ change: (inout TrustStore, inout ContactBook) throws -> Void
+        blueChat: [(UInt8, String)] = [], nearby: [(LocalIdentity, String)] = [],
+        _ change: (inout TrustStore, inout ContactBook) throws -> Void
     ) throws -> ContactSnapshot {
         var (trust, book) = (TrustStore(), ContactBook())
         try change(&trust, &book)
@@ -81,6 +83,11 @@ struct ContactSnapshotTests {
         for (byte, name) in blueChat {
             let id = PeerID(bytes: [UInt8](repeating: byte, count: 8))!
             presence.blueChatPeers[id] = BlueChatPeer(id: id, name: try DisplayName(name))
+        }
+        for (identity, name) in nearby {
+            presence.meshPeers[identity.peerID] = MeshPeer(
+                id: identity.peerID, name: try DisplayName(name), fingerprint: identity.fingerprint, capabilities: nil,
+                isDirect: true, hops: 1, statedFragmentLimit: nil)
         }
         return ContactSnapshot(trust: trust, addressBook: book, presence: presence)
     }
@@ -158,6 +165,13 @@ struct ContactSnapshotTests {
         #expect(try snapshot.contact(named: "ben", with: []) == nil)
         #expect(try snapshot.contact(named: "ben", with: [ben.peerID])?.id == ben.peerID)
         #expect(try snapshot.contact(named: "berta", with: []) == nil)
+        // The name that the list of known peers shows, of a peer that calls itself otherwise now.
+        let renamed = try self.snapshot(nearby: [(ben, "zoe")]) { trust, _ in
+            try introduce(ben, "Ben-box", to: &trust)
+            trust.rename(ben.fingerprint, to: nil)
+        }
+        #expect(try renamed.contact(named: "ben-box", with: [])?.id == ben.peerID)
+        #expect(try renamed.contact(named: "zoe", with: [])?.id == ben.peerID)
         #expect(try snapshot.blueChatPeer(named: "bert")?.software == .blueChat)
         #expect(snapshot.remembered("ben")?.id == ben.peerID)
         #expect(snapshot.remembered("") == nil)

@@ -103,6 +103,27 @@ struct PeerResolverTests {
         #expect(found.map { $0?.id } == [bea.id])
     }
 
+    @Test func `the name that the list of peers shows finds a peer that calls itself otherwise now`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("workstation-7"))
+        try ada.introduce(bea.fingerprint, as: "Bea")
+        // The claimed name stays: that of the last contact.
+        try ada.machine.trust.update { $0.rename(bea.fingerprint, to: nil) }
+        let found = try await resolve(["bea", "workstation-7"], for: ada, among: [bea])
+        #expect(found.map { $0?.id } == [bea.id, bea.id])
+    }
+
+    @Test("K2: a verified peer and a friend are meant by their name, whoever else claims it", arguments: [true, false])
+    func trustedName(isVerified: Bool) async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "bea", isFriend: !isVerified)
+        try ada.machine.trust.update { trust in
+            trust.rename(bea.fingerprint, to: nil)
+            if isVerified { trust.setDeviceVerified(bea.fingerprint, true) }
+        }
+        let found = try await resolve(["bea", "be"], for: ada, among: [mallory, bea])
+        #expect(found.map { $0?.id } == [bea.id, bea.id])
+    }
+
     @Test("K4: a fingerprint finds the peer by its id, and the whole key is expected there")
     func fingerprint() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))

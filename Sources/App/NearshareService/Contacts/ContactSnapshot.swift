@@ -85,7 +85,9 @@ package struct ContactSnapshot: Sendable {
         let trusted = trust.trustedPeers(named: text).filter { key in all.contains { $0.id == key.id } }
         if trusted.count == 1, let id = trusted.first?.id { return contact(id) }
         // A blocked peer does not make another peer's name ambiguous.
-        let found = try match(text, among: all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked })
+        let listed = trust.peersListed(as: text)
+        let candidates = all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked }
+        let found = try match(text, among: candidates) ?? candidates.first { listed.count == 1 && listed.contains($0.id) }
         if let found, !trusted.isEmpty, !trusted.contains(where: { $0.id == found.id }) {
             throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
         }

@@ -40,6 +40,13 @@ extension TrustStore {
         }
     }
 
+    /// The peers that lists show under a name, also where they call themselves otherwise now: what `nearshare peers` prints is
+    /// found.
+    package func peersListed(as text: String) -> Set<PeerID> {
+        let wanted = text.lowercased()
+        return Set(entries.filter { $0.value.name.claimed.lowercased() == wanted }.keys.map(\.peerID))
+    }
+
     /// The known peer that a text selects, see ``NamedKey/find(_:among:)``.
     package func peer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry)? {
         let keys = entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }

@@ -66,6 +66,8 @@ package struct PeerResolver: Sendable {
         }
     }
 
+    private func idsListed(as name: String) -> Set<PeerID> { (try? machine.trust.read())?.peersListed(as: name) ?? [] }
+
     /// Whether a trusted peer has this name.
     private func isKnown(_ name: String) -> Bool {
         !((try? machine.trust.read())?.trustedPeers(named: name) ?? []).isEmpty
@@ -154,7 +156,7 @@ package struct PeerResolver: Sendable {
     func resolveForMeeting(_ text: String, on node: Node) async throws -> PeerDestination {
         if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
-        return try await node.find(text, timeout: Timeout.meeting, on: media).destination
+        return try await node.find(text, timeout: Timeout.meeting, on: media, knownAs: idsListed(as: text)).destination
     }
 
     private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {
@@ -185,7 +187,8 @@ package struct PeerResolver: Sendable {
     ) async throws -> Destination {
         let peer: NearbyPeer
         do {
-            peer = try await node.find(name, timeout: timeout, on: media ?? Transport.media(for: transport))
+            peer = try await node.find(
+                name, timeout: timeout, on: media ?? Transport.media(for: transport), knownAs: idsListed(as: name))
         } catch NodeError.ambiguous(let text, let peers) {
             throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
         }
@@ -196,7 +199,7 @@ package struct PeerResolver: Sendable {
     }
 
     private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {
-        let peer = try await mesh.find(name, timeout: timeout)
+        let peer = try await mesh.find(name, knownAs: idsListed(as: name), timeout: timeout)
         record(peer.id, peer.name, .mesh)
         return .mesh(mesh, peer)
     }

@@ -1,5 +1,5 @@
 internal import Logging
-internal import NearshareBase
+package import NearshareBase
 internal import NearshareInterfaces
 package import NearshareMesh
 internal import Synchronization
@@ -121,10 +121,12 @@ package final class MeshDriver: Sendable {
 
     /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
     /// - Throws: ``NodeError``; `CancellationError`.
-    package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
+    package func find(
+        _ text: String, knownAs ids: Set<PeerID> = [], timeout: Duration
+    ) async throws -> MeshPeer {
         // Subscribed before the peers are read, so that no change is lost between the two.
         let changes = peerChanges.subscribe()
-        let finder = PeerFinder(text: text, clock: settings.clock)
+        let finder = PeerFinder(text: text, knownAs: ids, clock: settings.clock)
         for peer in peers { finder.receive(.present(Self.nearby(peer))) }
         let found = try await finder.find(timeout: timeout) { update in
             for await id in changes {

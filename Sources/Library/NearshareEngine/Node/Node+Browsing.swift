@@ -1,5 +1,5 @@
 internal import Logging
-internal import NearshareBase
+package import NearshareBase
 public import NearshareInterfaces
 
 extension Node {
@@ -138,14 +138,16 @@ extension Node {
     ///
     /// After a match of a whole name or an id, the search goes on for a moment, so that a second peer of the same name is
     /// noticed. The beginning of a name counts only when all peers have had time to answer.
-    /// - Parameter avoidedAddresses: addresses that have failed: a peer seen at no other one is found two seconds later.
+    /// - Parameters:
+    ///   - ids: of peers that the user knows by the text, whatever they call themselves now.
+    ///   - avoidedAddresses: addresses that have failed: a peer seen at no other one is found two seconds later.
     /// - Throws: ``NodeError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
-        on media: Set<LinkAddress.Medium>, avoiding avoidedAddresses: Set<LinkAddress> = []
+        on media: Set<LinkAddress.Medium>, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = []
     ) async throws -> NearbyPeer {
         let changes = try await browse(media, for: service)
-        let finder = PeerFinder(text: text, avoiding: avoidedAddresses, clock: settings.clock)
+        let finder = PeerFinder(text: text, knownAs: ids, avoiding: avoidedAddresses, clock: settings.clock)
         return try await finder.find(timeout: timeout) { update in
             for try await change in changes.compactMap(\.change) {
                 update(change.isThere ? .present(change.peer) : .absent(change.peer.id))

@@ -34,15 +34,19 @@ final class PeerFinder: Sendable {
     private static let otherAddressTime = Duration.seconds(2)
 
     private let text: String
+    private let ids: Set<PeerID>
     private let avoidedAddresses: Set<LinkAddress>
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Mutex(State())
 
-    /// - Parameter avoidedAddresses: a peer that is seen at no other address counts only when others have had time to appear.
+    /// - Parameters:
+    ///   - ids: of peers that the user knows by the name, whatever they call themselves now.
+    ///   - avoidedAddresses: a peer that is seen at no other address counts only when others have had time to appear.
     init(
-        text: String, avoiding avoidedAddresses: Set<LinkAddress> = [], clock: @escaping @Sendable () -> MonotonicInstant
+        text: String, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = [],
+        clock: @escaping @Sendable () -> MonotonicInstant
     ) {
-        self.text = text
+        (self.text, self.ids) = (text, ids)
         self.avoidedAddresses = avoidedAddresses
         self.clock = clock
     }
@@ -54,7 +58,7 @@ final class PeerFinder: Sendable {
             case .present(let peer): state.peers[peer.id] = peer
             case .absent(let id): state.peers[id] = nil
             }
-            if case .none = PeerTable.find(text, among: state.peers) {
+            if case .none = PeerTable.find(text, among: state.peers, knownAs: ids) {
                 state.foundAt = nil
             } else if state.foundAt == nil {
                 state.foundAt = now
@@ -65,7 +69,7 @@ final class PeerFinder: Sendable {
     func verdict(at now: MonotonicInstant) -> Verdict {
         let (peers, found) = state.withLock { ($0.peers, $0.foundAt) }
         guard let found else { return .undecided(until: nil) }
-        switch PeerTable.find(text, among: peers) {
+        switch PeerTable.find(text, among: peers, knownAs: ids) {
         case .one(let peer, let isExact):
             let delay: Duration =
                 if avoidedAddresses.isSuperset(of: peer.addresses), !avoidedAddresses.isEmpty {
@@ -88,7 +92,7 @@ final class PeerFinder: Sendable {
     /// The verdict when time has run out.
     func lastVerdict() -> Result<NearbyPeer, NodeError> {
         let peers = state.withLock { $0.peers }
-        switch PeerTable.find(text, among: peers) {
+        switch PeerTable.find(text, among: peers, knownAs: ids) {
         case .one(let peer, _): return .success(peer)
         case .several(let several): return .failure(.ambiguous(text, several))
         case .none: return .failure(.notFound(text, nearby: PeerTable.sorted(peers)))

@@ -164,13 +164,16 @@ package struct PeerTable: Sendable {
     /// Finds a peer by its identifier, its whole name, or a unique beginning of its name, ignoring case.
     package func find(_ text: String) -> Match { Self.find(text, among: peers) }
 
-    static func find(_ text: String, among peers: [PeerID: NearbyPeer]) -> Match {
+    /// - Parameter ids: of peers that the user knows by this name, whatever they call themselves now.
+    static func find(
+        _ text: String, among peers: [PeerID: NearbyPeer], knownAs ids: Set<PeerID> = []
+    ) -> Match {
         // Blank text matches no peer, although every name begins with the empty text.
         if text.allSatisfy(\.isWhitespace) { return .none }
         let sorted = Self.sorted(peers)
         if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }
         let wanted = text.lowercased()
-        let exact = sorted.filter { $0.name.claimed.lowercased() == wanted }
+        let exact = sorted.filter { $0.name.claimed.lowercased() == wanted || ids.contains($0.id) }
         if exact.count == 1 { return .one(exact[0], isExact: true) }
         if exact.count > 1 { return .several(exact) }
         let prefixed = sorted.filter { $0.name.claimed.lowercased().hasPrefix(wanted) }
