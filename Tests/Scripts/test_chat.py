@@ -130,12 +130,20 @@ class ChatStory(Story):
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ben.press("/accept\r")
         ben.wait_for("no offer is open")
+        ben.forget()
+        text = self.anna.start("send", "--text", "see you at 8", "--to", "ben", "--via", "lan")
+        ben.wait_for(r"a message of 12 B[\s\S]*/accept \d+")
+        ben.press("/accept\r")
+        ben.wait_for("anna: see you at 8")
+        self.assertEqual(0, text.end())
         for screen, sentence in ((ben, r"received \S*/photo\.jpg"), (anna, r"sent photo\.jpg")):
             screen.press("/export\r")
             screen.wait_for("written to")
             peer = self.ben if screen is ben else self.anna
             (exported,) = peer.inbox.glob("chat *.txt")
             self.assertRegex(exported.read_text(), rf"hello\n[\s\S]*\d\d:\d\d {sentence}\n")
+            # A text is shown as a text.
+            self.assertEqual(screen is ben, "anna: see you at 8\n" in exported.read_text())
             screen.press("/quit\r")
             self.assertEqual(0, screen.end())
         self.assertIn("photo.jpg", self.anna.run("history", "--sent").stdout.decode())

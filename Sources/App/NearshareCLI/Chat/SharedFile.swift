@@ -1,10 +1,11 @@
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
-/// A file that was sent or received in a conversation, from the history.
+/// A file, or a text message, that was sent or received in a conversation, from the history.
 struct SharedFile: Sendable, Hashable {
     let when: WallTime
-    /// The name and the outcome, escaped for a terminal.
+    /// The name and the outcome, or the text; escaped for a terminal.
     let sentence: String
 
     /// Limit on the files that a conversation lists when it is opened.
@@ -12,6 +13,11 @@ struct SharedFile: Sendable, Hashable {
 
     init(_ entry: TransferHistory.Entry) {
         when = entry.when
+        if entry.isMessage, let text = entry.path.flatMap(DeliveredContent.shortText) {
+            let lines = TextLayout.lines(of: text).map { TextLayout.escaped($0) }
+            sentence = "\(entry.name.shown(of: entry.id)): \(lines.joined(separator: " "))"
+            return
+        }
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
             entry.outcome == "completed"

@@ -20,6 +20,8 @@ package struct TransferHistory {
         package var presentSize: UInt64 = 0
         /// The path of the received item; nil for what was sent or not received.
         package let path: String?
+        /// Whether the received item has the name of a text message.
+        package var isMessage = false
     }
 
     package private(set) var entries: [Entry]
@@ -34,7 +36,7 @@ package struct TransferHistory {
                     when: entry.when, direction: .incoming, id: entry.peer.peerID,
                     name: trust.entries[entry.peer]?.givenName ?? entry.peerName,
                     content: TerminalText.escaped(entry.path, columns: 4096), size: entry.size, outcome: "completed",
-                    path: entry.path)
+                    path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
             }
         }
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]

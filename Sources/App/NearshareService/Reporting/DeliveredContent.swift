@@ -17,6 +17,23 @@ package enum DeliveredContent: Sendable {
         }
     }
 
+    /// Limit on a text that a conversation shows, in bytes.
+    private static let maximumShortTextByteCount = 2_000
+
+    /// The text of a message that was received earlier; nil where it is long, not UTF-8, or no longer there.
+    package static func shortText(at path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+            (1...maximumShortTextByteCount).contains(Int(status.st_size))
+        else { return nil }
+        var bytes = [UInt8](repeating: 0, count: maximumShortTextByteCount)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        return count > 0 ? String(validating: bytes[..<count], as: UTF8.self) : nil
+    }
+
     private static func text(at path: String) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return nil }

@@ -4,6 +4,8 @@ package import NearshareInterfaces
 /// A short text, which the receiver shows and stores.
 package struct TextSource: ResourceSource {
     package static let maximumByteCount = 64 << 10
+    /// The name of the file in which the receiver stores it.
+    package static let fileName = "message.txt"
 
     package let offer: Offer
     private let bytes: [UInt8]
@@ -19,7 +21,7 @@ package struct TextSource: ResourceSource {
                     + "\(UInt64(Self.maximumByteCount).asByteCount); send it as a file")
         }
         // Safe: a valid name.
-        name = ClaimedFileName("message.txt")!
+        name = ClaimedFileName(Self.fileName)!
         let item = OfferedItem(kind: .text, name: name, size: UInt64(bytes.count), entryCount: 1, mediaType: .text)
         offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: UInt64(bytes.count))
     }
