@@ -370,7 +370,9 @@ struct TerminalTextTests {
         #expect(ProgramStarter.startsProgram(ClaimedFileName(name)!))
     }
 
-    @Test("P5: other files are not", arguments: ["photo.jpg", "notes.txt", "sh", "desktop", "archive.tar.gz", "bashrc.txt"])
+    @Test(
+        "P5: other files are not",
+        arguments: ["photo.jpg", "notes.txt", "sh", "desktop", "archive.tar.gz", "bashrc.txt", "firmware.bin", "run.out"])
     func documents(_ name: String) throws {
         #expect(!ProgramStarter.startsProgram(ClaimedFileName(name)!, claimedType: "image/jpeg"))
         #expect(ProgramStarter.startsProgram(ClaimedFileName(name)!, claimedType: "text/x-shellscript"))

@@ -22,10 +22,11 @@ package enum ProgramStarter {
         ".lesskey", "authorized_keys", "makefile", "gnumakefile", "justfile", "dockerfile", "autorun.inf",
     ]
 
+    /// Without "bin" and "out", which data and logs have: a program of these names is known by its type.
     private static let extensions: Set<String> = [
         // Desktops and packages.
         "desktop", "kdelnk", "appimage", "flatpak", "flatpakref", "flatpakrepo", "snap", "deb", "rpm", "apk",
-        "run", "bin", "out", "elf", "so", "service", "timer", "socket", "path", "mount", "automount", "xpi", "crx", "jar",
+        "run", "elf", "so", "service", "timer", "socket", "path", "mount", "automount", "xpi", "crx", "jar",
         "jnlp",
         // Scripts.
         "sh", "bash", "zsh", "fish", "csh", "tcsh", "ksh", "dash", "command", "tool", "py", "pyc", "pyw", "pyz", "pth", "pl",
