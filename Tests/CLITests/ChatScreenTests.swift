@@ -898,6 +898,48 @@ private final class ChatHarness {
 
     // MARK: Notices
 
+    @Test func `a notice has its time, and a narrow screen keeps what matters of it and of the state`() {
+        let chat = ChatHarness()
+        chat.handle(.event(.notice("hello")))
+        #expect(chat.lines.contains("14:00 * hello"))
+        let away = ChatHarness.contact(
+            ChatHarness.anna, "a name that is longer than it needs to be", isNear: false,
+            trustStatus: .known(.verified, isFriend: true))
+        chat.handle(.event(.contacts([away])))
+        chat.handle(.resized(TerminalSize(columns: 40, rows: 12)))
+        #expect(chat.lines.contains { $0.contains(" is away") && $0.contains("  verified") })
+        chat.handle(.resized(TerminalSize(columns: 28, rows: 12)))
+        #expect(chat.lines.contains("* hello"))
+    }
+
+    @Test func `a file that is being sent can be cancelled, and of several the named ones`() {
+        func file(_ number: UInt64, _ name: String, _ outcome: TransferOutcome? = nil, isIncoming: Bool = false)
+            -> ChatScreen.Input
+        {
+            .event(
+                .transfer(
+                    TransferStatus(
+                        id: .transfer(TransferID(rawValue: number)), isIncoming: isIncoming, peer: ChatHarness.anna, name: name,
+                        done: 1, total: 9, outcome: outcome)))
+        }
+        func cancels(_ numbers: UInt64...) -> [ChatScreen.Reaction] {
+            numbers.map {
+                .request(.cancelTransfer(.transfer(TransferID(rawValue: $0))), .cancel(.peer(ChatHarness.anna)))
+            }
+        }
+        let chat = ChatHarness()
+        chat.handle(file(1, "done", .completed))
+        chat.handle(file(2, "theirs", isIncoming: true))
+        #expect(chat.write("/cancel").isEmpty && chat.text.contains("no file is being sent here"))
+        chat.handle(file(3, "a.jpg"))
+        #expect(chat.write("/cancel") == cancels(3))
+        chat.handle(file(4, "b1.jpg"))
+        chat.handle(file(5, "b2.jpg"))
+        #expect(chat.write("/cancel").isEmpty && chat.text.contains("which one? /cancel NAME: a.jpg, b1.jpg, b2.jpg"))
+        #expect(chat.write("/cancel B") == cancels(4, 5))
+        #expect(chat.write("/cancel c").isEmpty && chat.text.contains("no file of this name is being sent"))
+    }
+
     @Test("T4: a name is escaped once in a notice, and a sentence of the node not at all")
     func escapedOnce() {
         let chat = ChatHarness()

@@ -112,6 +112,7 @@ extension ChatScreen {
                 return [.request(.answer(number, answer), .answer(number: number, answer))]
             case .hint(let hint): addNotice(hint, at: now)
             }
+        case "/cancel": return cancel(argument, at: now)
         case "/clear":
             guard let conversation = requireConversation(at: now),
                 isConfirmed("/clear", "all lines of this conversation are removed from this machine", at: now)
@@ -155,6 +156,22 @@ extension ChatScreen {
             addNotice("\(TerminalText.escaped(name, columns: 40)) is not in the list of /who; use the id", at: now)
         }
         return []
+    }
+
+    /// Cancels files that are being sent in the conversation.
+    /// - Parameter name: the beginning of their names; empty for the only one.
+    private mutating func cancel(_ name: String, at now: WallTime) -> [Reaction] {
+        guard let conversation = requireConversation(at: now) else { return [] }
+        let running = views.visible.runningTransfers
+        let wanted = running.filter { $0.name.lowercased().hasPrefix(name.lowercased()) }
+        if wanted.isEmpty {
+            addNotice(running.isEmpty ? "no file is being sent here" : "no file of this name is being sent", at: now)
+        } else if name.isEmpty, wanted.count > 1 {
+            let names = wanted.map { NameText.shown($0.name) }.joined(separator: ", ")
+            addNotice("which one? /cancel NAME: \(names)", at: now)
+            return []
+        }
+        return wanted.map { .request(.cancelTransfer($0.id), .cancel(conversation)) }
     }
 
     /// Opens the conversation with a peer, and sends a line there.
@@ -248,6 +265,7 @@ extension ChatScreen {
         "/public        the public room, which everyone in reach can read",
         "/who           list the peers nearby, and friends",
         "/send FILE     send a file; Tab completes its name; /send --allow-unencrypted FILE for an app that takes no others",
+        "/cancel        cancel the file that is being sent; /cancel NAME one of several",
         "/accept, /decline  answer an offer, by its number where several are open",
         "/msg NAME TEXT open a conversation, and send a line there",
         "/block NAME, /unblock NAME, /fav NAME, /unfav NAME: without a name, the peer of the conversation",
@@ -358,7 +376,8 @@ extension ChatScreen {
     }
 
     private static let commands = [
-        "/accept ", "/block ", "/chat ", "/clear", "/decline ", "/export", "/fav ", "/help", "/msg ", "/panic", "/ping ",
+        "/accept ", "/block ", "/cancel", "/chat ", "/clear", "/decline ", "/export", "/fav ", "/help", "/msg ", "/panic",
+        "/ping ",
         "/public", "/quit", "/search ",
         "/send ", "/trace ", "/unblock ", "/unfav ", "/verify", "/voice", "/who",
     ]

@@ -18,6 +18,10 @@ extension ChatScreen {
     private static let sideColumns = 24
     private static let columnsForSide = 100
     private static let maximumNameColumns = 20
+    /// Number of columns from which each item shows its time.
+    private static let columnsForTime = 30
+    /// Number of columns from which the state of the conversation is a sentence.
+    private static let columnsForSentence = 64
 
     private func layout(inputRows: Int) -> Layout {
         let side = columns >= Self.columnsForSide ? Self.sideColumns : 0
@@ -193,23 +197,31 @@ extension ChatScreen {
     private func status() -> StyledLine {
         var line = StyledLine()
         let view = views.visible
+        let isNarrow = columns < Self.columnsForSentence
         switch view.conversation {
         case nil where view.lookup?.isRunning == true:
             let name = TerminalText.escaped(view.lookup?.name ?? "", columns: 40)
-            line.append("looking for \(name)…: lines are sent when the peer is found", .warning)
+            line.append("looking for \(name)…", .warning)
+            if !isNarrow { line.append(": lines are sent when the peer is found", .warning) }
         case nil where view.lookup != nil: line.append("not found: /chat NAME looks for a peer", .warning)
-        case nil: line.append("/chat NAME opens a conversation, /help lists commands, Ctrl-C quits", .dim)
+        case nil:
+            let commands = "/chat NAME opens a conversation, /help lists commands, Ctrl-C quits"
+            line.append(isNarrow ? "/chat NAME, /help; Ctrl-C quits" : commands, .dim)
         case .publicRoom?: line.append("everyone in reach can read this", .warning)
         case .peer(let peer)?:
             let contact = contacts[peer]
-            line.append(name(of: peer), .bold)
+            let nameColumns = isNarrow ? max(4, min(columns / 3, Self.maximumNameColumns)) : Self.maximumNameColumns
+            line.append(name(of: peer, columns: nameColumns), .bold)
             if contact?.isNear == true {
                 line.append(" is near", TextStyle(color: .green))
             } else {
-                line.append(" is away: messages wait until the peer is near", .warning)
+                line.append(isNarrow ? " is away" : " is away: messages wait until the peer is near", .warning)
             }
             switch contact?.trustStatus {
-            case .nameClash?: line.append("  THE KEY HAS CHANGED: /verify", TextStyle(color: .red, isBold: true))
+            case .nameClash?:
+                line.append(
+                    isNarrow ? "  KEY CHANGED: /verify" : "  THE KEY HAS CHANGED: /verify", TextStyle(color: .red, isBold: true)
+                )
             case .known(.blocked, _)?: line.append("  blocked", .failure)
             case .known(.verified, _)?: line.append("  verified", TextStyle(color: .green))
             default: break
@@ -349,7 +361,10 @@ extension ChatScreen {
         }
         switch item.content {
         case .message(let message): lines += messageLines(message, time, view, columns: columns)
-        case .notice(let text): lines += block(StyledLine("* ", .dim), text, isEscaped: true, .dim, columns: columns)
+        case .notice(let text):
+            // A narrow screen has no room for the time.
+            let head = StyledLine(columns >= Self.columnsForTime ? "\(time.clock) * " : "* ", .dim)
+            lines += block(head, text, isEscaped: true, .dim, columns: columns)
         case .qrCode(let rows):
             lines += rows.map { StyledLine($0, settings.hasColor ? .blackOnWhite : .plain) }
         case .transfer(let transfer):
@@ -363,8 +378,7 @@ extension ChatScreen {
         _ message: ChatMessage, _ time: LocalTime, _ view: ConversationView, columns: Int
     ) -> [StyledLine] {
         var head = StyledLine()
-        // A narrow screen has no room for the time.
-        if columns >= 30 { head.append("\(time.clock) ", .dim) }
+        if columns >= Self.columnsForTime { head.append("\(time.clock) ", .dim) }
         if let author = message.author {
             let limit = columns < 40 ? max(4, columns / 3) : Self.maximumNameColumns
             let name =

@@ -33,6 +33,7 @@ struct ChatScreen: Sendable {
         case markRead
         case lookup(String)
         case sendFile(Conversation, String)
+        case cancel(Conversation)
         case clear(Conversation)
         case search(Conversation, String)
         case setBlocked(Conversation, Bool)
@@ -471,7 +472,8 @@ struct ChatScreen: Sendable {
             views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)
             for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        case .clear(let conversation), .search(let conversation, _), .setBlocked(let conversation, _),
+        case .cancel(let conversation), .clear(let conversation), .search(let conversation, _),
+            .setBlocked(let conversation, _),
             .setFriend(let conversation, _), .ping(let conversation, _):
             addNotice(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)

@@ -407,8 +407,7 @@ extension ChatScreen.RequestTag {
         switch self {
         case .sendLine, .sendFile: true
         case .contacts, .conversations, .history, .markRead, .lookup, .verificationLink, .verify, .search, .setBlocked,
-            .setFriend,
-            .ping, .clear, .answer:
+            .setFriend, .ping, .cancel, .clear, .answer:
             false
         }
     }

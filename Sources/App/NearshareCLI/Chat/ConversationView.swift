@@ -96,6 +96,14 @@ struct ConversationView: Sendable {
         editor.adopt(other.editor)
     }
 
+    /// The files that are being sent.
+    var runningTransfers: [TransferStatus] {
+        items.compactMap {
+            guard case .transfer(let transfer) = $0.content, transfer.outcome == nil, !transfer.isIncoming else { return nil }
+            return transfer
+        }
+    }
+
     var oldestNumber: Int? {
         for item in items {
             if case .message(let message) = item.content, message.number > 0 { return message.number }
