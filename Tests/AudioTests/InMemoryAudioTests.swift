@@ -47,6 +47,14 @@ import Testing
         #expect(AudioFormat(rate: 48_000, channels: 0) == nil)
     }
 
+    @Test("ALSA's plug-ins are no devices") func plugIns() {
+        #expect(["null", "lavrate", "speexrate", "upmix"].allSatisfy(ALSA.isPlugIn))
+        let devices = [
+            "default", "pulse", "hw:CARD=PCH,DEV=0", "sysdefault:CARD=null", "front:CARD=Mic,DEV=0", "usbstream:CARD=1",
+        ]
+        #expect(!devices.contains(where: ALSA.isPlugIn))
+    }
+
     @Test("ALSA's prefix is not part of a device's name")
     func names() {
         #expect(LinuxAudio.bareName("alsa:hw:0") == "hw:0" && LinuxAudio.bareName("hw:0") == "hw:0")

@@ -22,7 +22,7 @@ package struct ALSA: AudioSystem {
         var next = hints
         while let hint = next.pointee {
             next += 1
-            guard let name = text(hint, "NAME") else { continue }
+            guard let name = text(hint, "NAME"), !Self.isPlugIn(name) else { continue }
             let title = text(hint, "DESC")?.split(separator: "\n").joined(separator: ", ") ?? name
             let direction = text(hint, "IOID")
             if direction != "Output" {
@@ -40,6 +40,17 @@ package struct ALSA: AudioSystem {
         }
         return found
     }
+
+    /// Whether a name is that of a plug-in: a converter of rates or channels, the null device, or the emulation of OSS. ALSA
+    /// lists each as a device of its own.
+    static func isPlugIn(_ name: String) -> Bool {
+        let kind = name.split(separator: ":", maxSplits: 1).first.map(String.init) ?? name
+        return plugIns.contains(kind)
+    }
+
+    private static let plugIns: Set<String> = [
+        "a52", "lavrate", "null", "oss", "samplerate", "speex", "speexrate", "upmix", "vdownmix",
+    ]
 
     private func text(_ hint: UnsafeMutableRawPointer, _ field: String) -> String? {
         guard let raw = library.snd_device_name_get_hint(hint, field) else { return nil }
