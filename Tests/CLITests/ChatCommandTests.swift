@@ -161,7 +161,7 @@ private let peerID = ChatTyping.peerID
     }
 
     @Test func `without a link this node's code is drawn, with one the peer is asked`() {
-        var typing = ChatTyping(columns: 120, rows: 60)
+        var typing = ChatTyping(columns: 128, rows: 60)
         let shown = typing.type("/verify")
         #expect(shown == [.request(.verificationLink, .verificationLink(.publicRoom))])
         let link = "bitchat://verify?v=1&noise=\(String(repeating: "a", count: 64))"
