@@ -209,7 +209,7 @@ package struct SimulatedPeer: Sendable {
             case .authenticationStringReady(let text):
                 isEstablished = true
                 notes.append("sees \(text)")
-            case .verificationRequested, .verificationAnswered: break
+            case .verificationRequested, .verificationAnswered, .hotspot: break
             case .offerReceived(let offer, _):
                 invitations[offer.id] = offer
                 notes.append("invited to \(offer.id)")

@@ -70,6 +70,7 @@ struct LinkControl: Sendable {
                     } else {
                         eventContinuation.yield(.invitationEnded(id, outcome))
                     }
+                case .hotspot(let event): eventContinuation.yield(.hotspot(event))
                 case .closed(let closure):
                     if case .lost = closure { closeLink() }
                     eventContinuation.yield(.closed(.closure(closure)))

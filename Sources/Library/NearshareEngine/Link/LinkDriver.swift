@@ -15,6 +15,8 @@ enum LinkEvent: Sendable {
     case invitationEnded(TransferID, TransferOutcome)
     /// A session frame from the peer.
     case session(SessionFrame)
+    /// A step of the agreement about a Wi-Fi network.
+    case hotspot(HotspotEvent)
     /// The last event.
     case closed(LinkEnd)
 }
@@ -214,6 +216,9 @@ final class LinkDriver: Sendable {
     func answerVerification(matches: Bool) {
         control.decide { connection, _ in connection.answerVerification(matches: matches) }
     }
+
+    /// A step of the program in the agreement about a Wi-Fi network.
+    func decideHotspot(_ input: (inout DirectConnection, MonotonicInstant) -> [DirectReaction]) { control.decide(input) }
 
     func close(_ reason: CloseReason) {
         if !control.driver.update({ machine, _ in machine.close(reason) }) { link.close() }

@@ -20,7 +20,7 @@ struct LinkPeerInfo {
         case .established(let peer, let handshake): (proven, self.handshake) = (peer, handshake)
         case .greeted(let claimed, _): name = claimed
         case .shortCode(let text): shortCode = text
-        case .verificationRequested, .verificationAnswered, .invited, .invitationEnded, .session, .closed: break
+        case .verificationRequested, .verificationAnswered, .invited, .invitationEnded, .session, .hotspot, .closed: break
         }
     }
 

@@ -41,6 +41,7 @@ public final class Connection: Sendable {
         self.destination = destination
         self.settings = settings
         self.transfers = transfers
+        hotspot = HotspotNegotiation(driver)
     }
 
     /// The trust in the peer's key and in the name under which it was looked up.
@@ -84,6 +85,12 @@ public final class Connection: Sendable {
     package var peerConfirmation: Bool {
         get async throws { try await waitFor { $0.peerConfirmation } }
     }
+
+    /// The agreement about a Wi-Fi network for a transfer on this link.
+    package let hotspot: HotspotNegotiation
+
+    /// Stops a transfer that goes on over another link: the receiver keeps what it has, and the user's answer.
+    package func suspend(_ transfer: Transfer) { driver.cancel(transfer.id, because: .goingAway) }
 
     /// Waits until the link has ended, and returns the reason.
     package var ending: NodeError {
@@ -169,6 +176,7 @@ public final class Connection: Sendable {
                     }
                 case .verificationAnswered(let matches): state.peerConfirmation = matches
                 case .established, .invitationEnded, .session: break
+                case .hotspot(let event): hotspot.receive(event)
                 // Only the side that opened the link may ask. A "no" would tell its user that the codes differ.
                 case .verificationRequested: driver.close(.unattended)
                 // A sending link takes no offers: a peer that offers something opens a link.
@@ -181,6 +189,7 @@ public final class Connection: Sendable {
         state.withLock { state in
             if state.end == nil { state.end = .connectionLost("the connection has ended") }
         }
+        hotspot.finish()
         news.notifyAll()
     }
 

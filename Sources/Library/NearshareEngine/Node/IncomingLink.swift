@@ -19,6 +19,7 @@ struct IncomingLink {
     private let linkEnd = Promise<TransferOutcome>()
     private let peerConfirmed = Promise<Bool>()
     private let sessionLink: IncomingSessionLink
+    private let hotspot: HotspotNegotiation
 
     init(
         _ driver: LinkDriver, _ link: any StreamLink, _ ticket: LinkRegistry.Ticket, node: Node,
@@ -31,12 +32,14 @@ struct IncomingLink {
         self.continuations = continuations
         self.expected = expected
         known = LinkPeerInfo(link.remote)
+        hotspot = HotspotNegotiation(driver)
         sessionLink = IncomingSessionLink(driver, link) { node.recordMember($0, ticket) }
     }
 
     /// Ends what waits for the link.
     func end() {
         linkEnd.fulfil(.interrupted)
+        hotspot.finish()
         if known.proven == nil { node.recordFailedHandshake(of: remote.host) }
     }
 
@@ -53,6 +56,8 @@ struct IncomingLink {
         case .verificationRequested: requestVerification()
         case .invited(let offer, let expiry): invite(offer, until: expiry)
         case .invitationEnded(let id, let outcome): open.end(id, outcome)
+        case .hotspot(.requested(let roles)): requestHotspot(roles)
+        case .hotspot(let event): hotspot.receive(event)
         case .closed(let end):
             node.settings.log.debug("link from \(remote) ended: \(end)")
             open.endAll()
@@ -78,6 +83,16 @@ struct IncomingLink {
         continuations.verificationRequests.yield(
             VerificationRequest(
                 peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed, prompt: prompt))
+    }
+
+    /// Passes a peer's request for a Wi-Fi network on. Only a link over Bluetooth is slow enough for one (A15).
+    private func requestHotspot(_ roles: HotspotRoles) {
+        guard let peer = known.peer(node.settings), let continuations, remote.medium == .bluetooth else {
+            return hotspot.end(.unavailable)
+        }
+        guard let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else { return hotspot.end(.busy) }
+        continuations.hotspotRequests.yield(
+            HotspotRequest(peer: peer, roles: roles, negotiation: hotspot, prompt: prompt))
     }
 
     private mutating func invite(_ offer: TransferOffer, until expiry: MonotonicInstant) {

@@ -9,11 +9,13 @@ public struct Listener: Sendable {
         let invitations: AsyncStream<Invitation>.Continuation
         let verificationRequests: AsyncStream<VerificationRequest>.Continuation
         let sessions: AsyncStream<SessionInvitation>.Continuation
+        let hotspotRequests: AsyncStream<HotspotRequest>.Continuation
 
         func finish() {
             invitations.finish()
             verificationRequests.finish()
             sessions.finish()
+            hotspotRequests.finish()
         }
     }
 
@@ -25,6 +27,8 @@ public struct Listener: Sendable {
     package let verificationRequests: AsyncStream<VerificationRequest>
     /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
     public let sessionInvitations: AsyncStream<SessionInvitation>
+    /// Requests of peers for a Wi-Fi network for a transfer. An unread one ends with its deadline.
+    package let hotspotRequests: AsyncStream<HotspotRequest>
     let continuations: Continuations
     /// The service type to advertise.
     let service: ServiceType

@@ -160,14 +160,18 @@ public final class Node: Sendable {
             of: VerificationRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
         let (sessions, sessionContinuation) = AsyncStream.makeStream(
             of: SessionInvitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
+        let (hotspots, hotspotContinuation) = AsyncStream.makeStream(
+            of: HotspotRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
         let continuations = Listener.Continuations(
-            invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation)
+            invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation,
+            hotspotRequests: hotspotContinuation)
         start { [stopping] in
             _ = await stopping.value
             continuations.finish()
         }
         return Listener(
             invitations: invitations, verificationRequests: requests, sessionInvitations: sessions,
+            hotspotRequests: hotspots,
             continuations: continuations, service: service,
             record: SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info)))
     }

@@ -208,7 +208,7 @@ extension Session {
                     open.endAll()
                     if let sessionLink = outgoingLink.end() { remove(sessionLink) }
                     if !outgoingLink.isAgreed { outgoingLink.outcome.fulfil(.failure(SessionError(NodeError(end)))) }
-                case .greeted, .verificationRequested, .verificationAnswered: break
+                case .greeted, .verificationRequested, .verificationAnswered, .hotspot: break
                 }
             }
         }

@@ -6,7 +6,8 @@ package import NearshareCrypto
 ///
 ///     greeting ──hello──► open ──close, loss, violation──► closed
 ///
-/// Each part owns its state: ``Verification``, ``OutgoingTransfers``, ``IncomingTransfers``, ``Keepalive``.
+/// Each part owns its state: ``Verification``, ``OutgoingTransfers``, ``IncomingTransfers``, ``HotspotAgreement``,
+/// ``Keepalive``.
 package struct DirectConnection: Sendable {
     private enum Phase {
         /// The peer's hello is awaited until `deadline`.
@@ -19,6 +20,7 @@ package struct DirectConnection: Sendable {
     private var verification: Verification
     private var outgoing = OutgoingTransfers()
     private var incoming: IncomingTransfers
+    private var hotspot = HotspotAgreement()
     private var keepalive: Keepalive
     private var activity: LinkActivity
     private let hello: ControlFrame
@@ -52,8 +54,8 @@ package struct DirectConnection: Sendable {
     /// Whether the connection has ended.
     package var isClosed: Bool { if case .closed = phase { true } else { false } }
 
-    /// Whether there is no transfer and no offer.
-    package var isIdle: Bool { outgoing.isEmpty && incoming.isEmpty }
+    /// Whether there is no transfer, no offer and no network for a transfer.
+    package var isIdle: Bool { outgoing.isEmpty && incoming.isEmpty && !hotspot.isHeld }
 
     /// The time since which the link can be evicted for another one; nil while it is active. An offer that waits for the user's
     /// answer counts for one minute.
@@ -67,7 +69,7 @@ package struct DirectConnection: Sendable {
     package var roundTripTime: Duration? { keepalive.roundTripTime }
 
     /// Whether there are unanswered offers of the peer, and no other transfers.
-    private var isQuestion: Bool { outgoing.isEmpty && incoming.lastUnansweredOffer != nil }
+    private var isQuestion: Bool { outgoing.isEmpty && incoming.lastUnansweredOffer != nil && !hotspot.isHeld }
 
     /// Counts the link as active until a time, whatever happens on it: while the user is asked, or as long as it belongs to a
     /// session.
@@ -176,6 +178,8 @@ package struct DirectConnection: Sendable {
         case .cancelled(let id):
             if let reactions = outgoing.receiveCancelled(id) ?? incoming.receiveCancelled(id) { return reactions }
             return try ignoreRace(id, "a confirmation without a cancel")
+        case .hotspot(let frame):
+            return try hotspot.receive(frame, isReceiving: incoming.isReceiving, now: now)
         }
     }
 
@@ -271,6 +275,34 @@ package struct DirectConnection: Sendable {
         incoming.finish(id, changedNames)
     }
 
+    // MARK: A Wi-Fi network for a transfer
+
+    /// Asks the receiver of a running transfer for a network. No effect a second time.
+    package mutating func requestHotspot(
+        for id: TransferID, _ roles: HotspotRoles, now: MonotonicInstant
+    ) -> [DirectReaction] { isClosed ? [] : hotspot.request(id, roles, now: now) }
+
+    /// Tells the sender that the user is asked about the network.
+    package mutating func reportHotspotQuestion() -> [DirectReaction] { isClosed ? [] : hotspot.reportAsking() }
+
+    /// Agrees to a network that the sender has asked for.
+    package mutating func agreeHotspot(requesterMakes: Bool, port: UInt16, now: MonotonicInstant) -> [DirectReaction] {
+        isClosed ? [] : hotspot.agree(requesterMakes: requesterMakes, port: port, now: now)
+    }
+
+    /// Tells the peer which network has been made.
+    package mutating func announceHotspot(_ network: HotspotNetwork, now: MonotonicInstant) -> [DirectReaction] {
+        isClosed ? [] : hotspot.announce(network, now: now)
+    }
+
+    /// Tells the peer that its network has been joined.
+    package mutating func confirmHotspotJoined() -> [DirectReaction] { isClosed ? [] : hotspot.confirmJoined() }
+
+    /// Ends the agreement on a network, in any state.
+    package mutating func endHotspot(_ reason: HotspotRefusal) -> [DirectReaction] {
+        isClosed ? [] : hotspot.end(reason)
+    }
+
     // MARK: Ending
 
     /// Cancels a transfer of either direction. Ignored when the transfer has ended.
@@ -293,7 +325,7 @@ package struct DirectConnection: Sendable {
         phase = .closed
         let isViolation = if case .violation = closure { true } else { false }
         return (reason.map { [.send(.close($0))] } ?? []) + outgoing.endAll()
-            + incoming.endAll(afterViolation: isViolation) + [.closed(closure)]
+            + incoming.endAll(afterViolation: isViolation) + hotspot.endWithLink() + [.closed(closure)]
     }
 
     // MARK: Time
@@ -306,7 +338,11 @@ package struct DirectConnection: Sendable {
         let deadlines: [MonotonicInstant?] =
             switch phase {
             case .greeting(let deadline): [deadline, keepalive.deadline, outgoing.deadline, incoming.deadline]
-            case .open: [keepalive.deadline, outgoing.deadline, incoming.deadline, isIdle ? activity.deadline : nil]
+            case .open:
+                [
+                    keepalive.deadline, outgoing.deadline, incoming.deadline, hotspot.deadline,
+                    isIdle ? activity.deadline : nil,
+                ]
             case .closed: []
             }
         return deadlines.compactMap { $0 }.min()
@@ -322,6 +358,7 @@ package struct DirectConnection: Sendable {
         } else if let end = activity.deadline, now >= end {
             return close(.done)
         }
-        return outgoing.advance(to: now) + incoming.advance(to: now) + keepalive.advance(to: now)
+        return outgoing.advance(to: now) + incoming.advance(to: now) + hotspot.advance(to: now)
+            + keepalive.advance(to: now)
     }
 }

@@ -37,6 +37,8 @@ package enum DirectReaction: Sendable, Hashable {
     case outgoingEnded(TransferID, TransferOutcome)
     /// An incoming transfer has ended.
     case incomingEnded(TransferID, TransferOutcome)
+    /// The agreement on a Wi-Fi network for a transfer has come one step further.
+    case hotspot(HotspotEvent)
     /// The connection has ended; always the last reaction.
     case closed(DirectClosure)
 }

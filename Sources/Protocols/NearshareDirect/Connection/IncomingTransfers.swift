@@ -44,6 +44,14 @@ struct IncomingTransfers: Sendable {
     /// Whether the id is in use or was used recently (A3).
     func isUsed(_ id: TransferID) -> Bool { states[id] != nil || ended.contains(id) }
 
+    /// Whether content of a transfer is being received.
+    func isReceiving(_ id: TransferID) -> Bool {
+        switch states[id] {
+        case .locating, .comparing, .receiving: true
+        case .invited, .finishing, .cancelling, nil: false
+        }
+    }
+
     // MARK: The local side
 
     /// Accepts an offer or the selected part of it, or declines it when it has expired.

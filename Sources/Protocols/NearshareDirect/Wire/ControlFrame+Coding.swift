@@ -100,6 +100,7 @@ extension ControlFrame {
         case .cancelled(let id):
             writer.write(FrameType.cancelled)
             writer.write(id.rawValue)
+        case .hotspot(let frame): frame.write(to: &writer)
         }
         return writer.bytes
     }
@@ -220,7 +221,9 @@ extension ControlFrame {
             frame = .cancel(
                 try reader.readTransferID(), CancelReason(rawValue: try reader.readInteger()) ?? .cancelled)
         case FrameType.cancelled: frame = .cancelled(try reader.readTransferID())
-        default: return nil
+        default:
+            guard let hotspot = try HotspotFrame(type: type, from: &reader) else { return nil }
+            frame = .hotspot(hotspot)
         }
         try reader.finish()
         return frame

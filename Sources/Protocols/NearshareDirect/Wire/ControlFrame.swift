@@ -48,4 +48,6 @@ package enum ControlFrame: Sendable, Hashable {
     case cancel(TransferID, CancelReason)
     /// Confirms the peer's cancel: no further frame of the transfer will follow.
     case cancelled(TransferID)
+    /// A step of the agreement on a Wi-Fi network for a transfer.
+    case hotspot(HotspotFrame)
 }

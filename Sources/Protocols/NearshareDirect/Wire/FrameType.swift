@@ -58,4 +58,12 @@ package enum FrameType {
     /// A share of the key of a room's secret (section 12.7).
     package static let sessionShare: UInt8 = 0x48
     package static let sessionConfirm: UInt8 = 0x49
+
+    // A ``HotspotFrame`` (`docs/PROTOCOL.md`, section 17).
+    package static let hotspotRequest: UInt8 = 0x50
+    package static let hotspotAsking: UInt8 = 0x51
+    package static let hotspotAgree: UInt8 = 0x52
+    package static let hotspotNetwork: UInt8 = 0x53
+    package static let hotspotJoined: UInt8 = 0x54
+    package static let hotspotEnd: UInt8 = 0x55
 }

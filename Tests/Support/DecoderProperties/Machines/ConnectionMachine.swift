@@ -156,6 +156,7 @@ private struct ConnectionPair {
         case 12 where isUntrusted:
             let id = TransferID(rawValue: UInt64(script.number(below: 70)))
             try deliverContent(id, script.number(below: 256) * 20, to: 0, script)
+        case 12: agree(&script)
         case 11:
             isBroken = true
             for side in 0..<2 { sides[side].perform(sides[side].machine.linkEnded()) }
@@ -234,6 +235,30 @@ private struct ConnectionPair {
             kept <= (transfer?.stored ?? 0) + Self.window, "\(kept) bytes waiting to be stored, beyond the window")
     }
 
+    /// A step of either user towards a hotspot, whether or not it is the time for it.
+    private mutating func agree(_ script: inout EventScript) {
+        let (now, side) = (script.now.monotonic, script.number(below: 2))
+        let reactions: [DirectReaction]
+        switch script.number(below: 8) {
+        case 0, 1:
+            let id = TransferID(rawValue: UInt64(script.number(below: 4)))
+            // Only the side that has opened the link asks.
+            return sides[0].perform(sides[0].machine.requestHotspot(for: id, [.makes, .joins], now: now))
+        case 2: reactions = sides[side].machine.reportHotspotQuestion()
+        case 3, 4:
+            let requesterMakes = script.number(below: 2) == 0
+            reactions = sides[side].machine.agreeHotspot(requesterMakes: requesterMakes, port: 1, now: now)
+        case 5: reactions = sides[side].machine.announceHotspot(Self.hotspot, now: now)
+        case 6: reactions = sides[side].machine.confirmHotspotJoined()
+        default: reactions = sides[side].machine.endHotspot(.done)
+        }
+        sides[side].perform(reactions)
+    }
+
+    private static let hotspot = HotspotNetwork(
+        name: "nearshare-0", passphrase: "12345678", band: .unknown, makerAddress: .v4(0x0a00_0001),
+        joinerAddress: .v4(0x0a00_0002))!
+
     private mutating func inject(_ script: inout EventScript) {
         let id = TransferID(rawValue: UInt64(script.number(below: 70)))
         let number = UInt64(script.number(below: 1 << 16)) << UInt64(script.number(below: 48))
@@ -254,7 +279,9 @@ private struct ConnectionPair {
             .resume(
                 id, ResumePoint(completeEntries: number, entriesDigest: digest, partialSize: number, partialDigest: digest)),
             .grant(id, upTo: number), .changedNames(id, ChangedNames()), .stored(id), .cancel(id, .cancelled), .cancelled(id),
-            .close(.done),
+            .close(.done), .hotspot(.request(id, [.makes, .joins])), .hotspot(.asking),
+            .hotspot(.agree(requesterMakes: number % 2 == 0, port: 1)), .hotspot(.network(Self.hotspot)), .hotspot(.joined),
+            .hotspot(.end(.failed)),
         ]
         guard let frame = script.element(of: frames) else { return }
         sides[0].perform(sides[0].machine.receive(frame, now: script.now.monotonic))
