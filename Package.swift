@@ -189,7 +189,7 @@ let quickTests: [Target] = [
         ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
     tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareHTTP", "NearshareWeb"]),
     tests("LocalSend", ["NearshareBase", "NearshareHTTP", "NearshareLocalSend"]),
-    tests("NetworkManager", ["NearshareBase", "NearshareInterfaces", "NearshareNetworkManager"]),
+    tests("NetworkManager", ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "NearshareNetworkManager"]),
     tests("Decoder", ["DecoderProperties", "NearshareBase", "NearshareTesting"]),
     tests(
         "Simulation",

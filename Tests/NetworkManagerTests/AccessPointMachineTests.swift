@@ -55,7 +55,7 @@ import Testing
         var machine = Machine(try Self.target(replacing: "/settings/3"))
         #expect(machine.drainReactions().isEmpty && machine.deadline == nil)
         machine.start(Self.network, now: Self.start)
-        #expect(machine.drainReactions() == [.activate(Self.network, machine.target)])
+        #expect(machine.drainReactions() == [.activate(Self.network, .sharing, machine.target)])
         machine.requested(Self.path, now: Self.start)
         Self.change(&machine, 1)
         #expect(machine.drainReactions().isEmpty && machine.deadline == Self.start + Machine.startTimeout)
@@ -128,7 +128,7 @@ import Testing
         Self.change(&machine, 3, reason: 3)
         #expect(machine.drainReactions().isEmpty)
         Self.change(&machine, 4, reason: 3)
-        #expect(machine.drainReactions() == [.activate(Self.network, machine.target)])
+        #expect(machine.drainReactions() == [.activate(Self.network, .sharing, machine.target)])
         #expect(machine.deadline == Self.start + Machine.startTimeout)
         machine.requested("/active/8", now: Self.start)
         machine.deviceChanged(Self.device, reason: deviceReason)
@@ -195,6 +195,21 @@ import Testing
             count += 1
         }
         #expect(count <= 3 && ended.last == .ended(phase > 2 ? nil : error))
+    }
+
+    @Test func `a network that a scan has missed is looked for once more, and then the reason is told`() throws {
+        let role = WiFiRole.joining(Self.address, prefixLength: 24, nil)
+        var machine = Machine(try Self.target(replacing: "/settings/3"))
+        machine.start(Self.network, as: role, now: Self.start)
+        for isLast in [false, true] {
+            #expect(machine.drainReactions() == [.activate(Self.network, role, machine.target)])
+            machine.requested(Self.path, now: Self.start)
+            machine.deviceChanged(Self.device, reason: 53)
+            Self.change(&machine, 4, reason: 1)
+            if isLast { #expect(machine.drainReactions() == [.restore(profile: "/settings/3", device: Self.device)]) }
+        }
+        machine.restored()
+        #expect(machine.drainReactions() == [.ended(.notJoined(interface: "wlan0", code: 53))])
     }
 
     @Test func `an end before the reply takes down what the reply names`() throws {

@@ -1,3 +1,5 @@
+import NearshareBase
+import NearshareDBus
 import NearshareInterfaces
 import Testing
 
@@ -51,8 +53,56 @@ import Testing
             as [(NetworkManager.Capabilities, Bool)]
         {
             let device = Self.device("wlan0", NetworkManager.Capabilities.protectedAccessPoint.union(more))
-            #expect(try AccessPointTarget(Self.facts([device]), interface: nil).lacks2GHz == lacks)
+            #expect(try AccessPointTarget(Self.facts([device]), interface: nil).plan.band == (lacks ? .ghz5 : .ghz2))
         }
+    }
+
+    @Test func `joining needs neither an access-point mode nor the right to share`() throws {
+        var facts = Self.facts([Self.device("wlan0", state: 100, .protected, connection: "Office")])
+        facts.uplink = .init(name: "Wired", devices: ["/devices/eth0"])
+        facts.permissions = [NetworkManager.sharingPermission: "no"]
+        #expect(throws: AccessPointError.noAccessPointMode(interface: "wlan0")) {
+            try AccessPointTarget(facts, interface: nil, purpose: .making)
+        }
+        let plan = try AccessPointTarget(facts, interface: nil, purpose: .joining).plan
+        // Nothing is shared with a peer, and the cable leads to the internet all the same.
+        #expect(plan.replacedConnection == "Office" && plan.sharedConnection == nil && plan.keepsInternet)
+        facts.devices[0].capabilities = .accessPoint
+        #expect(throws: AccessPointError.noProtection(interface: "wlan0")) {
+            try AccessPointTarget(facts, interface: nil, purpose: .joining)
+        }
+        facts.devices[0].capabilities = .protectedAccessPoint
+        #expect(throws: AccessPointError.notPermitted) { try AccessPointTarget(facts, interface: nil, purpose: .making) }
+        facts.permissions = [NetworkManager.controlPermission: "no"]
+        #expect(throws: AccessPointError.notPermitted) { try AccessPointTarget(facts, interface: nil, purpose: .joining) }
+    }
+
+    @Test("N18: a profile for a peer's network has an address of its own and leads nowhere else") func settings() throws {
+        let target = try AccessPointTarget(Self.facts([Self.device("wlan0")]), interface: nil, purpose: .making)
+        let network = WiFiNetwork(name: "nearshare-0a1b", passphrase: "abcd-efgh")
+        let address = IPAddress.v4(0x0a01_0202)
+        let shared = NetworkManagerClient.settings(of: network, .sharing, on: target)
+        #expect(shared["ipv4"] == ["method": .string("shared")] && shared["802-11-wireless"]?["mode"] == .string("ap"))
+        let made = NetworkManagerClient.settings(of: network, .making(address, prefixLength: 24), on: target)
+        #expect(made["802-11-wireless"]?["mode"] == .string("ap") && made["802-11-wireless"]?["band"] == .string("bg"))
+        for band in [nil, WiFiBand.ghz5] {
+            let joined = NetworkManagerClient.settings(of: network, .joining(address, prefixLength: 24, band), on: target)
+            #expect(joined["802-11-wireless"]?["mode"] == .string("infrastructure"))
+            #expect(joined["802-11-wireless"]?["band"] == band.map { _ in .string("a") })
+            #expect(joined["802-11-wireless"]?["ssid"] == .bytes(Array("nearshare-0a1b".utf8)))
+            #expect(joined["ipv4"] == made["ipv4"] && joined["ipv6"] == ["method": .string("ignore")])
+            // Neither a UUID of a saved profile, nor one that connects by itself later.
+            #expect(
+                joined["connection"] == [
+                    "id": .string("nearshare-0a1b"), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
+                ])
+            let security = joined["802-11-wireless-security"]
+            #expect(security?["psk"] == .string("abcd-efgh") && security?["key-mgmt"] == .string("wpa-psk"))
+        }
+        #expect(made["ipv4"]?["method"] == .string("manual") && made["ipv4"]?["never-default"] == .boolean(true))
+        #expect(
+            made["ipv4"]?["address-data"]
+                == .dictionaries([["address": .string("10.1.2.2"), "prefix": .uint32(24)]]))
     }
 
     @Test func `each obstacle has its own reason`() {

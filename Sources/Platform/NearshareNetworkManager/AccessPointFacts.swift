@@ -38,20 +38,20 @@ struct AccessPointFacts: Sendable, Hashable {
     var uplink: Uplink?
 }
 
-/// The device that makes a network.
+/// The device that makes or joins a network.
 struct AccessPointTarget: Sendable, Hashable {
     /// The object path.
     var device: String
     var interface: String
-    /// Whether the device has only channels at 5 GHz and above.
-    var lacks2GHz: Bool
     /// The object path of the profile to connect with again afterwards; nil for none.
     var replacedProfile: String?
     var plan: AccessPointPlan
 
     /// Chooses the device: one that has no connection before one that loses it.
     /// - Parameter interface: the device to use; nil for any.
-    init(_ facts: AccessPointFacts, interface: String?) throws(AccessPointError) {
+    init(
+        _ facts: AccessPointFacts, interface: String?, purpose: WiFiPurpose = .sharing
+    ) throws(AccessPointError) {
         guard facts.isNetworkingEnabled else { throw .networkingOff }
         let wanted = facts.devices.filter { interface == nil || $0.interface == interface }
         guard let first = wanted.first else { throw interface.map { .notWiFi(interface: $0) } ?? .noDevice }
@@ -59,21 +59,30 @@ struct AccessPointTarget: Sendable, Hashable {
         guard facts.isWirelessEnabled else { throw .radioOff(isHardwareSwitch: false) }
         let managed = wanted.filter { $0.state > NetworkManager.DeviceState.unmanaged }
         guard !managed.isEmpty else { throw .unmanaged(interface: first.interface) }
-        let able = managed.filter { $0.capabilities.isSuperset(of: .protectedAccessPoint) }
-        guard !able.isEmpty else { throw .noAccessPointMode(interface: managed[0].interface) }
+        let needed: NetworkManager.Capabilities = purpose == .joining ? .protected : .protectedAccessPoint
+        let able = managed.filter { $0.capabilities.isSuperset(of: needed) }
+        guard !able.isEmpty else {
+            throw purpose == .joining
+                ? .noProtection(interface: managed[0].interface) : .noAccessPointMode(interface: managed[0].interface)
+        }
         let available = able.filter { $0.state > NetworkManager.DeviceState.unavailable }
         let chosen = available.min {
             ($0.connection != nil ? 1 : 0, $0.interface) < ($1.connection != nil ? 1 : 0, $1.interface)
         }
         guard let chosen else { throw .deviceUnavailable(interface: able[0].interface) }
-        for action in [NetworkManager.sharingPermission, NetworkManager.controlPermission] {
+        // Without the right to share, no network is made for a peer either.
+        let needsSharing = purpose != .joining
+        for action in [NetworkManager.controlPermission] + (needsSharing ? [NetworkManager.sharingPermission] : []) {
             guard facts.permissions[action] != "no" else { throw .notPermitted }
         }
         (device, self.interface) = (chosen.path, chosen.interface)
-        lacks2GHz = chosen.capabilities.contains(.knowsBands) && !chosen.capabilities.contains(.band2GHz)
         replacedProfile = chosen.connection?.profile
         let uplink = facts.uplink.flatMap { $0.devices.contains(chosen.path) ? nil : $0 }
         plan = AccessPointPlan(
-            interface: chosen.interface, replacedConnection: chosen.connection?.name, sharedConnection: uplink?.name)
+            interface: chosen.interface, replacedConnection: chosen.connection?.name,
+            sharedConnection: purpose == .sharing ? uplink?.name : nil)
+        plan.keepsInternet = uplink != nil
+        let lacks2GHz = chosen.capabilities.contains(.knowsBands) && !chosen.capabilities.contains(.band2GHz)
+        plan.band = lacks2GHz ? .ghz5 : .ghz2
     }
 }

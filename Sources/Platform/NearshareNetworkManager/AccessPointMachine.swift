@@ -1,7 +1,8 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// The life of one hotspot, from the question to the user until the device has its old connection again.
+/// The life of one hotspot that this machine makes or joins, from the question to the user until the device has its old
+/// connection again.
 ///
 ///     asking ──start──► requesting ──path──► activating ──activated──► addressing ──address──► active
 ///       │                   │                    │                        │                      │
@@ -20,7 +21,7 @@ internal import NearshareInterfaces
 struct AccessPointMachine: Machine {
     enum Reaction: Sendable, Hashable {
         /// The reply is passed to ``AccessPointMachine/requested(_:)`` or ``AccessPointMachine/requestFailed(_:)``.
-        case activate(WiFiNetwork, AccessPointTarget)
+        case activate(WiFiNetwork, WiFiRole, AccessPointTarget)
         /// The reply is passed to ``AccessPointMachine/addressFound(_:)``.
         case readAddress(connection: String)
         case deactivate(connection: String)
@@ -61,14 +62,14 @@ struct AccessPointMachine: Machine {
     /// The last NMDeviceStateReason with which the device has left a state.
     private var deviceReason: UInt32 = 0
     /// The network that was asked for, and how often.
-    private var request: (network: WiFiNetwork, count: Int)?
+    private var request: (network: WiFiNetwork, role: WiFiRole, count: Int)?
 
     /// A driver needs a few seconds, and a user who is asked for the administrator's password longer.
     static let startTimeout = Duration.seconds(60)
     /// Shorter than the time in which a command has to end after a signal.
     static let stopTimeout = Duration.seconds(2)
     /// A device that has just left a network may be scanning for others: then wpa_supplicant 2.10 fails at once ("Failed to start
-    /// AP functionality"), which NetworkManager notices after 25 s.
+    /// AP functionality"), which NetworkManager notices after 25 s. And a scan may miss a network that has just been made.
     static let maximumRequestCount = 2
     /// Limit on the connections whose signals are kept before the reply that names the hotspot's.
     static let maximumEarlyCount = 16
@@ -108,15 +109,15 @@ struct AccessPointMachine: Machine {
 
     // MARK: Requests
 
-    mutating func start(_ network: WiFiNetwork, now: MonotonicInstant) {
-        if case .asking = phase { request(network, count: 1, now: now) }
+    mutating func start(_ network: WiFiNetwork, as role: WiFiRole = .sharing, now: MonotonicInstant) {
+        if case .asking = phase { request(network, role, count: 1, now: now) }
     }
 
-    private mutating func request(_ network: WiFiNetwork, count: Int, now: MonotonicInstant) {
-        request = (network, count)
+    private mutating func request(_ network: WiFiNetwork, _ role: WiFiRole, count: Int, now: MonotonicInstant) {
+        request = (network, role, count)
         deviceReason = 0
         phase = .requesting(deadline: now + Self.startTimeout, early: [:])
-        reactions.append(.activate(network, target))
+        reactions.append(.activate(network, role, target))
     }
 
     mutating func stop(now: MonotonicInstant) {
@@ -201,16 +202,20 @@ struct AccessPointMachine: Machine {
     /// The connection has ended by itself.
     private mutating func lose(_ change: ConnectionChange, now: MonotonicInstant) {
         let isActive = if case .active = phase { true } else { false }
-        if !isActive, NetworkManager.DeviceReason.supplicant.contains(deviceReason), let (network, count) = request,
-            count < Self.maximumRequestCount
-        {
+        let mayPass =
+            NetworkManager.DeviceReason.supplicant.contains(deviceReason)
+            || deviceReason == NetworkManager.DeviceReason.networkNotFound
+        if !isActive, mayPass, let (network, role, count) = request, count < Self.maximumRequestCount {
             // Deactivating comes first.
             if change.state == NetworkManager.ConnectionState.deactivated {
-                request(network, count: count + 1, now: now)
+                request(network, role, count: count + 1, now: now)
             }
             return
         }
-        let error = Self.error(change.reason, deviceReason: deviceReason, isActive: isActive, interface: target.interface)
+        var error = Self.error(change.reason, deviceReason: deviceReason, isActive: isActive, interface: target.interface)
+        if case .notStarted(let interface, let code) = error, case .joining? = request?.role {
+            error = .notJoined(interface: interface, code: code)
+        }
         switch error {
         case .deviceGone, .replaced, .suspended, .serviceGone: end(error)
         default: restore(now: now, error)

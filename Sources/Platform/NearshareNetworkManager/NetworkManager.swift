@@ -42,6 +42,7 @@ enum NetworkManager {
         static let sharedStartFailed: UInt32 = 18
         static let sharedFailed: UInt32 = 19
         static let removed: UInt32 = 36
+        static let networkNotFound: UInt32 = 53
         static let sleeping: UInt32 = 37
         static let connectionRemoved: UInt32 = 38
         static let userRequested: UInt32 = 39
@@ -66,7 +67,9 @@ enum NetworkManager {
         static let knowsBands = Capabilities(rawValue: 0x100)
         static let band2GHz = Capabilities(rawValue: 0x200)
 
-        /// The features that a network with WPA2 needs.
+        /// The features that joining a network with WPA2 needs.
+        static let protected: Capabilities = [.rsn, .ccmp]
+        /// The features that making one needs.
         static let protectedAccessPoint: Capabilities = [.accessPoint, .rsn, .ccmp]
     }
 

@@ -3,8 +3,8 @@ internal import NearshareDBus
 package import NearshareInterfaces
 internal import Synchronization
 
-/// A hotspot that NetworkManager makes, over the system bus. It is bound to this object's connection to the bus, so it ends with
-/// the process as well. The bus is used from ``prepare(on:)`` on.
+/// A hotspot that NetworkManager makes or joins, over the system bus. It is bound to this object's connection to the bus, so it
+/// ends with the process as well. The bus is used from ``prepare(on:for:)`` on.
 package final class NetworkManagerAccessPoint: AccessPoint {
     private enum End: Sendable {
         case stopped
@@ -22,12 +22,14 @@ package final class NetworkManagerAccessPoint: AccessPoint {
 
     deinit { thread.withLock(\.self)?.close() }
 
-    package func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan {
+    package func prepare(
+        on interface: String?, for purpose: WiFiPurpose
+    ) async throws(AccessPointError) -> AccessPointPlan {
         let result: Result<AccessPointPlan, AccessPointError>
         do throws(ThreadError) {
             // Connecting and reading block for some milliseconds.
             result = try await BlockingThread.run { [self] in
-                Result { () throws(AccessPointError) in try connect(interface) }
+                Result { () throws(AccessPointError) in try connect(interface, purpose) }
             }
         } catch {
             throw .noBus(error.description)
@@ -35,12 +37,14 @@ package final class NetworkManagerAccessPoint: AccessPoint {
         return try result.get()
     }
 
-    private func connect(_ interface: String?) throws(AccessPointError) -> AccessPointPlan {
+    private func connect(_ interface: String?, _ purpose: WiFiPurpose) throws(AccessPointError) -> AccessPointPlan {
         let plan = Monitor<AccessPointPlan?>(nil)
         let running: EventLoopThread<NetworkManagerClient>
         do throws(EventLoopStartError<AccessPointError>) {
             running = try EventLoopThread(clock: clock) { [clock, start, end] handle throws(AccessPointError) in
-                let client = try NetworkManagerClient(on: interface, wakeup: handle.wakeup, clock: clock) { event in
+                let client = try NetworkManagerClient(
+                    on: interface, for: purpose, wakeup: handle.wakeup, clock: clock
+                ) { event in
                     switch event {
                     case .started(let address): start.fulfil(.success(address))
                     case .ended(let error):
@@ -61,9 +65,9 @@ package final class NetworkManagerAccessPoint: AccessPoint {
         return plan.wait { $0 }
     }
 
-    package func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress {
+    package func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(AccessPointError) -> IPAddress {
         guard let running = thread.withLock(\.self) else { throw .stopped }
-        running.post { $0.start(network) }
+        running.post { $0.start(network, as: role) }
         guard let result = await start.value else { throw .stopped }
         return try result.get()
     }

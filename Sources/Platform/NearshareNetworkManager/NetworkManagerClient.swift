@@ -2,8 +2,8 @@ internal import NearshareBase
 internal import NearshareDBus
 internal import NearshareInterfaces
 
-/// A connection to NetworkManager that makes one hotspot, and performs what ``AccessPointMachine`` decides. Belongs to the thread
-/// of its `EventLoopThread`: when that ends, so does the connection to the bus, and with it the hotspot.
+/// A connection to NetworkManager that makes or joins one hotspot, and performs what ``AccessPointMachine`` decides. Belongs to
+/// the thread of its `EventLoopThread`: when that ends, so does the connection to the bus, and with it the hotspot.
 final class NetworkManagerClient: EventLoop {
     enum Event: Sendable {
         case started(IPAddress)
@@ -28,7 +28,7 @@ final class NetworkManagerClient: EventLoop {
     ///   - interface: the device to use; nil for any.
     ///   - emit: called on the thread.
     init(
-        on interface: String?, wakeup: EventFD, clock: @escaping @Sendable () -> MonotonicInstant,
+        on interface: String?, for purpose: WiFiPurpose, wakeup: EventFD, clock: @escaping @Sendable () -> MonotonicInstant,
         emit: @escaping @Sendable (Event) -> Void
     ) throws(AccessPointError) {
         (self.wakeup, self.clock, self.emit) = (wakeup, clock, emit)
@@ -39,7 +39,7 @@ final class NetworkManagerClient: EventLoop {
         } catch {
             throw error.text == Self.absence ? .noService : .noBus(error.text)
         }
-        machine = AccessPointMachine(try AccessPointTarget(Self.facts(over: bus), interface: interface))
+        machine = AccessPointMachine(try AccessPointTarget(Self.facts(over: bus), interface: interface, purpose: purpose))
         do throws(DBusError) { try subscribe() } catch { throw .noBus(error.text) }
     }
 
@@ -47,8 +47,8 @@ final class NetworkManagerClient: EventLoop {
 
     var target: AccessPointTarget { machine.target }
 
-    func start(_ network: WiFiNetwork) {
-        machine.start(network, now: clock())
+    func start(_ network: WiFiNetwork, as role: WiFiRole) {
+        machine.start(network, as: role, now: clock())
         perform()
     }
 
@@ -142,7 +142,7 @@ final class NetworkManagerClient: EventLoop {
     private func perform() {
         for reaction in machine.drainReactions() {
             switch reaction {
-            case .activate(let network, let target): activate(network, on: target)
+            case .activate(let network, let role, let target): activate(network, role, on: target)
             case .readAddress(let connection): readAddress(of: connection)
             case .deactivate(let connection):
                 // The signal says when it is done.
@@ -156,22 +156,51 @@ final class NetworkManagerClient: EventLoop {
         }
     }
 
-    private func activate(_ network: WiFiNetwork, on target: AccessPointTarget) {
-        let settings: [String: [String: DBusValue]] = [
+    /// The new profile. It has no identifier of a saved one, so that NetworkManager replaces none of the same name (N18).
+    static func settings(
+        of network: WiFiNetwork, _ role: WiFiRole, on target: AccessPointTarget
+    ) -> [String: [String: DBusValue]] {
+        var wireless: [String: DBusValue] = ["ssid": .bytes(Array(network.name.utf8)), "mode": .string("ap")]
+        var addresses: [String: DBusValue] = ["method": .string("shared")]
+        let band: WiFiBand?
+        switch role {
+        case .sharing: band = target.plan.band
+        case .making(let address, let prefixLength):
+            band = target.plan.band
+            addresses = fixed(address, prefixLength)
+        case .joining(let address, let prefixLength, let known):
+            wireless["mode"] = .string("infrastructure")
+            band = known
+            addresses = fixed(address, prefixLength)
+        }
+        if let band { wireless["band"] = .string(band == .ghz5 ? "a" : "bg") }
+        return [
             "connection": [
                 "id": .string(network.name), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
             ],
-            "802-11-wireless": [
-                "ssid": .bytes(Array(network.name.utf8)), "mode": .string("ap"), "band": .string(target.lacks2GHz ? "a" : "bg"),
-            ],
+            "802-11-wireless": wireless,
             // Without WPA's first version and its ciphers.
             "802-11-wireless-security": [
                 "key-mgmt": .string("wpa-psk"), "psk": .string(network.passphrase), "proto": .strings(["rsn"]),
                 "pairwise": .strings(["ccmp"]), "group": .strings(["ccmp"]),
             ],
-            "ipv4": ["method": .string("shared")],
+            "ipv4": addresses,
             "ipv6": ["method": .string("ignore")],
         ]
+    }
+
+    /// One address, and no way from there to other networks.
+    private static func fixed(_ address: IPAddress, _ prefixLength: Int) -> [String: DBusValue] {
+        [
+            "method": .string("manual"), "never-default": .boolean(true), "ignore-auto-dns": .boolean(true),
+            "address-data": .dictionaries([
+                ["address": .string(address.description), "prefix": .uint32(UInt32(clamping: prefixLength))]
+            ]),
+        ]
+    }
+
+    private func activate(_ network: WiFiNetwork, _ role: WiFiRole, on target: AccessPointTarget) {
+        let settings = Self.settings(of: network, role, on: target)
         // The profile is in memory only, and ends with the connection; the connection ends with this one to the bus.
         let options: [String: DBusValue] = ["persist": .string("volatile"), "bind-activation": .string("dbus-client")]
         let arguments: [DBusValue] = [

@@ -1,19 +1,20 @@
 package import NearshareBase
 
-/// A Wi-Fi network that this machine makes for as long as a program needs it: nothing of it outlives the process, however that
-/// ends.
+/// A Wi-Fi network that this machine makes, or joins, for as long as a program needs it: nothing of it outlives the process,
+/// however that ends.
 ///
-/// Used once, in this order: ``prepare(on:)``, which changes nothing, so that the user can be asked; ``start(_:)``;
+/// Used once, in this order: ``prepare(on:for:)``, which changes nothing, so that the user can be asked; ``start(_:as:)``;
 /// ``failure``; ``stop()``.
 package protocol AccessPoint: AnyObject, Sendable {
-    /// Finds the device that would make the network, and what this would interrupt.
+    /// Finds the device that would make or join the network, and what this would interrupt.
     /// - Parameter interface: the device to use; nil for any.
-    func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan
+    func prepare(on interface: String?, for purpose: WiFiPurpose) async throws(AccessPointError) -> AccessPointPlan
 
-    /// Makes the network, and waits until devices can join it.
+    /// Makes the network, and waits until devices can join it; or joins it.
+    /// - Parameter role: one that the purpose of ``prepare(on:for:)`` permits.
     /// - Returns: the address of this machine in the network.
     /// - Throws: ``AccessPointError/stopped`` after ``beginStop()``.
-    func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress
+    func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(AccessPointError) -> IPAddress
 
     /// Waits until the network has ended by other means than ``stop()``.
     /// - Returns: the reason; nil after ``stop()``, and when the task is cancelled.
@@ -28,6 +29,44 @@ package protocol AccessPoint: AnyObject, Sendable {
     func stop() async -> Bool
 }
 
+extension AccessPoint {
+    /// Finds the device that would make a network for any device.
+    package func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan {
+        try await prepare(on: interface, for: .sharing)
+    }
+
+    /// Makes a network for any device.
+    package func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress {
+        try await start(network, as: .sharing)
+    }
+}
+
+/// The use of a Wi-Fi network.
+package enum WiFiPurpose: Sendable, Hashable {
+    /// Any device that has the passphrase can join.
+    case sharing
+    /// One peer joins the network of this machine; a device that can make one can join one as well.
+    case making
+    /// This machine joins that of a peer.
+    case joining
+}
+
+/// The part of this machine in a Wi-Fi network.
+package enum WiFiRole: Sendable, Hashable {
+    /// Makes the network, gives addresses to those who join, and shares its connection to the internet with them.
+    case sharing
+    /// Makes the network, and has this address in it. Nothing is shared, and no addresses are given.
+    case making(IPAddress, prefixLength: Int)
+    /// Joins the network, and has this address in it. No other traffic goes there.
+    case joining(IPAddress, prefixLength: Int, WiFiBand?)
+}
+
+/// A range of Wi-Fi channels.
+package enum WiFiBand: Sendable, Hashable {
+    case ghz2
+    case ghz5
+}
+
 /// The consequences of a Wi-Fi network on this machine.
 package struct AccessPointPlan: Sendable, Hashable {
     /// The interface of the device that makes the network, such as "wlan0".
@@ -37,6 +76,10 @@ package struct AccessPointPlan: Sendable, Hashable {
     /// The name of the connection that leads to the internet on another device, and which those who join use as well; nil for
     /// none.
     package var sharedConnection: String?
+    /// Whether another device leads to the internet.
+    package var keepsInternet = false
+    /// The channels of a network that this device makes.
+    package var band = WiFiBand.ghz2
 
     package init(interface: String, replacedConnection: String?, sharedConnection: String?) {
         self.interface = interface
@@ -67,12 +110,16 @@ package enum AccessPointError: Error, Sendable, Hashable {
     case unmanaged(interface: String)
     /// The device has no access-point mode with WPA2.
     case noAccessPointMode(interface: String)
+    /// The device has no WPA2.
+    case noProtection(interface: String)
     /// The service cannot use the device now.
     case deviceUnavailable(interface: String)
     /// The user may not make a network.
     case notPermitted
     /// The device or its driver did not start the network; a code of the service.
     case notStarted(interface: String, code: UInt32)
+    /// The device has not joined the network; a code of the service.
+    case notJoined(interface: String, code: UInt32)
     /// The device or its driver has ended the network; a code of the service.
     case lost(interface: String, code: UInt32)
     /// The service has no program that gives addresses to those who join.
@@ -112,11 +159,14 @@ extension AccessPointError: CustomStringConvertible {
         case .unmanaged(let interface): "no hotspot: NetworkManager does not manage \(TerminalText.escaped(interface))"
         case .noAccessPointMode(let interface):
             "no hotspot: \(TerminalText.escaped(interface)) has no access-point mode with WPA2"
+        case .noProtection(let interface): "no hotspot: \(TerminalText.escaped(interface)) has no WPA2"
         case .deviceUnavailable(let interface):
             "no hotspot: NetworkManager cannot use \(TerminalText.escaped(interface)) at the moment"
         case .notPermitted: "no hotspot: this user may not make a Wi-Fi network"
         case .notStarted(let interface, let code):
             "no hotspot: \(TerminalText.escaped(interface)) did not start it (NetworkManager's reason \(code))"
+        case .notJoined(let interface, let code):
+            "no hotspot: \(TerminalText.escaped(interface)) could not join it (NetworkManager's reason \(code))"
         case .lost(let interface, let code):
             "the hotspot has ended: \(TerminalText.escaped(interface)) stopped it (NetworkManager's reason \(code))"
         case .noAddresses: "no hotspot: NetworkManager cannot give addresses to those who join"
@@ -144,10 +194,10 @@ extension AccessPointError: CustomStringConvertible {
         case .noDevice: "`nmcli device` lists what it knows; or use --qr alone, on a common network"
         case .notWiFi: "`nmcli device` lists them, and --interface chooses one"
         case .unmanaged(let interface): "`nmcli device set \(TerminalText.escaped(interface)) managed yes` changes that"
-        case .noAccessPointMode: "use another Wi-Fi device, or --qr alone, on a common network"
+        case .noAccessPointMode, .noProtection: "use another Wi-Fi device, or --qr alone, on a common network"
         case .deviceUnavailable: "is wpa_supplicant installed?"
         case .notPermitted: "try in a session at the machine itself, not over SSH, or ask an administrator"
-        case .notStarted, .lost, .timedOut: "try again, or look into `journalctl -u NetworkManager`"
+        case .notStarted, .notJoined, .lost, .timedOut: "try again, or look into `journalctl -u NetworkManager`"
         case .noAddresses: "install dnsmasq (Debian: dnsmasq-base)"
         case .deviceGone: "plug it in again, and start again"
         case .replaced, .suspended: "start again to have it back"

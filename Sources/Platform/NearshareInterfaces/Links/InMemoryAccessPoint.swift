@@ -8,30 +8,40 @@ package final class InMemoryAccessPoint: AccessPoint {
     }
 
     private let plan: Result<AccessPointPlan, AccessPointError>
+    private let joiningPlan: Result<AccessPointPlan, AccessPointError>
     private let address: Result<IPAddress, AccessPointError>?
     private let end = Promise<End>()
-    private let started = Monitor<WiFiNetwork?>(nil)
+    private let started = Monitor<(network: WiFiNetwork, role: WiFiRole)?>(nil)
 
     /// - Parameters:
-    ///   - plan: the result of ``prepare(on:)``.
-    ///   - address: the result of ``start(_:)``; nil for one that waits until ``beginStop()``.
+    ///   - plan: the result of ``prepare(on:for:)``.
+    ///   - joiningPlan: the same for ``WiFiPurpose/joining``; nil for that of all purposes.
+    ///   - address: the result of ``start(_:as:)``; nil for one that waits until ``beginStop()``.
     package init(
         plan: Result<AccessPointPlan, AccessPointError>,
+        joiningPlan: Result<AccessPointPlan, AccessPointError>? = nil,
         address: Result<IPAddress, AccessPointError>? = .success(.v4(0x0a2a_0001))
     ) {
-        (self.plan, self.address) = (plan, address)
+        (self.plan, self.joiningPlan, self.address) = (plan, joiningPlan ?? plan, address)
     }
 
     /// The network that was started; nil for none.
-    package var network: WiFiNetwork? { started.withLock(\.self) }
+    package var network: WiFiNetwork? { started.withLock { $0?.network } }
+
+    /// The part that this machine has in it; nil for none.
+    package var role: WiFiRole? { started.withLock { $0?.role } }
 
     /// Whether ``beginStop()``, ``stop()`` or ``fail(_:)`` was called.
     package var hasEnded: Bool { end.current != nil }
 
-    package func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan { try plan.get() }
+    package func prepare(
+        on interface: String?, for purpose: WiFiPurpose
+    ) async throws(AccessPointError) -> AccessPointPlan {
+        try (purpose == .joining ? joiningPlan : plan).get()
+    }
 
-    package func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress {
-        started.update { $0 = network }
+    package func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(AccessPointError) -> IPAddress {
+        started.update { $0 = (network, role) }
         guard let address else {
             _ = await end.value
             throw .stopped
