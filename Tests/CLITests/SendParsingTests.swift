@@ -69,7 +69,9 @@ import Testing
             ("send - b --to anna", "standard input"), ("send a --as x --to anna", "--as"), ("send -", "--to is needed"),
             ("send a --via mesh", "--to"), ("send a --to 10.0.0.1:5 --via mesh", "is an address"),
             ("send a --timeout 0", "0.1 to 600"), ("send a --timeout 601", "0.1 to 600"), ("send a --timeout x", "0.1 to 600"),
-            ("send a --via train", "train"), ("send a --hotspot", "--hotspot needs --qr"),
+            ("send a --via train", "train"), ("send a --to b --to c --hotspot", "--hotspot is for one receiver"),
+            ("send a --to b --via mesh --hotspot", "needs Bluetooth"), ("send - --to b --hotspot", "no --no-resume"),
+            ("send a --to b --no-resume --hotspot", "no --no-resume"), ("send a --to b --leave-wifi", "needs --hotspot"),
             ("send a --qr --leave-wifi", "--leave-wifi needs --hotspot"), ("receive --hotspot", "--hotspot needs --qr"),
             ("send a --unknown", "unknown"),
         ])

@@ -33,6 +33,7 @@ HELLO, REVEAL, PING, PONG, CLOSE, OFFER, ACCEPT, DECLINE, RESUME, GRANT, STORED,
     0x16,
     0x20,
 )
+HOTSPOT_REQUEST, HOTSPOT_END = 0x50, 0x55
 FILE, FOLDER, LINK = 0, 1, 2
 
 
@@ -245,7 +246,7 @@ def converse(link, entries, name, stop_after, on_stop):
     commitment = sha256(b"nearshare commitment\x01" + link.hash + nonce)
     link.send(bytes([HELLO]) + commitment + struct.pack(">q", int(time.time() * 1000)) + bytes([len(name)]) + name)
     link.send(offer(transfer, entries))
-    story, content, limit, sent = {}, None, 0, 0
+    story, content, limit, sent = {"transfer": transfer}, None, 0, 0
     while True:
         frame = link.receive()
         kind = frame[0]

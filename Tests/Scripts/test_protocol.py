@@ -82,6 +82,23 @@ class ProtocolStory(Story):
         self.assertGreater(story["resumed"][1], 1_000_000)
         self.assertEqual(self.big, self.anna.received()["b.bin"])
 
+    def test_A15_a_link_on_a_network_has_no_hotspot_and_a_second_request_is_a_violation(self):
+        anna = self.anna.receive("--leave-wifi")
+
+        def ask(link, story):
+            request = bytes([protocol_peer.HOTSPOT_REQUEST]) + story["transfer"] + b"\x03"
+            link.send(request)
+            while (end := link.receive())[0] != protocol_peer.HOTSPOT_END:
+                self.assertIn(end[0], (protocol_peer.GRANT, protocol_peer.PING))
+            # The transfer is not touched.
+            link.send(request)
+            while (close := link.receive())[0] != protocol_peer.CLOSE:
+                pass
+            return {**story, "outcome": (end[1:], close[1:])}
+
+        outcome = self.send(anna, self.entries(), stop_after=1, on_stop=ask)["outcome"]
+        self.assertEqual((b"\x02", b"\x02"), outcome, anna.story())
+
 
 @unittest.skipIf(protocol_peer is None, "the second peer needs python3-cryptography")
 class AnswerStory(Asked):

@@ -74,7 +74,7 @@ struct ReceiveCommand: ConfinedCommand {
         if let inbox = receiving.inbox, LocalPath(inbox).isExistingNonDirectory {
             throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is a file")
         }
-        try hotspot.validate(hasPage: qr)
+        if hotspot.hotspot, !qr { throw ValidationError("--hotspot needs --qr") }
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
 
@@ -110,13 +110,16 @@ struct ReceiveCommand: ConfinedCommand {
         let reporter: any Reporter = command ?? output
         let display: TerminalPromptDisplay? = .terminal
         let feed = ReceiveFeed()
+        let settings = try makeSettings(machine)
         let controller = ReceiveController(
             machine: machine, destination: destination,
             accept: machine.configuration.acceptance(given: receiving.accept, hasTerminal: display != nil),
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
-            feed: feed, arrivalCommand: exec)
+            feed: feed, arrivalCommand: exec,
+            // The device is in use already where there is one for phones.
+            hotspot: hotspot.hotspot ? nil : TransferHotspot(interface: settings.interface), leavesWiFi: hotspot.leavesWiFi)
         let reception = Reception(
-            machine: machine, settings: try makeSettings(machine), controller: controller, destination: destination, feed: feed,
+            machine: machine, settings: settings, controller: controller, destination: destination, feed: feed,
             reporter: reporter, command: command, pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
             security: try localSendSecurity(machine, canAsk: display != nil))
         try await hotspot.run(on: reception.settings.interface, isSilent: json) { try await receive(reception, $0) }

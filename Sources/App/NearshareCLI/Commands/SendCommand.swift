@@ -169,7 +169,8 @@ struct SendCommand: AsyncParsableCommand {
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
                 resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation,
-                pin: try PINPrompt.make(file: pinFile, isQuiet: json || quiet))
+                pin: try PINPrompt.make(file: pinFile, isQuiet: json || quiet),
+                hotspot: hotspot.makeSendHotspot(on: settings.interface))
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
             try await withNode(settings) { [peers, transport, toEveryone, quiet] node in
                 node.findLocalSendDevices(security)
@@ -236,8 +237,9 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func validatePage() throws {
-        try hotspot.validate(hasPage: qr)
+        if hotspot.leavesWiFi, !hotspot.hotspot { throw ValidationError("--leave-wifi needs --hotspot") }
         guard qr else {
+            try validateTransferHotspot()
             if keep { throw ValidationError("--keep needs --qr") }
             if accept != nil { throw ValidationError("--accept needs --qr") }
             return
@@ -251,6 +253,20 @@ struct SendCommand: AsyncParsableCommand {
             throw ValidationError("--timeout, --retry and --no-resume do not apply to --qr")
         }
         if keep, files == ["-"] { throw ValidationError("standard input can be read once; omit --keep") }
+    }
+
+    /// A hotspot moves one transfer that can be resumed from Bluetooth to Wi-Fi.
+    private func validateTransferHotspot() throws {
+        guard hotspot.hotspot else { return }
+        if toEveryone || peers.count > 1 { throw ValidationError("--hotspot is for one receiver, or for --qr") }
+        if dialog { throw ValidationError("--dialog makes no hotspot") }
+        if transport.via == .lan || transport.via == .mesh {
+            throw ValidationError("--hotspot needs Bluetooth to find the receiver; omit --via, or use --via bluetooth")
+        }
+        if noResume || files == ["-"] {
+            throw ValidationError(
+                "--hotspot continues what Bluetooth has begun; it needs files or --text, and no --no-resume")
+        }
     }
 
     /// Shows a page, and sends to the browsers that open it.

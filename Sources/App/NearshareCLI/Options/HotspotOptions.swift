@@ -3,19 +3,34 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A Wi-Fi network for the phones that open a page; options of `send` and `receive`.
+/// A Wi-Fi network for the phones that open a page, or for a transfer; options of `send` and `receive`.
 struct HotspotOptions: ParsableArguments {
-    @Flag(help: "With --qr: make a Wi-Fi network for the phones, with a random password, and show its QR code first.")
+    @Flag(
+        help: """
+            With --qr: make a Wi-Fi network for the phones, with a random password, and show its QR code first. With \
+            send --to: ask a receiver that is found only over Bluetooth to use one for the transfer.
+            """)
     var hotspot = false
 
     @Flag(
         name: .customLong("leave-wifi"),
-        help: "With --hotspot: do not ask before this machine leaves its Wi-Fi network, and shares its other ones.")
+        help: """
+            With --hotspot: do not ask before this machine leaves its Wi-Fi network, and shares its other ones. With receive \
+            alone: let friends use a hotspot for a transfer without a question.
+            """)
     var leavesWiFi = false
 
-    func validate(hasPage: Bool) throws {
-        if hotspot, !hasPage { throw ValidationError("--hotspot needs --qr") }
-        if leavesWiFi, !hotspot { throw ValidationError("--leave-wifi needs --hotspot") }
+    /// The user's consent to what a hotspot interrupts.
+    private var consent: HotspotOperation.Consent {
+        if leavesWiFi { return .given }
+        guard let terminal = TerminalDevice() else { return .unavailable }
+        return .ask { await YesNoPrompt.ask($0, on: terminal) }
+    }
+
+    /// The hotspot for a transfer over Bluetooth; nil where none is wanted.
+    /// - Parameter interface: the only network interface that the node uses; nil for any.
+    func makeSendHotspot(on interface: String?) -> SendHotspot? {
+        hotspot ? SendHotspot(TransferHotspot(interface: interface), consent: consent) : nil
     }
 
     /// Runs `body` while there is a hotspot, if one is wanted.
@@ -27,12 +42,6 @@ struct HotspotOptions: ParsableArguments {
         on interface: String?, isSilent: Bool, _ body: @Sendable (Hotspot?) async throws -> Void
     ) async throws {
         guard hotspot else { return try await body(nil) }
-        var consent = HotspotOperation.Consent.unavailable
-        if leavesWiFi {
-            consent = .given
-        } else if let terminal = TerminalDevice() {
-            consent = .ask { await YesNoPrompt.ask($0, on: terminal) }
-        }
         let operation = HotspotOperation(
             LocalMachine.accessPoint(), network: LocalMachine.makeWiFiNetwork(), interface: interface, consent: consent,
             notify: { if !isSilent { Console.notice($0) } })

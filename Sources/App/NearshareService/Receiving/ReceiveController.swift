@@ -64,17 +64,21 @@ package final class ReceiveController: Sendable {
     private let status = Mutex<ExitStatus?>(nil)
     private let refusals = RefusalLog()
     private let output = Mutex(Output.free)
+    private let hotspot: HotspotResponder
 
     /// - Parameters:
     ///   - display: asks the user, when the policy requires it, and reads which transfers to cancel; nil without a terminal.
     ///   - feed: connects front ends that ask as well; nil for none.
     ///   - endsAfterFirst: shuts the node down after the first completed transfer.
     ///   - arrivalCommand: the words of the command that is run for each arrival.
+    ///   - hotspot: this machine's part in Wi-Fi networks for transfers over Bluetooth; nil for none.
+    ///   - leavesWiFi: whether friends have a hotspot without a question.
     package init(
         machine: LocalMachine, destination: ReceiveDestination, accept: Acceptance, quota: PeerQuota,
         reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?, feed: ReceiveFeed? = nil,
-        arrivalCommand: [String] = []
+        arrivalCommand: [String] = [], hotspot: TransferHotspot? = nil, leavesWiFi: Bool = false
     ) {
+        self.hotspot = HotspotResponder(destination.inbox == nil ? nil : hotspot, acceptsFriends: leavesWiFi)
         let reporter: any Reporter = feed.map { ReceiveFeedReporter(reporter: reporter, feed: $0) } ?? reporter
         self.machine = machine
         self.destination = destination
@@ -100,6 +104,10 @@ package final class ReceiveController: Sendable {
             let verification = VerificationResponder(
                 trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, refusals: refusals)
             group.addTask { await verification.run(listener.verificationRequests) }
+            let receiver = HotspotResponder.Receiver(
+                trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, port: { listener.port },
+                transfers: { self.transfers(from: $0) })
+            group.addTask { await self.hotspot.run(listener.hotspotRequests, for: receiver) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
                     answers.addTask {
@@ -201,6 +209,11 @@ package final class ReceiveController: Sendable {
                     && destination.inbox?.comparesFiles(of: invitation.offer, mayCompare: paths.contains) ?? false
             },
             kept: { keptByteCount(beside: invitation) })
+    }
+
+    /// The accepted transfers of a sender that have not ended.
+    private func transfers(from sender: Fingerprint) -> [Transfer] {
+        receiving.withLock { $0.filter { $0.key.sender == sender && !$0.value.hasEnded }.map(\.value) }
     }
 
     /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
@@ -473,7 +486,9 @@ package final class ReceiveController: Sendable {
         reportEnd(
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
-            compared: result.compared, missing: result.missing)
+            compared: result.compared, missing: result.missing,
+            // It goes on in a hotspot, which is said already.
+            isRepeated: result.outcome == .interrupted && hotspot.isPartner(identity.sender))
         status.withLock { if $0 != .ok { $0 = ExitStatus(result) } }
         reservation.recordKept { keptByteCount(of: identity.sender, after: identity) }
         guard !result.isStored else { return true }

@@ -30,11 +30,14 @@ package struct PeerResolver: Sendable {
     private let reporter: any Reporter
     /// nil for the best one that there is.
     package let transport: Transport?
+    /// Whether the mesh, where it is not chosen, is no way to the peer.
+    private let needsDirectPath: Bool
 
-    package init(machine: LocalMachine, reporter: any Reporter, transport: Transport?) {
+    package init(machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false) {
         self.machine = machine
         self.reporter = reporter
         self.transport = transport
+        self.needsDirectPath = needsDirectPath
     }
 
     /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
@@ -137,6 +140,12 @@ package struct PeerResolver: Sendable {
                 name, mesh, timeout: await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh)
         case .bluetooth: return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
         case .lan: return try await resolveDirectly(name, on: node, timeout: Timeout.network)
+        case nil where needsDirectPath:
+            do {
+                return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
+            } catch NodeError.notFound {
+                return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
+            }
         case nil: return try await resolveOnAnyTransport(name, on: node)
         }
     }

@@ -20,6 +20,7 @@ package final class SendOperation: Sendable {
     private let retryTime: Duration
     private let unsealed: UnsealedConfirmation?
     private let pin: PINPrompt?
+    private let hotspot: SendHotspot?
     private let resolver: PeerResolver
     private let running = RunningTransfers()
     private let reached = Mutex<[Int]>([])
@@ -31,11 +32,13 @@ package final class SendOperation: Sendable {
     ///   - transport: nil for the best one that there is.
     ///   - unsealed: nil to send no file that relays can read.
     ///   - pin: gives the PIN of a LocalSend device that requires one; nil where no user can be asked.
+    ///   - hotspot: moves a transfer over Bluetooth to a Wi-Fi network that both ends make for it; nil for none.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
         retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil,
-        pin: PINPrompt? = nil
+        pin: PINPrompt? = nil, hotspot: SendHotspot? = nil
     ) {
+        self.hotspot = hotspot
         self.unsealed = unsealed
         self.pin = pin
         self.machine = machine
@@ -45,7 +48,8 @@ package final class SendOperation: Sendable {
         self.timeout = timeout
         canResume = resumes && source.canResume
         self.retryTime = retryTime ?? Reconnection.defaultTimeout
-        resolver = PeerResolver(machine: machine, reporter: reporter, transport: transport)
+        resolver = PeerResolver(
+            machine: machine, reporter: reporter, transport: transport, needsDirectPath: hotspot != nil)
     }
 
     /// Cancels the running transfers at both ends. What has arrived is kept for another try.
@@ -153,11 +157,28 @@ package final class SendOperation: Sendable {
         var failure: CommandFailure?
         /// Another connection may get further.
         var isBroken = false
+        /// The receiver's address in the hotspot in which the transfer goes on; nil for none.
+        var path: PreparedHotspot.Path?
     }
 
     /// Sends; when the link breaks, looks for the same peer again on all media of the transport, and continues where it
     /// stopped.
     private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
+        let prepared = try await hotspot?.prepare(for: first, reporter)
+        do {
+            try await sendDirectly(source, to: first, prepared, on: node)
+        } catch {
+            await prepared?.stop()
+            throw error
+        }
+        await prepared?.stop()
+    }
+
+    /// - Parameter hotspot: for the first connection: each device is used once.
+    private func sendDirectly(
+        _ source: any ResourceSource, to first: PeerDestination, _ hotspot: PreparedHotspot?, on node: Node
+    ) async throws {
+        var hotspot = hotspot
         var destination = first
         var reconnection = Reconnection(timeout: retryTime)
         // The failure of the first broken link, thrown when no other try gets further.
@@ -167,7 +188,7 @@ package final class SendOperation: Sendable {
         // Bytes of content that the receiver has.
         var byteCount: UInt64 = 0
         while true {
-            let attempt = await attempt(source, to: destination, expecting: peer, on: node)
+            let attempt = await attempt(source, to: destination, expecting: peer, hotspot.take(), on: node)
             guard let failure = attempt.failure else { return }
             // A try that has moved nothing, such as one that the receiver refuses while it still holds the broken link, is no
             // second loss.
@@ -203,7 +224,8 @@ package final class SendOperation: Sendable {
 
     /// - Parameter peer: the peer of the broken connection; no other key is accepted.
     private func attempt(
-        _ source: any ResourceSource, to destination: PeerDestination, expecting peer: AuthenticatedPeer?, on node: Node
+        _ source: any ResourceSource, to destination: PeerDestination, expecting peer: AuthenticatedPeer?,
+        _ hotspot: PreparedHotspot? = nil, on node: Node
     ) async -> Attempt {
         do {
             return try await node.withConnection(to: destination) { connection in
@@ -212,7 +234,7 @@ package final class SendOperation: Sendable {
                         addresses: [connection.address],
                         failure: CommandFailure(.notTrusted, "another peer answers at \(connection.address) now"))
                 }
-                return await self.attempt(source, over: connection)
+                return await self.attempt(source, over: connection, hotspot, on: node)
             }
         } catch {
             return Attempt(
@@ -244,15 +266,55 @@ package final class SendOperation: Sendable {
         return failure
     }
 
-    private func attempt(_ content: any ResourceSource, over connection: Connection) async -> Attempt {
+    private func attempt(
+        _ content: any ResourceSource, over connection: Connection, _ hotspot: PreparedHotspot?, on node: Node
+    ) async -> Attempt {
         var attempt = Attempt(addresses: [connection.address], peer: connection.proven)
         do throws(CommandFailure) {
-            try await send(content, over: connection, &attempt)
+            try await send(content, over: connection, &attempt, hotspot)
         } catch {
             attempt.failure = error
             attempt.isBroken = error.status == .peerGone && !connection.isClosedByPeer
         }
-        return attempt
+        guard let hotspot, let path = attempt.path else { return attempt }
+        let next = await self.attempt(content, in: path, beside: connection, on: node)
+        connection.hotspot.end(next.failure == nil ? .done : .failed)
+        if await hotspot.stop() { reportEnd(of: hotspot) }
+        guard let failure = next.failure, next.isBroken, !running.isCancelled, connection.end == nil else { return next }
+        reporter.report(.warning("\(failure.message); going on over Bluetooth"))
+        return await self.attempt(content, over: connection, nil, on: node)
+    }
+
+    /// Sends in a hotspot, beside the link over which it was agreed on.
+    private func attempt(
+        _ content: any ResourceSource, in path: PreparedHotspot.Path, beside connection: Connection, on node: Node
+    ) async -> Attempt {
+        let peer = connection.proven
+        var destination = PeerDestination(
+            addresses: [LinkAddress(host: path.host, port: path.port)], id: peer.id, name: connection.destination.name)
+        // No other key has anything to do there (N18).
+        destination.fingerprint = peer.fingerprint
+        reporter.report(.notice("going on over the hotspot \(path.network)"))
+        var next = Attempt(addresses: destination.addresses)
+        for number in 1...Self.hotspotConnectionCount {
+            next = await attempt(content, to: destination, expecting: peer, on: node)
+            guard next.peer == nil, next.isBroken, number < Self.hotspotConnectionCount, !running.isCancelled else { break }
+            // Both devices have just joined: the first packets may be lost.
+            guard (try? await Task.sleep(for: .seconds(1))) != nil else { break }
+        }
+        // A link that breaks there is no reason to look for another peer.
+        next.peer = peer
+        return next
+    }
+
+    /// Connections that are tried in a hotspot.
+    private static let hotspotConnectionCount = 3
+
+    private func reportEnd(of hotspot: PreparedHotspot) {
+        let ending = hotspot.plan.replacedConnection.map {
+            "; \(hotspot.plan.interface) returns to \(TerminalText.quoted($0))"
+        }
+        reporter.report(.notice("the hotspot is over\(ending ?? "")"))
     }
 
     /// Whether a failed connection may succeed later.
@@ -265,7 +327,7 @@ package final class SendOperation: Sendable {
     }
 
     private func send(
-        _ content: any ResourceSource, over connection: Connection, _ attempt: inout Attempt
+        _ content: any ResourceSource, over connection: Connection, _ attempt: inout Attempt, _ hotspot: PreparedHotspot?
     ) async throws(CommandFailure) {
         let trustStatus = connection.trustStatus
         let peer = connection.proven
@@ -286,15 +348,29 @@ package final class SendOperation: Sendable {
                 OutgoingInvitation(
                     transfer: transfer.id, peer: peer.id, name: known?.quoted ?? TerminalText.quoted(name),
                     trustStatus: trustStatus, path: .direct(connection.address))))
+        let moved = Promise<PreparedHotspot.Path>()
         var result = await running.following(transfer, label: "\(source.label) → \(name)") {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.reportDigits(of: connection, whileAsking: transfer, trustStatus) }
+                if let hotspot {
+                    group.addTask { [reporter] in
+                        guard let path = await hotspot.agree(over: connection, for: transfer, with: name, reporter) else {
+                            return
+                        }
+                        moved.fulfil(path)
+                        connection.suspend(transfer)
+                    }
+                }
                 await follow(transfer, to: name)
                 group.cancelAll()
             }
             return await transfer.result
         }
         attempt.byteCount = transfer.snapshot.done
+        if let path = moved.current, result.outcome == .interrupted, !running.isCancelled {
+            attempt.path = path
+            return
+        }
         let mayBeClosed = [.interrupted, .declined(.busy)].contains(result.outcome)
         let end = mayBeClosed ? await self.end(of: connection) : nil
         // The link has given way to another one: the user was not asked, or has not answered.

@@ -1,0 +1,79 @@
+internal import Nearshare
+
+/// The sender's half of a hotspot for a transfer: asks the user before the offer, and the receiver once it has accepted.
+/// ``HotspotResponder`` is the other half.
+package struct SendHotspot: Sendable {
+    private let hotspot: TransferHotspot
+    private let consent: HotspotOperation.Consent
+
+    /// - Parameter consent: to what the hotspot interrupts on this machine.
+    package init(_ hotspot: TransferHotspot, consent: HotspotOperation.Consent) {
+        (self.hotspot, self.consent) = (hotspot, consent)
+    }
+
+    /// Finds the device and asks the user. Where the peer is in a common network, no hotspot is needed.
+    /// - Returns: nil where the transfer goes on without a hotspot, for a reason that is reported.
+    /// - Throws: where the user has to be asked and cannot be.
+    func prepare(
+        for destination: PeerDestination, _ reporter: any Reporter
+    ) async throws(CommandFailure) -> PreparedHotspot? {
+        let name = destination.name?.shown ?? "the receiver"
+        guard !destination.addresses.isEmpty, destination.addresses.allSatisfy({ $0.medium == .bluetooth }) else {
+            reporter.report(.notice("\(name) is in a common network: no hotspot is needed"))
+            return nil
+        }
+        let prepared: PreparedHotspot
+        do throws(AccessPointError) {
+            prepared = try await hotspot.prepare()
+        } catch {
+            reporter.report(.notice("\(error.reason); sending over Bluetooth"))
+            return nil
+        }
+        guard let consequences = prepared.consequences else { return prepared }
+        switch consent {
+        case .given: return prepared
+        case .unavailable:
+            await prepared.stop()
+            throw CommandFailure(
+                .usage, "\(consequences); there is no terminal to ask on, and --leave-wifi goes on without a question")
+        case .ask(let ask):
+            if await ask("\(consequences)\nmake the hotspot? [y]es, [n]o: ") { return prepared }
+            await prepared.stop()
+            reporter.report(.notice("no hotspot is made; sending over Bluetooth"))
+            return nil
+        }
+    }
+}
+
+extension PreparedHotspot {
+    /// Agrees with the receiver of a transfer on a network, once the transfer is accepted.
+    /// - Parameter name: of the receiver, escaped.
+    /// - Returns: nil where the transfer goes on over its own link, for a reason that is reported unless the transfer has ended.
+    func agree(
+        over connection: Connection, for transfer: Transfer, with name: String, _ reporter: any Reporter
+    ) async -> Path? {
+        for await progress in transfer.progress {
+            if progress.phase == .comparing || progress.phase == .moving { break }
+        }
+        guard !transfer.hasEnded, !Task.isCancelled else { return nil }
+        connection.hotspot.request(for: transfer, roles)
+        do throws(Failure) {
+            return try await establish(connection.hotspot) { event in
+                switch event {
+                case .asking: reporter.report(.notice("asking \(name) to use a hotspot…"))
+                case .agreed(makesNetwork: true, _):
+                    reporter.report(.notice("\(name) agrees; starting a hotspot on \(plan.interface)…"))
+                case .agreed(makesNetwork: false, _):
+                    reporter.report(.notice("\(name) agrees, and starts a hotspot…"))
+                case .network(let network): reporter.report(.notice("joining the hotspot \(network.name)…"))
+                case .requested, .joined, .ended: break
+                }
+            }
+        } catch {
+            if error != .cancelled, !transfer.hasEnded {
+                reporter.report(.notice("\(error.sentence(name)); going on over Bluetooth"))
+            }
+            return nil
+        }
+    }
+}

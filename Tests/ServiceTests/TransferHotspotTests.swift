@@ -1,0 +1,362 @@
+import Glibc
+import Nearshare
+import NearshareInterfaces
+import NearshareTesting
+import Synchronization
+import Testing
+
+@testable import NearshareService
+
+/// A link of a radio in memory: slow, so that a transfer takes some seconds.
+private final class RadioLink: StreamLink {
+    private let link: any StreamLink
+    private let air: Air
+    let remote = LinkAddress(host: "00:AA:01:00:00:00/public", port: 1, medium: .bluetooth)
+
+    init(_ link: any StreamLink, _ air: Air) { (self.link, self.air) = (link, air) }
+
+    var localHost: String? { nil }
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try link.read(into: buffer) }
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        // Content, and not frames.
+        if bytes.count > 10_000 { usleep(air.writeTime) }
+        air.byteCount.add(bytes.count, ordering: .relaxed)
+        try link.write(bytes)
+    }
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        try link.writeWithoutBlocking(bytes)
+    }
+    func finishWriting() { link.finishWriting() }
+    func close() { link.close() }
+}
+
+/// The air between the radios of a test.
+private final class Air: StreamTransport {
+    private final class Listener: StreamListener {
+        let listener: any StreamListener
+        let air: Air
+
+        init(_ listener: any StreamListener, _ air: Air) { (self.listener, self.air) = (listener, air) }
+
+        var port: UInt16 { listener.port }
+        func accept() throws(LinkError) -> any StreamLink { RadioLink(try listener.accept(), air) }
+        func close() { listener.close() }
+    }
+
+    let byteCount = Atomic(0)
+    let segment = InMemorySegment(interfaceName: "radio0")
+    /// Microseconds for each write of content.
+    let writeTime: UInt32
+    private let links = InMemoryTransport()
+
+    init(writeTime: UInt32) { self.writeTime = writeTime }
+
+    func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        Listener(try links.listen(port: port, interface: interface), self)
+    }
+
+    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        RadioLink(try links.connect(to: address, timeout: timeout), self)
+    }
+
+    func radio(_ host: String) -> RadioOpener {
+        { () throws(DiscoveryError) in
+            Radio(frames: InMemoryFrameRadio(), transport: self, discovery: RadioDiscovery(base: self.segment.join(host: host)))
+        }
+    }
+}
+
+/// The discovery of a radio in memory: its addresses are none of a network.
+private struct RadioDiscovery: Discovery {
+    let base: any Discovery
+
+    var engine: String { base.engine }
+
+    func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
+        try base.advertise(advertisement)
+    }
+
+    func browse(
+        for type: ServiceType, interface: String?
+    ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
+        let events = try base.browse(for: type, interface: interface)
+        let (stream, continuation) = DiscoveryEvent.makeStream()
+        let reading = Task {
+            for try await event in events {
+                guard case .seen(var sighting) = event else {
+                    continuation.yield(event)
+                    continue
+                }
+                sighting.address = LinkAddress(
+                    host: sighting.address.host, port: sighting.address.port, medium: .bluetooth)
+                continuation.yield(.seen(sighting))
+            }
+            continuation.finish()
+        }
+        continuation.onTermination = { _ in reading.cancel() }
+        return stream
+    }
+}
+
+/// A network that can be switched off; it records the addresses that were connected to.
+private final class Network: StreamTransport {
+    private let links = InMemoryTransport()
+    let hosts = Mutex<[String]>([])
+    let isDown = Atomic(false)
+
+    func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
+        try links.listen(port: port, interface: interface)
+    }
+
+    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        hosts.withLock { $0.append(address.host) }
+        if isDown.load(ordering: .relaxed) { throw LinkError(.unreachable, "no route") }
+        return try links.connect(to: address, timeout: timeout)
+    }
+}
+
+/// A user who accepts offers, and answers the question about a hotspot.
+private final class HotspotDisplay: PromptDisplay {
+    let redraws = false
+    private let answer: String
+    private let stream: AsyncStream<PromptKey>
+    private let typing: AsyncStream<PromptKey>.Continuation
+    private let asked = Mutex<(last: String?, shown: [String])>((nil, []))
+
+    init(_ answer: String) {
+        self.answer = answer
+        (stream, typing) = AsyncStream.makeStream()
+    }
+
+    /// The questions about hotspots, with their texts.
+    var questions: [String] { asked.withLock { $0.shown.filter { $0.contains("hotspot for this transfer") } } }
+
+    func keys() -> AsyncStream<PromptKey> { stream }
+    func show(_ text: String) { asked.withLock { $0.shown.append(text) } }
+    func confirmAnswer() {}
+    func discardTypedInput() {}
+
+    func setPrompt(_ prompt: String?, typed: String) {
+        let isNew = asked.withLock { state in
+            defer { state.last = prompt }
+            return prompt != nil && prompt != state.last && typed.isEmpty
+        }
+        guard isNew, let prompt else { return }
+        let answer = prompt.contains("accept?") ? "y" : prompt.contains("use the hotspot?") ? answer : ""
+        guard !answer.isEmpty else { return }
+        typing.yield(.text(answer))
+        typing.yield(.enter)
+    }
+}
+
+@Suite("a hotspot for a transfer over Bluetooth", .timeLimit(.minutes(2)))
+struct TransferHotspotTests {
+    private static let office = AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
+    private static let size = 12 << 20
+
+    private let stage = ServiceStage()
+    private let air = Air(writeTime: 30_000)
+    private let network = Network()
+    private let sender = EventRecorder()
+    private let receiver = EventRecorder()
+
+    private struct Run {
+        var failure: CommandFailure?
+        var received: [UInt8]
+        var sent: [UInt8]
+    }
+
+    private func settings(_ user: StageUser, _ host: String) throws -> NodeSettings {
+        var settings = try user.settings()
+        // No common network.
+        settings.discovery = InMemorySegment().join(host: "10.0.0.1")
+        settings.transport = network
+        settings.radio = air.radio(host)
+        return settings
+    }
+
+    /// - Parameter points: used one after the other, the last one for all further uses.
+    private func hotspot(
+        _ points: [InMemoryAccessPoint], _ networks: TransferHotspot.LocalNetworks = []
+    ) -> TransferHotspot {
+        let next = Mutex(0)
+        return TransferHotspot(
+            interface: nil,
+            accessPoint: {
+                points[
+                    min(
+                        next.withLock { next in
+                            defer { next += 1 }
+                            return next
+                        }, points.count - 1)]
+            }, localNetworks: { networks })
+    }
+
+    /// Sends a file from ada to bea, who is found over Bluetooth.
+    private func send(
+        _ adaPoints: [InMemoryAccessPoint], _ beaPoint: InMemoryAccessPoint?, accept: Configuration.Accept = .ask,
+        display: HotspotDisplay? = nil, leavesWiFi: Bool = false, isFriend: Bool = false,
+        beaNetworks: TransferHotspot.LocalNetworks = [], consent: HotspotOperation.Consent = .given
+    ) async throws -> Run {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        if isFriend { try bea.introduce(ada.fingerprint, as: "ada", isFriend: true) }
+        var random = SeededRandom(seed: 3)
+        let bytes = (0..<Self.size / 8).flatMap { _ in random.next().bigEndianBytes }
+        let path = ada.scratch("a.bin")
+        try bytes.withUnsafeBytes { raw in
+            let file = try #require(fopen(path, "w"))
+            defer { fclose(file) }
+            #expect(fwrite(raw.baseAddress, 1, raw.count, file) == raw.count)
+        }
+        let inbox = try bea.machine.inbox(bea.scratch("inbox"), limits: InboxLimits())
+        let controller = ReceiveController(
+            machine: bea.machine, destination: .inbox(inbox), accept: Acceptance(accept, exemptsFriends: isFriend),
+            quota: PeerQuota(limit: nil), reporter: receiver, endsAfterFirst: false, display: display,
+            hotspot: beaPoint.map { hotspot([$0], beaNetworks) }, leavesWiFi: leavesWiFi)
+        let source = try SendSource.files(FileSource(localPaths: [LocalPath(path)]), receivers: 1)
+        let operation = SendOperation(
+            machine: ada.machine, source: source, reporter: sender, timeout: .seconds(60), resumes: true,
+            transport: .bluetooth, hotspot: SendHotspot(hotspot(adaPoints), consent: consent))
+        let failure = try await withNode(try settings(bea, "00:AA:01:00:00:02/public")) { node in
+            let listener = try node.listen(usesRadio: true, joinsMesh: false)
+            return try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
+                group.addTask { [ada] in
+                    defer { node.beginShutdown() }
+                    return try await withNode(try settings(ada, "00:AA:01:00:00:01/public")) { node in
+                        await caughtFailure { try await operation.run(to: [.text("bea")], on: node) }
+                    }
+                }
+                try await controller.serve(listener, on: node)
+                return try await group.next() ?? nil
+            }
+        }
+        var received: [UInt8] = []
+        if let file = fopen(bea.scratch("inbox") + "/a.bin", "r") {
+            defer { fclose(file) }
+            received = [UInt8](unsafeUninitializedCapacity: Self.size + 1) { buffer, count in
+                count = fread(buffer.baseAddress, 1, buffer.count, file)
+            }
+        }
+        return Run(failure: failure, received: received, sent: bytes)
+    }
+
+    @Test func `both users agree, the file goes on in the network that the sender makes, and both leave it`() async throws {
+        let (adaPoint, beaPoint) = (
+            InMemoryAccessPoint(plan: .success(Self.office)), InMemoryAccessPoint(plan: .success(Self.office))
+        )
+        let display = HotspotDisplay("y")
+        let asked = Mutex<[String]>([])
+        let run = try await send(
+            [adaPoint], beaPoint, display: display,
+            consent: .ask { question in
+                asked.withLock { $0.append(question) }
+                return true
+            })
+        #expect(run.failure == nil && run.received == run.sent)
+        // One question at each end, which says what happens there.
+        #expect(asked.withLock(\.count) == 1 && asked.withLock { $0[0].contains(#"the Wi-Fi network "Office""#) })
+        let question = try #require(display.questions.first)
+        #expect(display.questions.count == 1 && question.contains("\"ada\" offers a Wi-Fi hotspot for this transfer"))
+        #expect(
+            question.contains(#"this computer leaves the Wi-Fi network "Office" until the transfer ends, and has no internet"#))
+        // The same network, each end at its own address.
+        guard case .making(let maker, prefixLength: 24)? = adaPoint.role,
+            case .joining(let joiner, prefixLength: 24, .ghz2)? = beaPoint.role
+        else {
+            Issue.record("other roles")
+            return
+        }
+        #expect(maker != joiner && maker.shares(prefixLength: 24, with: joiner))
+        #expect(adaPoint.network == beaPoint.network && adaPoint.network?.name.hasPrefix("nearshare-") == true)
+        #expect(network.hosts.withLock(\.self) == [joiner.description])
+        #expect(air.byteCount.load(ordering: .relaxed) < Self.size)
+        #expect(adaPoint.hasEnded && beaPoint.hasEnded)
+        #expect(sender.notices.contains { $0.hasPrefix("going on over the hotspot nearshare-") })
+        #expect(sender.notices.last == #"the hotspot is over; wlan0 returns to "Office""#)
+        #expect(receiver.notices.last == #"the hotspot is over; wlan0 returns to "Office""#)
+        #expect(sender.sent.map(\.outcome) == [.completed] && sender.warnings.isEmpty)
+    }
+
+    @Test func `a sender without an access-point mode asks the receiver to make the network`() async throws {
+        let adaPoint = InMemoryAccessPoint(plan: .failure(.noDevice), joiningPlan: .success(Self.office))
+        let beaPoint = InMemoryAccessPoint(plan: .success(Self.office))
+        let display = HotspotDisplay("y")
+        let run = try await send(
+            [InMemoryAccessPoint(plan: .failure(.noAccessPointMode(interface: "wlan0"))), adaPoint], beaPoint, display: display)
+        #expect(run.failure == nil && run.received == run.sent)
+        #expect(display.questions.first?.contains("asks this computer to make a Wi-Fi hotspot") == true)
+        guard case .joining(let joiner, _, _)? = adaPoint.role, case .making(let maker, _)? = beaPoint.role else {
+            Issue.record("other roles")
+            return
+        }
+        #expect(network.hosts.withLock(\.self) == [maker.description] && maker != joiner)
+        #expect(adaPoint.hasEnded && beaPoint.hasEnded)
+    }
+
+    @Test(
+        "A15: without the receiver's consent nothing is made or joined, and the file goes on over Bluetooth", arguments: 0..<4)
+    func refusals(number: Int) async throws {
+        let (adaPoint, beaPoint) = (
+            InMemoryAccessPoint(plan: .success(Self.office)), InMemoryAccessPoint(plan: .success(Self.office))
+        )
+        let run: Run
+        switch number {
+        // The user says no.
+        case 0: run = try await send([adaPoint], beaPoint, display: HotspotDisplay("n"))
+        // A policy answers, which is no user.
+        case 1: run = try await send([adaPoint], beaPoint, accept: .all)
+        // The option is for friends alone.
+        case 2: run = try await send([adaPoint], beaPoint, accept: .all, leavesWiFi: true)
+        // A machine that takes part in none.
+        default: run = try await send([adaPoint], nil, display: HotspotDisplay("y"))
+        }
+        #expect(run.failure == nil && run.received == run.sent)
+        #expect(adaPoint.network == nil && beaPoint.network == nil && network.hosts.withLock(\.isEmpty))
+        let lines = sender.notices.filter { $0.hasSuffix("going on over Bluetooth") }
+        #expect(lines.count == 1 && lines[0].contains(number == 0 ? "bea declined the hotspot" : "cannot take part"))
+        #expect(air.byteCount.load(ordering: .relaxed) > Self.size && adaPoint.hasEnded)
+    }
+
+    @Test func `a friend needs no answer where the receiver has chosen so`() async throws {
+        let (adaPoint, beaPoint) = (
+            InMemoryAccessPoint(plan: .success(Self.office)), InMemoryAccessPoint(plan: .success(Self.office))
+        )
+        let run = try await send([adaPoint], beaPoint, accept: .friends, leavesWiFi: true, isFriend: true)
+        #expect(run.failure == nil && run.received == run.sent && beaPoint.role != nil)
+        #expect(network.hosts.withLock(\.count) == 1 && beaPoint.hasEnded)
+    }
+
+    @Test("N18: a network that fails, overlaps or leads nowhere leaves the transfer on Bluetooth", arguments: 0..<4)
+    func failures(number: Int) async throws {
+        let error = AccessPointError.timedOut(interface: "wlan0")
+        let adaPoint = InMemoryAccessPoint(
+            plan: .success(Self.office), address: number == 0 ? .failure(error) : .success(.v4(0x0a2a_0001)))
+        let beaPoint = InMemoryAccessPoint(
+            plan: .success(Self.office), address: number == 1 ? .failure(error) : .success(.v4(0x0a2a_0002)))
+        network.isDown.store(number == 3, ordering: .relaxed)
+        let run = try await send(
+            [adaPoint], beaPoint, display: HotspotDisplay("y"),
+            beaNetworks: number == 2 ? [(.v4(0x0a00_0001), 0)] : [])
+        #expect(run.failure == nil && run.received == run.sent)
+        #expect(adaPoint.hasEnded && beaPoint.hasEnded)
+        #expect(network.hosts.withLock(\.count) == (number == 3 ? 3 : 0))
+        let lines = (sender.notices + sender.warnings).filter { $0.hasSuffix("going on over Bluetooth") }
+        #expect(lines.count == 1, "\(lines)")
+        #expect(sender.sent.map(\.outcome) == [.completed])
+    }
+
+    @Test func `a no of the sender's user makes none, and without a terminal the command says what is needed`() async throws {
+        let point = InMemoryAccessPoint(plan: .success(Self.office))
+        let run = try await send([point], nil, display: HotspotDisplay("y"), consent: .ask { _ in false })
+        #expect(run.failure == nil && run.received == run.sent && point.network == nil && point.hasEnded)
+        #expect(sender.notices.contains("no hotspot is made; sending over Bluetooth"))
+    }
+
+    @Test func `the sender makes the network where both can, and someone has to`() {
+        #expect(HotspotResponder.requesterMakes([.makes, .joins], local: [.makes, .joins]) == true)
+        #expect(HotspotResponder.requesterMakes([.makes, .joins], local: .joins) == true)
+        #expect(HotspotResponder.requesterMakes(.joins, local: [.makes, .joins]) == false)
+        #expect(HotspotResponder.requesterMakes(.joins, local: .joins) == nil)
+        #expect(HotspotResponder.requesterMakes([], local: [.makes, .joins]) == nil)
+    }
+}
