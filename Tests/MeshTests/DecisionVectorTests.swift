@@ -116,7 +116,7 @@ import Testing
                     now: MonotonicInstant(nanoseconds: Int64(number)))
                 switch outcome {
                 case .started: results.append("started")
-                case .stored: results.append("stored")
+                case .stored, .conflicting: results.append("stored")
                 case .oversized: results.append("oversized")
                 case .complete(let frame):
                     results.append("complete")

@@ -439,7 +439,7 @@ import Testing
         other.slice = [6, 6, 6]
         _ = assembler.add(other, from: sender, on: bad, isExpected: true, now: now)
         #expect(assembler.missing(of: pieces[0].id, from: sender, limit: 10) == Array(1..<10))
-        // A forged piece that comes first spoils one attempt; then only the trusted link counts.
+        // A forged piece that comes first spoils one attempt; then each link's set counts alone.
         var early = pieces[9]
         early.slice = [1, 1]
         _ = assembler.add(early, from: sender, on: bad, isExpected: true, now: now)
@@ -449,11 +449,85 @@ import Testing
             return
         }
         #expect(spoilt != frame)
-        assembler.finish(pieces[8], from: sender, isGenuine: false, trusting: good)
+        #expect(assembler.finish(pieces[8], from: sender, isGenuine: false, trusting: good) == nil)
         #expect(assembler.missing(of: pieces[0].id, from: sender, limit: 10) == [9])
         _ = assembler.add(early, from: sender, on: bad, isExpected: true, now: now)
         let last = assembler.add(pieces[9], from: sender, on: good, isExpected: true, now: now)
         #expect(last == .complete(frame))
+    }
+
+    /// Adds a piece; of the frames that become complete, only this one is genuine.
+    private func add(
+        _ piece: MeshFragment, _ assembler: inout FragmentAssembler, on link: UInt64, genuine: [UInt8], isExpected: Bool,
+        at milliseconds: UInt64 = 0
+    ) -> Bool {
+        let link = MeshLinkID(rawValue: link)
+        let sender = PeerID(fitting: [5])
+        let outcome = assembler.add(
+            piece, from: sender, on: link, isExpected: isExpected,
+            now: MonotonicInstant(nanoseconds: Int64(1_000_000_000 + milliseconds * 1_000_000)))
+        guard case .complete(var frame) = outcome else { return false }
+        while frame != genuine {
+            guard let next = assembler.finish(piece, from: sender, isGenuine: false, trusting: link) else { return false }
+            frame = next
+        }
+        #expect(assembler.finish(piece, from: sender, isGenuine: true, trusting: link) == nil)
+        return true
+    }
+
+    @Test(
+        "M4: forged pieces with the right header end no packet, however many come ahead of the genuine ones",
+        arguments: [true, false], [1, 2, 10, 20])
+    func forgedAhead(isExpected: Bool, headStart: Int) {
+        let frame = (0..<200).map { UInt8($0) }
+        let pieces = fragments(frame, 7, count: 20)
+        for honestLinks in [[1], [1, 2], [1, 2, 3]] as [[UInt64]] {
+            var assembler = FragmentAssembler()
+            var isComplete = false
+            // A forger on one link is always ahead by some pieces, and begins again and again.
+            for (number, piece) in pieces.enumerated() {
+                for ahead in 0..<headStart {
+                    var forged = pieces[(number + ahead) % 20]
+                    forged.slice = [UInt8(ahead), 1][...]
+                    #expect(!add(forged, &assembler, on: 9, genuine: frame, isExpected: isExpected))
+                }
+                #expect(!isComplete)
+                isComplete = add(
+                    piece, &assembler, on: honestLinks[number % honestLinks.count], genuine: frame, isExpected: isExpected)
+            }
+            #expect(isComplete && assembler.count == 0 && assembler.byteCount == 0, "\(honestLinks)")
+        }
+    }
+
+    @Test(
+        "M4: forgers on several links, who pass on some of the genuine pieces, do not block a packet that comes over one link")
+    func severalForgers() {
+        let frame = (0..<200).map { UInt8($0) }
+        let pieces = fragments(frame, 7, count: 20)
+        var assembler = FragmentAssembler()
+        var isComplete = false
+        for piece in pieces {
+            for link in [7, 8, 9] as [UInt64] {
+                var forged = piece
+                if piece.index % Int(link) != 0 { forged.slice = [UInt8(link)] }
+                #expect(!add(forged, &assembler, on: link, genuine: frame, isExpected: true))
+            }
+            isComplete = add(piece, &assembler, on: 1, genuine: frame, isExpected: true)
+        }
+        #expect(isComplete && assembler.count == 0)
+    }
+
+    @Test("M4: a second piece under an index of the same link is refused, so that its genuine copy still comes over another")
+    func conflictingPieces() {
+        let pieces = fragments((0..<100).map { UInt8($0) }, 7, count: 10)
+        var assembler = FragmentAssembler()
+        let (sender, now) = (PeerID(fitting: [5]), MonotonicInstant(nanoseconds: 1))
+        var forged = pieces[3]
+        forged.slice = [6]
+        #expect(assembler.add(forged, from: sender, on: MeshLinkID(rawValue: 9), now: now) == .started)
+        #expect(assembler.add(forged, from: sender, on: MeshLinkID(rawValue: 9), now: now) == .stored)
+        #expect(assembler.add(pieces[3], from: sender, on: MeshLinkID(rawValue: 9), now: now) == .conflicting)
+        #expect(assembler.add(pieces[3], from: sender, on: MeshLinkID(rawValue: 1), now: now) == .stored)
     }
 
     @Test("M4: forged sets in the sender's name on another link, or behind the same one, end no set that is being received")

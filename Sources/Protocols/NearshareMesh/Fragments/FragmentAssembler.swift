@@ -2,6 +2,12 @@ package import NearshareBase
 
 /// Reassembles packets from fragments, within bounds of count, bytes and age, for each sender and in total (bitchat
 /// specification, section 6.3; M4).
+///
+/// Any peer can write another's id and header on a fragment, so each link has a set of its own. The packet is put together from all
+/// of them; when it turns out to be forged, from one link's alone, and from those of all links but one:
+///
+///     every index present ─► all sets ──forged──► contested ─► one link's set, or all sets but one link's ──genuine──► removed
+///                                                    ▲──────────────── forged ───────────────┘
 package struct FragmentAssembler: Sendable {
     package struct Limits: Sendable, Hashable {
         package var sets = 128
@@ -26,29 +32,31 @@ package struct FragmentAssembler: Sendable {
     }
 
     package enum Outcome: Sendable, Hashable {
-        /// The fragment is the first of its set.
+        /// The fragment is the first of its packet.
         case started
         case stored
-        /// The set is complete: the frame that was cut.
+        /// The link has brought another piece with the same header: one of the two is forged.
+        case conflicting
+        /// Every piece is present: the frame that was cut.
         case complete([UInt8])
         /// The set was larger than a packet of its type may be, and was dropped.
         case oversized
     }
 
-    /// The progress of a set.
+    /// The progress of a packet.
     package struct Progress: Sendable, Hashable {
         package var sender: PeerID
         package var id: MeshFragment.ID
         package var received: Int
         package var total: Int
-        /// When the last fragment was received.
+        /// When a missing piece was last received.
         package var changed: MonotonicInstant
     }
 
-    private struct Key: Hashable, Sendable {
+    /// The common header of a packet's fragments: another total or type belongs to another packet, or is forged.
+    private struct Header: Hashable, Sendable {
         var sender: PeerID
         var id: MeshFragment.ID
-        /// The total in the headers: fragments with another one belong to another set, or are forged.
         var total: Int
         var type: MeshPacketType
 
@@ -58,54 +66,53 @@ package struct FragmentAssembler: Sendable {
         }
     }
 
+    private struct Key: Hashable, Sendable {
+        var header: Header
+        var link: MeshLinkID?
+    }
+
     /// The sets of one sender that came over one link.
     private struct Flow: Hashable, Sendable {
         var sender: PeerID
         var link: MeshLinkID?
     }
 
-    private struct Piece: Sendable {
-        var bytes: [UInt8]
-        var link: MeshLinkID?
-    }
-
+    /// The pieces of a packet that came over one link.
     private struct Assembly: Sendable {
-        var pieces: [Int: Piece] = [:]
+        var pieces: [Int: [UInt8]] = [:]
         var byteCount = 0
-        let link: MeshLinkID?
-        /// The only link whose pieces are taken, after some of another one turned out to be forged.
-        var trustedLink: MeshLinkID??
         let isExpected: Bool
         let started: MonotonicInstant
         var changed: MonotonicInstant
 
-        /// Memory with the table of pieces.
+        /// Memory with the tables of pieces.
         var cost: Int { byteCount + pieces.count * 112 }
+    }
 
-        /// Whether the pieces came over several links, so that some of them may be forged.
-        var isMixed: Bool {
-            let first = pieces.first?.value.link
-            return pieces.contains { $0.value.link != first }
-        }
+    private enum Selection: Hashable, Sendable {
+        case all
+        case only(MeshLinkID?)
+        case without(MeshLinkID?)
+    }
 
-        /// Returns the reassembled frame, and removes its pieces; nil while one is missing.
-        mutating func removeFrame(total: Int) -> [UInt8]? {
-            guard pieces.count >= total else { return nil }
-            var frame: [UInt8] = []
-            frame.reserveCapacity(byteCount)
-            // Each piece is freed as soon as it is copied, so that memory is not needed twice. Only those of several links are
-            // kept, until the frame has turned out to be genuine.
-            let isKept = isMixed
-            for index in 0..<total { frame += (isKept ? pieces[index] : pieces.removeValue(forKey: index))?.bytes ?? [] }
-            return frame
-        }
-
-        /// Removes the pieces that did not come over one link, and takes no others any more.
-        mutating func trust(_ link: MeshLinkID?) {
-            trustedLink = .some(link)
-            pieces = pieces.filter { $0.value.link == link }
-            byteCount = pieces.values.reduce(0) { $0 + $1.bytes.count }
-        }
+    /// The sets of one packet.
+    private struct Contributions: Sendable {
+        /// The links that have a set, in the order of their first pieces.
+        var links: [MeshLinkID?] = []
+        /// The number of sets that have each index.
+        var counts: [Int: UInt16] = [:]
+        /// The number of indices that only this link has.
+        var exclusiveCounts: [MeshLinkID?: Int] = [:]
+        /// When any piece was received.
+        var touched: MonotonicInstant
+        /// When a missing piece was received.
+        var changed: MonotonicInstant
+        /// Whether the packet was forged that all sets made together.
+        var isContested = false
+        /// The link on which the sender's latest authentic message was received, where the sets are contested.
+        var trustedLink: MeshLinkID?
+        /// Selections that have made a forged packet.
+        var attempted: Set<Selection> = []
     }
 
     /// The sets of one sender, or of all.
@@ -115,6 +122,7 @@ package struct FragmentAssembler: Sendable {
     }
 
     private var assemblies: [Key: Assembly] = [:]
+    private var contributions: [Header: Contributions] = [:]
     /// Sets that this node has not accepted.
     private var unsolicited = Share()
     private var unsolicitedByFlow: [Flow: Share] = [:]
@@ -134,74 +142,205 @@ package struct FragmentAssembler: Sendable {
     /// - Parameters:
     ///   - sender: the claimed sender of the fragment's packet; sets of several senders are never mixed.
     ///   - link: the link on which it was received. A set of another link is never dropped for one that is over its link's share.
-    ///   - isExpected: whether this node has accepted it. Such a set is never evicted, so the caller bounds their number.
+    ///   - isExpected: whether this node has accepted it. The first of these sets are never evicted, so the caller bounds the
+    ///     number of packets.
     package mutating func add(
         _ fragment: MeshFragment, from sender: PeerID, on link: MeshLinkID? = nil, isExpected: Bool = false,
         now: MonotonicInstant
     ) -> Outcome {
         expire(now: now)
-        let key = Key(fragment, from: sender)
-        let isNew = assemblies[key] == nil
+        let key = Key(header: Header(fragment, from: sender), link: link)
+        let isNew = contributions[key.header] == nil
         // Removed while it is changed, so that its table is not copied.
-        var assembly = remove(key) ?? Assembly(link: link, isExpected: isExpected, started: now, changed: now)
-        // The first of two pieces stays: a later one with other bytes is forged, or the same again.
-        if assembly.pieces[fragment.index] == nil, assembly.trustedLink.map({ $0 == link }) ?? true {
-            assembly.changed = now
-            assembly.byteCount += fragment.slice.count
-            guard assembly.byteCount <= limits.byteLimit(for: fragment.originalType) else { return .oversized }
-            assembly.pieces[fragment.index] = Piece(bytes: Array(fragment.slice), link: link)
+        var assembly = detach(key) ?? makeAssembly(key, isExpected: isExpected, now: now)
+        if let present = assembly.pieces[fragment.index] {
+            insert(assembly, key)
+            return present.elementsEqual(fragment.slice) ? .stored : .conflicting
         }
-        if let frame = assembly.removeFrame(total: fragment.total) {
-            if !assembly.pieces.isEmpty { insert(assembly, key) }
-            return .complete(frame)
+        assembly.changed = now
+        assembly.byteCount += fragment.slice.count
+        guard assembly.byteCount <= limits.byteLimit(for: fragment.originalType) else {
+            removeContribution(assembly, key)
+            return .oversized
         }
+        assembly.pieces[fragment.index] = Array(fragment.slice)
         insert(assembly, key)
+        recordPiece(fragment.index, key, now: now)
+        if let frame = nextFrame(of: key.header) { return .complete(frame) }
         makeRoom(for: key)
         return isNew ? .started : .stored
     }
 
-    /// Ends a complete set. Where it was not genuine and came over several links, the pieces of the trusted link stay, so that only
-    /// the others need to be sent again (M4).
-    /// - Parameter link: the one on which the sender's latest authentic message was received.
-    mutating func finish(_ fragment: MeshFragment, from sender: PeerID, isGenuine: Bool, trusting link: MeshLinkID?) {
-        let key = Key(fragment, from: sender)
-        guard var assembly = remove(key), !isGenuine else { return }
-        assembly.trust(link)
-        insert(assembly, key)
+    private func makeAssembly(_ key: Key, isExpected: Bool, now: MonotonicInstant) -> Assembly {
+        let links = contributions[key.header]?.links ?? []
+        let expectedCount = links.count { assemblies[Key(header: key.header, link: $0)]?.isExpected == true }
+        return Assembly(isExpected: isExpected && expectedCount < Self.maximumExpectedLinkCount, started: now, changed: now)
     }
 
-    /// The accepted set under an id, or the one with most pieces: one with another header is forged.
-    private func key(of id: MeshFragment.ID, from sender: PeerID) -> Key? {
-        assemblies.filter { $0.key.id == id && $0.key.sender == sender }
-            .max {
-                ($0.value.isExpected ? 1 : 0, $0.value.pieces.count) < ($1.value.isExpected ? 1 : 0, $1.value.pieces.count)
-            }?.key
+    private mutating func recordPiece(_ index: Int, _ key: Key, now: MonotonicInstant) {
+        let link = key.link
+        var record = contributions.removeValue(forKey: key.header) ?? Contributions(touched: now, changed: now)
+        if !record.links.contains(link) { record.links.append(link) }
+        record.touched = now
+        switch record.counts[index, default: 0] {
+        case 0:
+            record.changed = now
+            record.exclusiveCounts[link, default: 0] += 1
+        case 1:
+            let other = record.links.first { $0 != link && hasPiece(index, Key(header: key.header, link: $0)) }
+            if let other { record.exclusiveCounts[other, default: 1] -= 1 }
+        default: break
+        }
+        record.counts[index, default: 0] += 1
+        contributions[key.header] = record
+    }
+
+    private func hasPiece(_ index: Int, _ key: Key) -> Bool { assemblies[key]?.pieces[index] != nil }
+
+    /// Ends a complete packet. Where it was forged, the sets of the links are tried one by one (M4).
+    /// - Parameter link: the one on which the sender's latest authentic message was received.
+    /// - Returns: the next frame that the sets make, if any.
+    mutating func finish(
+        _ fragment: MeshFragment, from sender: PeerID, isGenuine: Bool, trusting link: MeshLinkID?
+    ) -> [UInt8]? {
+        let header = Header(fragment, from: sender)
+        guard contributions[header] != nil else { return nil }
+        guard !isGenuine else {
+            discard(header)
+            return nil
+        }
+        contributions[header]?.isContested = true
+        contributions[header]?.trustedLink = link
+        return nextFrame(of: header)
+    }
+
+    /// Whether sets contradict each other, so that a copy of a fragment that another link has brought counts too.
+    func isContested(_ fragment: MeshFragment, from sender: PeerID) -> Bool {
+        contributions[Header(fragment, from: sender)]?.isContested ?? false
+    }
+
+    /// The frame of the next selection of sets that is complete, and has not made a forged one. A set that is used alone is
+    /// removed: its packet is genuine, or it is forged itself.
+    private mutating func nextFrame(of header: Header) -> [UInt8]? {
+        while let record = contributions[header], let selection = nextSelection(record, header) {
+            contributions[header]?.attempted.insert(selection)
+            switch selection {
+            case .all where record.links.count == 1: return removeFrame(Key(header: header, link: record.links[0]))
+            case .only(let link): return removeFrame(Key(header: header, link: link))
+            case .all, .without:
+                if let frame = frame(of: header, record.links.filter { selection != .without($0) }) { return frame }
+                contributions[header]?.isContested = true
+            }
+        }
+        return nil
+    }
+
+    private func nextSelection(_ record: Contributions, _ header: Header) -> Selection? {
+        guard record.counts.count == header.total else { return nil }
+        guard record.isContested else { return .all }
+        let links = ([record.trustedLink] + record.links).filter { record.links.contains($0) }
+        let alone = links.filter { assemblies[Key(header: header, link: $0)]?.pieces.count == header.total }
+        // Two links: the selections of one set alone are the same.
+        let dispensable = record.links.count > 2 ? links.filter { record.exclusiveCounts[$0, default: 0] == 0 } : []
+        return (alone.map { .only($0) } + dispensable.map { .without($0) } + [.all]).first { !record.attempted.contains($0) }
+    }
+
+    /// Removes a complete set. Each piece is freed as soon as it is copied, so that memory is not needed twice.
+    private mutating func removeFrame(_ key: Key) -> [UInt8]? {
+        guard var assembly = remove(key) else { return nil }
+        var frame: [UInt8] = []
+        frame.reserveCapacity(assembly.byteCount)
+        for index in 0..<key.header.total { frame += assembly.pieces.removeValue(forKey: index) ?? [] }
+        return frame
+    }
+
+    /// - Returns: nil when the pieces are more than a packet of this type may have.
+    private func frame(of header: Header, _ links: [MeshLinkID?]) -> [UInt8]? {
+        let sets = links.compactMap { assemblies[Key(header: header, link: $0)] }
+        var frame: [UInt8] = []
+        for index in 0..<header.total {
+            guard let piece = sets.lazy.compactMap({ $0.pieces[index] }).first,
+                frame.count + piece.count <= limits.byteLimit(for: header.type)
+            else { return nil }
+            frame += piece
+        }
+        return frame
+    }
+
+    /// The accepted packet under an id, or the one with most pieces: one with another header is forged.
+    private func header(of id: MeshFragment.ID, from sender: PeerID) -> Header? {
+        contributions.filter { $0.key.id == id && $0.key.sender == sender }
+            .max { order($0.key, $0.value) < order($1.key, $1.value) }?.key
+    }
+
+    private func order(_ header: Header, _ record: Contributions) -> (Int, Int) {
+        let isExpected = record.links.contains { assemblies[Key(header: header, link: $0)]?.isExpected == true }
+        return (isExpected ? 1 : 0, record.counts.count)
     }
 
     package func progress(of id: MeshFragment.ID, from sender: PeerID) -> Progress? {
-        guard let key = key(of: id, from: sender), let assembly = assemblies[key] else { return nil }
-        return Progress(sender: sender, id: id, received: assembly.pieces.count, total: key.total, changed: assembly.changed)
+        guard let header = header(of: id, from: sender), let record = contributions[header] else { return nil }
+        let trusted = record.isContested ? assemblies[Key(header: header, link: record.trustedLink)] : nil
+        return Progress(
+            sender: sender, id: id, received: trusted?.pieces.count ?? record.counts.count, total: header.total,
+            changed: trusted?.changed ?? record.changed)
     }
 
-    /// The indices of the first missing pieces, at most `limit`; nil for an unknown set.
+    /// The indices of the first missing pieces, at most `limit`; nil for an unknown packet. Where sets contradict each other, they
+    /// are those that the trusted link has not brought.
     package func missing(of id: MeshFragment.ID, from sender: PeerID, limit: Int) -> [Int]? {
-        guard let key = key(of: id, from: sender), let assembly = assemblies[key] else { return nil }
-        return Array((0..<key.total).lazy.filter { assembly.pieces[$0] == nil }.prefix(limit))
+        guard let header = header(of: id, from: sender), let record = contributions[header] else { return nil }
+        guard record.isContested else {
+            return Array((0..<header.total).lazy.filter { record.counts[$0] == nil }.prefix(limit))
+        }
+        let trusted = assemblies[Key(header: header, link: record.trustedLink)]
+        return Array((0..<header.total).lazy.filter { trusted?.pieces[$0] == nil }.prefix(limit))
     }
 
     package mutating func discard(_ id: MeshFragment.ID, from sender: PeerID) {
-        for key in assemblies.keys where key.id == id && key.sender == sender { remove(key) }
+        for header in contributions.keys where header.id == id && header.sender == sender { discard(header) }
+    }
+
+    private mutating func discard(_ header: Header) {
+        for link in contributions[header]?.links ?? [] { detach(Key(header: header, link: link)) }
+        contributions[header] = nil
+    }
+
+    /// Removes a set, and what it has contributed to its packet.
+    @discardableResult
+    private mutating func remove(_ key: Key) -> Assembly? {
+        guard let assembly = detach(key) else { return nil }
+        removeContribution(assembly, key)
+        return assembly
+    }
+
+    /// Removes from its packet what a set has contributed that is detached.
+    private mutating func removeContribution(_ assembly: Assembly, _ key: Key) {
+        guard var record = contributions.removeValue(forKey: key.header) else { return }
+        record.links.removeAll { $0 == key.link }
+        guard !record.links.isEmpty else { return }
+        record.exclusiveCounts[key.link] = nil
+        // The others can make another packet without it.
+        record.attempted = []
+        for index in assembly.pieces.keys {
+            let count = record.counts[index, default: 1] - 1
+            record.counts[index] = count == 0 ? nil : count
+            guard count == 1 else { continue }
+            let other = record.links.first { hasPiece(index, Key(header: key.header, link: $0)) }
+            if let other { record.exclusiveCounts[other, default: 0] += 1 }
+        }
+        contributions[key.header] = record
     }
 
     private mutating func insert(_ assembly: Assembly, _ key: Key) {
-        let expiry = min(assembly.changed + limits.idle, assembly.started + limits.lifetime)
+        let expiry = expiry(of: assembly, key)
         nextExpiry = min(nextExpiry ?? expiry, expiry)
         if assembly.isExpected {
             expectedByteCount += assembly.cost
         } else {
             unsolicited.sets += 1
             unsolicited.bytes += assembly.cost
-            let flow = Flow(sender: key.sender, link: assembly.link)
+            let flow = Flow(sender: key.header.sender, link: key.link)
             var share = unsolicitedByFlow[flow] ?? Share()
             share.sets += 1
             share.bytes += assembly.cost
@@ -210,15 +349,16 @@ package struct FragmentAssembler: Sendable {
         assemblies[key] = assembly
     }
 
+    /// Removes a set alone, so that it can be changed.
     @discardableResult
-    private mutating func remove(_ key: Key) -> Assembly? {
+    private mutating func detach(_ key: Key) -> Assembly? {
         guard let assembly = assemblies.removeValue(forKey: key) else { return nil }
         if assembly.isExpected {
             expectedByteCount -= assembly.cost
         } else {
             unsolicited.sets -= 1
             unsolicited.bytes -= assembly.cost
-            let flow = Flow(sender: key.sender, link: assembly.link)
+            let flow = Flow(sender: key.header.sender, link: key.link)
             var share = unsolicitedByFlow[flow] ?? Share()
             share.sets -= 1
             share.bytes -= assembly.cost
@@ -227,12 +367,18 @@ package struct FragmentAssembler: Sendable {
         return assembly
     }
 
+    /// A set stays while any link brings pieces of its packet.
+    private func expiry(of assembly: Assembly, _ key: Key) -> MonotonicInstant {
+        let touched = contributions[key.header]?.touched ?? assembly.changed
+        return min(max(touched, assembly.changed) + limits.idle, assembly.started + limits.lifetime)
+    }
+
     /// Drops sets that have waited for too long.
     package mutating func expire(now: MonotonicInstant) {
         guard let nextExpiry, nextExpiry <= now else { return }
         self.nextExpiry = nil
         for (key, assembly) in assemblies {
-            let expiry = min(assembly.changed + limits.idle, assembly.started + limits.lifetime)
+            let expiry = expiry(of: assembly, key)
             if expiry <= now { remove(key) } else { self.nextExpiry = min(self.nextExpiry ?? expiry, expiry) }
         }
     }
@@ -240,22 +386,25 @@ package struct FragmentAssembler: Sendable {
     /// Drops sets until all limits hold: first of the same sender on the same link, then of the link that holds most.
     private mutating func makeRoom(for key: Key) {
         guard let assembly = assemblies[key], !assembly.isExpected else { return }
-        let link = assembly.link
-        let flow = Flow(sender: key.sender, link: link)
+        let link = key.link
+        let flow = Flow(sender: key.header.sender, link: link)
         while let share = unsolicitedByFlow[flow],
             share.sets > limits.setsPerSender || share.bytes > limits.bytesPerSender
         {
-            guard dropLeast(excluding: key, where: { $0.sender == key.sender && $1 == link }) else { break }
+            guard dropLeast(excluding: key, where: { $0.header.sender == key.header.sender && $0.link == link }) else { break }
         }
         while unsolicited.sets > limits.sets || unsolicited.bytes > limits.bytes {
             // The link that holds most of what is too much.
             let isOverCount = unsolicited.sets > limits.sets
             var costs: [MeshLinkID?: Int] = [:]
-            for assembly in assemblies.values where !assembly.isExpected {
-                costs[assembly.link, default: 0] += isOverCount ? 1 : assembly.cost
+            for (other, assembly) in assemblies where !assembly.isExpected {
+                costs[other.link, default: 0] += isOverCount ? 1 : assembly.cost
             }
             let largest = costs.max { $0.value < $1.value }?.key
-            guard dropLeast(excluding: key, where: { $1 == largest }) || dropLeast(excluding: key, where: { $1 == link }) else {
+            guard
+                dropLeast(excluding: key, where: { $0.link == largest })
+                    || dropLeast(excluding: key, where: { $0.link == link })
+            else {
                 remove(key)
                 break
             }
@@ -265,10 +414,10 @@ package struct FragmentAssembler: Sendable {
     /// Drops the set with the fewest pieces, and among these the one that has waited longest: a flood of new sets does not end one
     /// that is being received.
     /// - Returns: false when there is none.
-    private mutating func dropLeast(excluding key: Key, where isCandidate: (Key, MeshLinkID?) -> Bool) -> Bool {
+    private mutating func dropLeast(excluding key: Key, where isCandidate: (Key) -> Bool) -> Bool {
         var least: (key: Key, order: (Int, MonotonicInstant))?
         for (other, assembly) in assemblies
-        where other != key && !assembly.isExpected && isCandidate(other, assembly.link) {
+        where other != key && !assembly.isExpected && isCandidate(other) {
             let order = (assembly.pieces.count, assembly.changed)
             if least.map({ order < $0.order }) ?? true { least = (other, order) }
         }
@@ -276,6 +425,9 @@ package struct FragmentAssembler: Sendable {
         remove(least.key)
         return true
     }
+
+    /// Links whose sets of one accepted packet are never evicted: others can be a forger's.
+    private static let maximumExpectedLinkCount = 3
 }
 
 extension MeshFrame {

@@ -33,6 +33,7 @@ extension MeshRouter {
             trace.record(.duplicate(on: link), packet, id: packetID, at: now.wall)
             relays.recordCopy(key, on: link)
             recordNeighbour(packet, ttl: packet.ttl, on: link, now: now)
+            receiveContestedFragment(packet, from: link, now: now)
             return
         }
         let handling = handle(frame, from: link, fragment: nil, now: now)
@@ -370,14 +371,28 @@ extension MeshRouter {
             let count = assembler.progress(of: fragment.id, from: packet.sender)?.received ?? 0
             reportFragment(fragment, from: packet.sender, receivedCount: count)
             return .handled
-        case .oversized: return .rejected
+        // The same packet may still come over another link.
+        case .conflicting, .oversized: return .rejected
         case .complete(let bytes):
             if !isForged { reportFragment(fragment, from: packet.sender, receivedCount: fragment.total) }
-            let isGenuine = handleReassembled(bytes, of: fragment, in: packet, from: link, inside: outer, now: now)
-            assembler.finish(
-                fragment, from: packet.sender, isGenuine: isGenuine, trusting: peers[packet.sender]?.authenticatedLink ?? link)
+            var next: [UInt8]? = bytes
+            while let bytes = next {
+                let isGenuine = handleReassembled(bytes, of: fragment, in: packet, from: link, inside: outer, now: now)
+                next = assembler.finish(
+                    fragment, from: packet.sender, isGenuine: isGenuine,
+                    trusting: peers[packet.sender]?.authenticatedLink ?? link)
+            }
             return .handled
         }
+    }
+
+    /// Adds the copy of a fragment to this link's set, although another link has brought it first: that one may have forged others
+    /// of the same packet.
+    private mutating func receiveContestedFragment(_ packet: MeshPacket, from link: MeshLinkID, now: Moment) {
+        guard packet.type == .fragment, packet.recipient == id || !packet.isDirected,
+            let fragment = try? MeshFragment(decoding: packet.payload), assembler.isContested(fragment, from: packet.sender)
+        else { return }
+        _ = handleFragment(packet, from: link, inside: nil, now: now)
     }
 
     private mutating func reportFragment(_ fragment: MeshFragment, from sender: PeerID, receivedCount: Int) {
