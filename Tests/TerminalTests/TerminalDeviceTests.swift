@@ -139,6 +139,8 @@ private final class PseudoTerminal: Sendable {
                 tcgetattr(terminal.device.descriptor, &mode)
                 mode.c_lflag = cooked
                 tcsetattr(terminal.device.descriptor, TCSANOW, &mode)
+                // As a shell does when the process goes on.
+                kill(getpid(), SIGCONT)
             }
             if received.last == .control("l") {
                 terminal.device.setReadsAnswer(false)
