@@ -396,7 +396,7 @@ class BitchatStory(Story):
         exported = [content.decode() for name, content in self.anna.received().items() if name.startswith("chat phone")]
         self.assertRegex(exported[0], r"(?s)^-- .* --\n\d\d:\d\d you: good morning\n\d\d:\d\d phone: good evening\n$")
         chat.type("/clear")
-        chat.read_until("press Enter again to do it")
+        chat.read_until("press Enter again")
         chat.type("")
         chat.read_until("all lines of this conversation are removed")
         chat.type("/search morning")
@@ -443,7 +443,7 @@ class BitchatStory(Story):
     def test_panic(self):
         chat = Chat(self, self.anna)
         chat.type("/panic")
-        chat.read_until("press Enter again to do it")
+        chat.read_until("press Enter again")
         self.assertTrue((self.anna.home / "state/nearshare/identity.key").exists())
         chat.type("")
         chat.end()

@@ -68,10 +68,9 @@ package final class TerminalDevice: Sendable {
         var stops = wakeUp.continuationCount
         while !wakeUp.isStopped {
             guard isForeground else {
-                // Input belongs to another process group; reading it would stop this process. A shell that brings the process
-                // to the foreground sends SIGCONT, also to one that runs.
+                // Input belongs to another process group; reading it would stop this process.
                 wasForeground = false
-                _ = wakeUp.wait(for: nil)
+                _ = wakeUp.wait(for: nil, timeout: Self.backgroundTimeout)
                 continue
             }
             let latest = wakeUp.continuationCount
@@ -136,7 +135,7 @@ package final class TerminalDevice: Sendable {
             guard isForeground else {
                 // The same as in readLines.
                 wasForeground = false
-                _ = wakeUp.wait(for: nil)
+                _ = wakeUp.wait(for: nil, timeout: Self.backgroundTimeout)
                 continue
             }
             // A shell may have changed the mode while the process was stopped.
@@ -215,6 +214,10 @@ package final class TerminalDevice: Sendable {
 
     /// Time after which an incomplete escape sequence is one no longer, in milliseconds.
     private static let sequenceTimeout: Int32 = 50
+
+    /// Time after which a process in the background looks whether it is in the foreground again, in milliseconds. Nothing tells it:
+    /// bash sends SIGCONT only to a job that is stopped.
+    private static let backgroundTimeout: Int32 = 200
 
     private func read(_ wakeUp: InputWakeUp, timeout: Int32? = nil) -> ReadResult {
         guard let events = wakeUp.wait(for: descriptor, timeout: timeout) else { return .closed }
