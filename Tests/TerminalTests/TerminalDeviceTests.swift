@@ -139,7 +139,7 @@ private final class PseudoTerminal: Sendable {
                 tcgetattr(terminal.device.descriptor, &mode)
                 mode.c_lflag = cooked
                 tcsetattr(terminal.device.descriptor, TCSANOW, &mode)
-                // As a shell does when the process goes on.
+                // A shell sends this signal when the process goes on.
                 kill(getpid(), SIGCONT)
             }
             if received.last == .control("l") {

@@ -78,7 +78,7 @@ final class HotspotResponder: Sendable {
             await prepared.stop()
             return request.negotiation.end(.declined)
         }
-        await takePart(in: request, prepared, requesterMakes: requesterMakes, name, receiver)
+        await useNetwork(for: request, prepared, requesterMakes: requesterMakes, name, receiver)
     }
 
     /// The sender makes the network, if it can.
@@ -132,8 +132,9 @@ final class HotspotResponder: Sendable {
         return (facts, consequences ?? "this computer uses \(plan.interface) for it until the transfer ends")
     }
 
-    private func takePart(
-        in request: HotspotRequest, _ prepared: PreparedHotspot, requesterMakes: Bool, _ name: String, _ receiver: Receiver
+    /// Makes the network or joins it, until the transfers in it have ended.
+    private func useNetwork(
+        for request: HotspotRequest, _ prepared: PreparedHotspot, requesterMakes: Bool, _ name: String, _ receiver: Receiver
     ) async {
         let sender = request.peer.fingerprint
         let reporter = receiver.reporter
