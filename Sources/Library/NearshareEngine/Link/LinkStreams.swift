@@ -103,7 +103,7 @@ final class LinkStreams: Sendable {
         let failure: MalformedInput? = reader.deliveryLock.withLock { _ in
             do throws(MalformedInput) {
                 while true {
-                    switch try? attempt({ state throws(StreamError) in try state.streams.read(id, upTo: .max) }) {
+                    switch try? attemptWhileOpen({ state throws(StreamError) in try state.streams.read(id, upTo: .max) }) {
                     case .bytes(let bytes)?: try reader.onBytes(bytes)
                     case .nothing?: return nil
                     case .end?, nil:
@@ -161,7 +161,7 @@ final class LinkStreams: Sendable {
     // MARK: For programs
 
     func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
-        let id = try attempt { state throws(StreamError) in try state.streams.open(purpose, name) }
+        let id = try attemptWhileOpen { state throws(StreamError) in try state.streams.open(purpose, name) }
         wake()
         return id
     }
@@ -171,7 +171,7 @@ final class LinkStreams: Sendable {
         var rest = bytes[...]
         while !rest.isEmpty {
             try Task.checkCancellation()
-            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            let count = try attemptWhileOpen { state throws(StreamError) in try state.streams.write(rest, on: id) }
             if count > 0 { wake() }
             rest = rest.dropFirst(count)
             if !rest.isEmpty { await wait(on: id) { $0.availableByteCount(on: id) > 0 } }
@@ -189,7 +189,7 @@ final class LinkStreams: Sendable {
         var acceptedCount = 0
         while acceptedCount < bytes.count {
             let rest = bytes.dropFirst(acceptedCount)
-            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            let count = try attemptWhileOpen { state throws(StreamError) in try state.streams.write(rest, on: id) }
             acceptedCount += count
             if acceptedCount < bytes.count, register(onChange, on: id, unless: { $0.availableByteCount(on: id) > 0 }) { break }
         }
@@ -230,7 +230,7 @@ final class LinkStreams: Sendable {
     func writeBlocking(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) {
         var rest = bytes
         while !rest.isEmpty {
-            let count = try attempt { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            let count = try attemptWhileOpen { state throws(StreamError) in try state.streams.write(rest, on: id) }
             if count > 0 { wake() }
             rest = rest.dropFirst(count)
             if !rest.isEmpty { block(on: id) { $0.availableByteCount(on: id) > 0 } }
@@ -267,12 +267,10 @@ final class LinkStreams: Sendable {
 
     /// Reads what is there. Bytes that arrived before the link ended can still be read.
     private func attemptRead(_ id: StreamID, upTo limit: Int) throws(StreamError) -> ByteStreams.ReadResult {
-        let arrived: Swift.Result<ByteStreams.ReadResult, StreamError>? = state.withLock { state in
-            guard state.isClosed, state.streams.canRead(id) else { return nil }
-            do throws(StreamError) { return .success(try state.streams.read(id, upTo: limit)) } catch { return .failure(error) }
+        try attempt { state throws(StreamError) in
+            if state.isClosed, !state.streams.canRead(id) { throw .notOpen }
+            return try state.streams.read(id, upTo: limit)
         }
-        if let arrived { return try arrived.get() }
-        return try attempt { state throws(StreamError) in try state.streams.read(id, upTo: limit) }
     }
 
     /// Waits until the bytes of all finished streams are sent, or the link or the task has ended.
@@ -285,9 +283,17 @@ final class LinkStreams: Sendable {
     /// The number of finished streams whose bytes are not all sent.
     var unsentFinishedCount: Int { state.withLock { $0.streams.unsentFinished.count } }
 
+    private func attemptWhileOpen<Result>(
+        _ body: (inout State) throws(StreamError) -> Result
+    ) throws(StreamError) -> Result {
+        try attempt { state throws(StreamError) in
+            if state.isClosed { throw .notOpen }
+            return try body(&state)
+        }
+    }
+
     private func attempt<Result>(_ body: (inout State) throws(StreamError) -> Result) throws(StreamError) -> Result {
         let result: Swift.Result<Result, StreamError> = update { state in
-            if state.isClosed { return .failure(.notOpen) }
             do throws(StreamError) {
                 return .success(try body(&state))
             } catch {
