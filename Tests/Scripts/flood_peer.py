@@ -254,6 +254,19 @@ def proven(_, __, machine):
             yield []
 
 
+def fresh(_, __, machine):
+    """F11 with a new key for each connection, all from the newcomer's own address: sixteen links that answer pings."""
+    count = 0
+    while True:
+        for number in range(16):
+            if not machine.links[number]:
+                count += 1
+                machine.identities[number] = Identity(f"neighbour {count} of {os.getpid()}")
+            yield [(number, machine.identities[number].announcement("neighbour"))]
+        for _ in range(34):
+            yield []
+
+
 ATTACKS = {
     "F1": (4, announcements),
     "F2": (1, carriers),
@@ -267,6 +280,7 @@ ATTACKS = {
     "F10": (1, tiny),
     "F11": (16, silent),
     "F11-proven": (16, proven),
+    "F11-fresh": (16, fresh),
 }
 
 

@@ -159,6 +159,9 @@ class FloodStory(Story):
     def test_R3_made_up_keys_that_answer_pings(self):
         self.flood("F11-proven")
 
+    def test_R3_a_new_key_for_each_link_from_the_newcomers_own_address(self):
+        self.flood("F11-fresh")
+
 
 class HastenedFloods(FloodStory):
     """The attacks at 10 MB a second: she is known within 5 s, and the node stays below 100 MiB. What all of them cost a release

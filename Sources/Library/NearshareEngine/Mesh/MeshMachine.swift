@@ -26,6 +26,8 @@ package struct MeshMachine: Machine {
     private var openings = LinkOpenings<String>()
     /// Those of neighbours that have proven their keys.
     private var returns = LinkOpenings<PeerID>()
+    /// When a link of each address last took the place of an untrusted neighbour at the same address.
+    private var displacements: [String: MonotonicInstant] = [:]
     private var lastLink: UInt64 = 0
     /// Links that gave way to others, and are to be closed.
     private var replaced: [MeshLinkID] = []
@@ -36,9 +38,13 @@ package struct MeshMachine: Machine {
     package static let maximumIncomingLinkCount = 12
     /// Links of untrusted neighbours among them that stay for ``untrustedLinkTimeout``. The rest is for friends, and for newcomers,
     /// whose keys are not proven yet.
-    package static let maximumUntrustedLinkCount = 9
+    package static let maximumUntrustedLinkCount = 6
     /// Time in which a neighbour that has announced itself proves its key, and in which its link gives way as one of the last.
     package static let proofTimeout = Duration.seconds(2)
+    /// Time between two untrusted neighbours of one address that give way to others of the same address. Keys cost nothing, so an
+    /// address with a new one each time, as behind one NAT, pushes out one neighbour in this time: a newcomer stays for as many of
+    /// these times as there are links beyond ``maximumUntrustedLinkCount``.
+    package static let displacementPause = Duration.seconds(2)
     /// Time after which an untrusted neighbour's link may give way to another, as on the direct path (Q6).
     package static let untrustedLinkTimeout = Duration.seconds(60)
     /// Time in which a silent link gives way only after those of neighbours that return, and of addresses with several, and in
@@ -87,10 +93,12 @@ package struct MeshMachine: Machine {
     /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
     /// neighbour none from one that had as many: a peer that returns pushes out none that came once. The same holds for keys: a
     /// neighbour that has returned within a minute gives way before one that came once.
-    private func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
+    private mutating func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
         let returns = returns.counts(now: now)
+        displacements = displacements.filter { now - $0.value < Self.displacementPause }
+        let isPaused = address.map { displacements[$0] != nil } ?? false
         var untrustedCount = 0
         var isOwnUnproven = false
         let candidates = links.sorted { $0.key.rawValue < $1.key.rawValue }
@@ -111,7 +119,7 @@ package struct MeshMachine: Machine {
                 case .proven:
                     untrustedCount += 1
                     let isOver = untrustedCount > Self.maximumUntrustedLinkCount && age >= Self.proofTimeout
-                    guard isOwn || count > own else { return nil }
+                    guard isOwn ? !isPaused : count > own else { return nil }
                     order = count > max(1, own) ? 2 : age >= Self.untrustedLinkTimeout ? 4 : isOver ? 6 : nil
                 }
                 return count >= own ? order.map { (id, $0, count) } : nil
@@ -119,6 +127,9 @@ package struct MeshMachine: Machine {
         let first = candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }
         // An address takes the place of a neighbour that came once when it has proven who is at the end of all its other links.
         guard let first, !isOwnUnproven || !router.standing(of: first.id).isProven || first.order < 3 else { return nil }
+        if let address, links[first.id]?.address == address, first.order == 4 || first.order == 6 {
+            displacements[address] = now
+        }
         return first.id
     }
 
