@@ -151,6 +151,13 @@ class Fragments(AttackStory):
     def test_M4_forged_pieces_of_anothers_file(self):
         """Before each piece of her file, a neighbour sends one with the same id and another total or kind; later, one with the
         same header and other content."""
+        self.forge_pieces(is_ahead=False)
+
+    def test_M4_forged_pieces_ahead_of_hers(self):
+        """Before each piece of her file, a neighbour sends one with the same header and other content."""
+        self.forge_pieces(is_ahead=True)
+
+    def forge_pieces(self, is_ahead):
         carol, forger = self.phone("carol"), self.neighbour("forger", "127.0.0.7")
         forger.join(self.there)
         content = self.random.randbytes(100_000)
@@ -173,9 +180,8 @@ class Fragments(AttackStory):
                 packet = wire.decode(frame)
                 if packet.type == wire.FRAGMENT:
                     sent.append(packet)
-                    forge(packet, 11 + len(sent) % 2)
-                    # One that has certainly arrived: the first piece stays.
-                    if len(sent) > 20:
+                    forge(packet, 20 if is_ahead else 11 + len(sent) % 2)
+                    if not is_ahead and len(sent) > 20:
                         forge(sent[-20], 20)
                 send(frame)
 

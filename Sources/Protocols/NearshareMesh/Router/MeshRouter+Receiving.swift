@@ -410,12 +410,13 @@ extension MeshRouter {
         guard let whole = try? MeshFrame(decodingReassembled: bytes), whole.packet.sender == packet.sender,
             whole.packet.type != .fragment || outer == nil
         else { return false }
-        guard isTimely(whole.packet, isReassembled: true, now: now) else { return true }
+        // A forger chooses the timestamp, and what to replay: neither ends the sets of other links.
+        guard isTimely(whole.packet, isReassembled: true, now: now) else { return false }
         let key = PacketKey(of: whole.packet)
         guard
             whole.packet.type == .fragment || !history.isDuplicate(key, whole.packet, isSyncResponse: false, now: now.monotonic)
         else {
-            return true
+            return false
         }
         let origin = FragmentOrigin(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)
         let failureCount = sealedFailureCount
