@@ -107,6 +107,39 @@ struct CarryAttackTests {
         #expect(network.copies[direct]! <= 4 && network.copies[all]! <= 4)
     }
 
+    @Test("B2: a neighbour whose summary vectors list nothing does not draw every bundle again and again")
+    func emptySummaries() {
+        var network = row()
+        for number in 0..<40 { network.send(String(repeating: "\(number) ", count: 50), from: 0, to: nil) }
+        network.run(.seconds(1))
+        #expect(network.texts(2).count == 40)
+        let before = network.copies.values.reduce(0, +)
+        for round in 0..<20 as Range<UInt32> {
+            network.run(.seconds(25))
+            let report = SpanningTreeReport(
+                position: network.nodes[2].router!.tree.position, isToParent: false,
+                summary: SummaryVector(of: [], turn: 1, salt: round))
+            network.inject(.report(report), from: 2, to: 1)
+        }
+        let drawn = network.copies.values.reduce(0, +) - before
+        #expect(drawn > 20 && drawn < 250, "\(drawn)")
+    }
+
+    @Test("B4: a copy that a neighbour has ended before its path goes on, as soon as it arrives over fewer hops")
+    func endedPath() {
+        var network = row()
+        var copy = network.outgoing("to all", from: 0, to: nil).copy
+        copy.hopCount = copy.bundle.profile.hopLimit
+        copy.forwarding = .epidemic
+        network.inject(.copy(copy), from: 0, to: 1)
+        network.run(.seconds(100))
+        #expect(network.texts(1) == ["to all"] && network.texts(2).isEmpty)
+        copy.hopCount = 1
+        network.inject(.copy(copy), from: 0, to: 1)
+        network.run(.seconds(1))
+        #expect(network.texts(1) == ["to all"] && network.texts(2) == ["to all"])
+    }
+
     @Test("B4: a copy at its hop limit is not forwarded, one beyond it is not accepted")
     func hopLimit() throws {
         let profile = try PropagationProfile(
@@ -245,6 +278,26 @@ struct CarryAttackTests {
         #expect(kept == [false, true, true, true])
         network.inject(.copy(copies[0]), from: 2, to: 1)
         #expect(network.nodes[1].store[copies[0].bundle.id] != nil)
+    }
+
+    @Test("B5, B6: one for everyone that was evicted is not delivered a second time")
+    func comesAgainForEveryone() {
+        var settings = BundleRouterSettings()
+        settings.quota.bundleCountPerPreviousNode = 3
+        var network = BundleNetwork(4, settings: settings)
+        network.connect(2, 1)
+        network.run(.seconds(5))
+        let copies = (0..<4).map { number in
+            var copy = network.outgoing("\(number)", from: 2, to: nil).copy
+            copy.hopCount = 1
+            network.inject(.copy(copy), from: 2, to: 1)
+            network.run(.seconds(1))
+            return copy
+        }
+        #expect(network.nodes[1].store[copies[0].bundle.id] == nil && network.nodes[1].store.count == 3)
+        network.run(.seconds(1_200))
+        network.inject(.copy(copies[0]), from: 2, to: 1)
+        #expect(network.texts(1) == ["0", "1", "2", "3"])
     }
 
     @Test("B6: a flood of IDs from one neighbour does not displace those of another")

@@ -58,12 +58,12 @@ struct BundleIndexTests {
         var quota = BundleQuota()
         quota.bundleCountPerPreviousNode = 2
         var index = index(quota)
-        let other = RouterFixtures.stored(9, to: .everyone, previousNode: two)
+        let other = RouterFixtures.stored(9, to: .unnamed(two), previousNode: two)
         index.insert(other)
         for number in 1...2 {
-            index.insert(RouterFixtures.stored(UInt8(number), to: .everyone, previousNode: one, created: Double(number)))
+            index.insert(RouterFixtures.stored(UInt8(number), to: .unnamed(two), previousNode: one, created: Double(number)))
         }
-        let oldest = RouterFixtures.stored(1, to: .everyone, previousNode: one, created: 1).id
+        let oldest = RouterFixtures.stored(1, to: .unnamed(two), previousNode: one, created: 1).id
         let (isAdmitted, evicted) = index.admit(byteCount: 400, from: one, now: now)
         #expect(isAdmitted && evicted == [oldest])
         // Evicted bundles are accepted again.

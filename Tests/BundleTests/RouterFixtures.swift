@@ -39,6 +39,11 @@ extension [RouterEffect] {
         compactMap { if case .react(.forward(_, to: let neighbour, _, _, _)) = $0 { neighbour } else { nil } }
     }
 
+    /// Modes of the copies that are sent, in order.
+    var modes: [BundleCopy.ForwardingMode] {
+        compactMap { if case .react(.forward(_, _, _, let mode, _)) = $0 { mode } else { nil } }
+    }
+
     var timers: [RouterTimer] { compactMap { if case .start(let timer, _) = $0 { timer } else { nil } } }
 
     var events: [BundleEvent] { compactMap { if case .react(.emit(let event)) = $0 { event } else { nil } } }

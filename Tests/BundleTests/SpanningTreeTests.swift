@@ -1,4 +1,5 @@
 import NearshareBase
+import NearshareTesting
 import Testing
 
 @testable import NearshareBundles
@@ -97,6 +98,42 @@ struct SpanningTreeTests {
         _ = tree.reachabilityReportDue(now: moment(4))
         _ = tree.removeNeighbour(near, now: moment(5))
         #expect(tree.parent == nil && tree.neighbours.isEmpty)
+    }
+
+    @Test("B9: epochs that are made up faster than a root begins them are not followed")
+    func earlyEpochs() {
+        var tree = tree(neighbours: near)
+        _ = tree.receive(report(epoch: 1, distance: 0), from: near, now: moment(0))
+        _ = tree.selectParent(now: moment(1))
+        var count = 0
+        for epoch in 2...100 as ClosedRange<UInt32> {
+            _ = tree.receive(report(epoch: epoch, distance: 0), from: near, now: moment(Double(epoch)))
+            if tree.selectParent(now: moment(Double(epoch) + 0.5)).contains(.reportToAll) { count += 1 }
+        }
+        // The first one may be early; then four a minute.
+        #expect(tree.position.epoch >= 80 && tree.parent == near)
+        #expect((4...8).contains(count), "\(count)")
+    }
+
+    @Test("B9: claims of ever lower roots lead to a limited rate of selections")
+    func lowerRoots() {
+        var tree = tree(neighbours: near)
+        var (time, count) = (0.0, 0)
+        var due: Double?
+        for root in (1...2_000 as ClosedRange<UInt64>).reversed() {
+            time += 0.5
+            let lie = SpanningTreeReport(
+                position: TreePosition(root: EndpointID(rawValue: root), epoch: 1, distance: 0), isToParent: false)
+            for case .start(.parentSelection, let delay) in tree.receive(lie, from: near, now: moment(time)) {
+                var random = SeededRandom(seed: root)
+                due = time + (delay.end(from: moment(time).monotonic, using: &random) - moment(time).monotonic) / .seconds(1)
+            }
+            guard let at = due, at <= time else { continue }
+            due = nil
+            if tree.selectParent(now: moment(time)).contains(.reportToAll) { count += 1 }
+        }
+        // A thousand seconds.
+        #expect(count > 20 && count < 250, "\(count)")
     }
 
     @Test("a root that stops incrementing the epoch is not believed until it does")

@@ -21,6 +21,21 @@ let all: [BundleSimulation.Scenario] = [
         "sparse-1000", count: 1_000, degree: 2, motion: walking, profile: .sparse, loss: 0.05, messageCount: 40,
         broadcastCount: 5),
     .init(
+        "hostile-1", count: 300, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 200,
+        broadcastCount: 10, warmUp: 300, lastSent: 900, duration: 1_800, hostileShare: 0.01, floodInterval: 6),
+    .init(
+        "hostile-5", count: 300, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 200,
+        broadcastCount: 10, warmUp: 300, lastSent: 900, duration: 1_800, hostileShare: 0.05, floodInterval: 30),
+    .init(
+        "hostile-20", count: 300, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 200,
+        broadcastCount: 10, warmUp: 300, lastSent: 900, duration: 1_800, hostileShare: 0.2, floodInterval: 120),
+    .init(
+        "hostile-walking-20", count: 200, degree: 8, motion: walking, profile: .standard, loss: 0.05, messageCount: 50,
+        broadcastCount: 5, warmUp: 300, lastSent: 900, duration: 1_800, hostileShare: 0.2, floodInterval: 120),
+    .init(
+        "hostile-drop-20", count: 500, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 200,
+        broadcastCount: 10, warmUp: 300, lastSent: 900, duration: 1_800, hostileShare: 0.2, attack: .drops),
+    .init(
         "fixed-10000", count: 10_000, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 300,
         broadcastCount: 10, warmUp: 1_200, lastSent: 2_400),
     .init(
@@ -41,6 +56,12 @@ let quick: [BundleSimulation.Scenario] = [
     .init(
         "q-dense", count: 1_000, degree: 40, motion: .fixed, profile: .highDensity, loss: 0.05, messageCount: 200,
         broadcastCount: 5, warmUp: 400, lastSent: 800, duration: 1_000),
+    .init(
+        "q-hostile", count: 200, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 60,
+        broadcastCount: 5, warmUp: 150, lastSent: 300, duration: 700, hostileShare: 0.2, floodInterval: 60),
+    .init(
+        "q-hostile-drop", count: 200, degree: 10, motion: .fixed, profile: .longReach, loss: 0.05, messageCount: 60,
+        broadcastCount: 5, warmUp: 300, lastSent: 500, duration: 900, hostileShare: 0.2, attack: .drops),
     .init(
         "q-walking", count: 500, degree: 8, motion: walking, profile: .standard, loss: 0.05, messageCount: 20,
         broadcastCount: 5, warmUp: 300, lastSent: 600, duration: 900),
@@ -78,6 +99,7 @@ for scenario in all + (CommandLine.arguments.count > 1 ? quick : []) where wante
     let hours = scenario.duration / 3600 * Double(scenario.count)
     print(
         "  reports \(number(Double(outcome.reports) / hours)), receipts \(number(Double(outcome.receipts) / hours)), control bytes \(number(Double(outcome.controlBytes) / hours, 0)), message bytes \(number(Double(outcome.messageBytes) / hours, 0)) a node and hour; memory mean \(outcome.meanByteCount) peak \(outcome.peakByteCount)"
+            + (outcome.junk == 0 ? "" : "; \(outcome.junk) transmissions of made-up bundles")
     )
     fflush(nil)
 }

@@ -203,7 +203,9 @@ import Testing
         #expect(anna != nil && joined < 20_000, "\(joined) ms")
         // Another address has its share.
         let ben = try #require(join(&machine, from: "ben", key: 2, at: 40_000))
-        for each in 0..<40 as Range<UInt16> { _ = join(&machine, from: "lo", key: 5_000 + each, at: 40_050 + 500 * Int64(each)) }
+        for each in 0..<40 as Range<UInt16> {
+            _ = join(&machine, from: "lo", key: 5_000 + each, at: 40_050 + 500 * Int64(each))
+        }
         #expect(machine.isOpen(ben))
     }
 

@@ -28,6 +28,8 @@ package struct BundleOutcome: Sendable {
     package var broadcasts = Kind()
     package let meanDegree: Double
     package let encounters: Int
+    /// Transmissions of bundles that attackers made up, by honest nodes.
+    package let junk: Int
     package let reports: Int
     package let receipts: Int
     package let controlBytes: Int
@@ -67,6 +69,7 @@ package struct BundleOutcome: Sendable {
         let degrees = simulation.landscape.neighbours.map(\.count)
         meanDegree = Double(degrees.reduce(0, +)) / Double(degrees.count)
         encounters = simulation.encounterCount
+        junk = simulation.junkCount
         reports = simulation.reportCount
         receipts = simulation.receiptCount
         controlBytes = simulation.controlByteCount

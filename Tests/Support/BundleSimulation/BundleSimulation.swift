@@ -22,11 +22,17 @@ package struct BundleSimulation {
         package var lastSent: Double
         package var duration: Double
         package var seed: UInt64
+        /// Share of nodes that are attackers.
+        package var hostileShare: Double
+        package var attack: Attack
+        /// Seconds between two made-up bundles of an attacker; nil for none.
+        package var floodInterval: Double?
 
         package init(
             _ name: String, count: Int, degree: Double, motion: Landscape.Motion, profile: PropagationProfile,
             loss: Double, messageCount: Int, broadcastCount: Int, warmUp: Double = 600, lastSent: Double = 1_800,
-            duration: Double = 3_600, seed: UInt64 = 1
+            duration: Double = 3_600, seed: UInt64 = 1, hostileShare: Double = 0, attack: Attack = .lies,
+            floodInterval: Double? = nil
         ) {
             self.name = name
             self.count = count
@@ -40,7 +46,17 @@ package struct BundleSimulation {
             self.lastSent = lastSent
             self.duration = duration
             self.seed = seed
+            self.hostileShare = hostileShare
+            self.attack = attack
+            self.floodInterval = floodInterval
         }
+    }
+
+    package enum Attack: Sendable {
+        /// ``HostileNode``.
+        case lies
+        /// The product's router, which takes part in the tree, confirms what it receives, and forwards nothing.
+        case drops
     }
 
     /// By reference, so that the queue moves events without copying packets.
@@ -57,6 +73,9 @@ package struct BundleSimulation {
         case wake(Int32)
         case send(Int32, to: Int32?)
         case step
+        /// An attacker makes up an epoch, or a bundle.
+        case epoch(Int32)
+        case flood(Int32)
     }
 
     /// The course of one bundle.
@@ -79,6 +98,12 @@ package struct BundleSimulation {
     private(set) var controlByteCount = 0
     private(set) var messageByteCount = 0
     private(set) var encounterCount = 0
+    /// Transmissions of bundles that attackers made up, by honest nodes.
+    private(set) var junkCount = 0
+    /// The attackers, by number.
+    private var hostile: [Int: HostileNode] = [:]
+    /// Those that have a router.
+    private var droppers: Set<Int> = []
     private var keys: [RouterKeys] = []
     private var addresses: [EndpointID] = []
     private var numbers: [EndpointID: Int32] = [:]
@@ -105,15 +130,36 @@ package struct BundleSimulation {
         settings.isSigned = { copy, id in checks.isSigned(copy, id) }
         routers = .allocate(capacity: scenario.count)
         for number in 0..<scenario.count {
-            let pair = RouterKeys(
-                agreementKey: try! AgreementPrivateKey(seed: random.bytes(32)),
-                signingKey: try! SigningPrivateKey(seed: random.bytes(32)))
+            let pair = RouterKeys.random(using: &random)
             keys.append(pair)
             routers.initializeElement(
                 at: number,
                 to: BundleRouter(keys: pair, settings: settings, random: SeededRandom(seed: random.next()), now: moment))
             addresses.append(pair.publicKeys.address)
             numbers[pair.publicKeys.address] = Int32(number)
+        }
+        let hostileCount = Int((Double(scenario.count) * scenario.hostileShare).rounded())
+        guard hostileCount > 0 else { return }
+        for number in (0..<scenario.count).shuffled(using: &random).prefix(hostileCount) {
+            guard scenario.attack == .lies else {
+                droppers.insert(number)
+                continue
+            }
+            hostile[number] = HostileNode(
+                keys: keys[number], profile: scenario.profile, endpoints: addresses, seed: random.next())
+        }
+    }
+
+    /// Whether a node is no attacker.
+    func isHonest(_ number: Int) -> Bool { hostile[number] == nil && !droppers.contains(number) }
+
+    private func hasRouter(_ number: Int) -> Bool { hostile[number] == nil }
+
+    /// The links between honest nodes, over which a bundle can travel.
+    private var honestNeighbours: [[Int32]] {
+        guard scenario.hostileShare > 0 else { return landscape.neighbours }
+        return landscape.neighbours.enumerated().map { number, others in
+            isHonest(number) ? others.filter { isHonest(Int($0)) } : []
         }
     }
 
@@ -149,6 +195,8 @@ package struct BundleSimulation {
             case .wake(let number): wake(Int(number), at: at)
             case .send(let from, let to): send(from: Int(from), to: to.map(Int.init))
             case .step: step()
+            case .epoch(let number): beginEpoch(Int(number))
+            case .flood(let number): flood(Int(number))
             }
         }
         return BundleOutcome(self, peakByteCount: peak, took: ContinuousClock.now - began)
@@ -156,14 +204,25 @@ package struct BundleSimulation {
 
     private mutating func plan() {
         func moment() -> Int64 { Int64(Double.random(in: scenario.warmUp...scenario.lastSent, using: &random) * 1e9) }
+        func honestNode() -> Int32 {
+            while true {
+                let number = Int32.random(in: 0..<Int32(scenario.count), using: &random)
+                if isHonest(Int(number)) { return number }
+            }
+        }
+        for number in hostile.keys.sorted() {
+            queue.insert(.epoch(Int32(number)), at: Int64.random(in: 0..<Self.hostileEpoch, using: &random))
+            guard let interval = scenario.floodInterval else { continue }
+            queue.insert(.flood(Int32(number)), at: Int64.random(in: 0..<Int64(interval * 1e9), using: &random))
+        }
         for _ in 0..<scenario.messageCount {
-            let from = Int32.random(in: 0..<Int32(scenario.count), using: &random)
+            let from = honestNode()
             var to = from
-            while to == from { to = Int32.random(in: 0..<Int32(scenario.count), using: &random) }
+            while to == from { to = honestNode() }
             queue.insert(.send(from, to: to), at: moment())
         }
         for _ in 0..<scenario.broadcastCount {
-            queue.insert(.send(Int32.random(in: 0..<Int32(scenario.count), using: &random), to: nil), at: moment())
+            queue.insert(.send(honestNode(), to: nil), at: moment())
         }
     }
 
@@ -176,20 +235,49 @@ package struct BundleSimulation {
 
     private mutating func linkUp(_ a: Int, _ b: Int) {
         encounterCount += 1
-        for index in courses.indices { courses[index].yardstick.linkUp(a, b, now: seconds, in: landscape.neighbours) }
+        if isHonest(a), isHonest(b), !courses.isEmpty {
+            let neighbours = honestNeighbours
+            for index in courses.indices { courses[index].yardstick.linkUp(a, b, now: seconds, in: neighbours) }
+        }
         let link = BundleLink(isRadio: false, isReliable: scenario.loss == 0)
-        routers[a].neighbourUp(addresses[b], link: link, now: moment)
-        routers[b].neighbourUp(addresses[a], link: link, now: moment)
+        for (number, other) in [(a, b), (b, a)] where hasRouter(number) {
+            routers[number].neighbourUp(addresses[other], link: link, now: moment)
+        }
+        for (number, other) in [(a, b), (b, a)] {
+            if let answer = hostile[number]?.neighbourUp(addresses[other]) { writeAll(answer, from: number) }
+            settle(number)
+        }
+    }
+
+    private mutating func linkDown(_ a: Int, _ b: Int) {
+        for (number, other) in [(a, b), (b, a)] {
+            if hasRouter(number) { routers[number].neighbourDown(addresses[other], now: moment) }
+            hostile[number]?.neighbourDown(addresses[other])
+        }
         settle(a)
         settle(b)
     }
 
-    private mutating func linkDown(_ a: Int, _ b: Int) {
-        routers[a].neighbourDown(addresses[b], now: moment)
-        routers[b].neighbourDown(addresses[a], now: moment)
-        settle(a)
-        settle(b)
+    // MARK: Attackers
+
+    private mutating func beginEpoch(_ number: Int) {
+        writeAll(hostile[number]?.beginEpoch() ?? [], from: number)
+        queue.insert(.epoch(Int32(number)), at: now + Self.hostileEpoch)
     }
+
+    private mutating func flood(_ number: Int) {
+        guard let interval = scenario.floodInterval else { return }
+        let created = moment.wall
+        writeAll(hostile[number]?.flood(now: created) ?? [], from: number)
+        queue.insert(.flood(Int32(number)), at: now + Int64(interval * 1e9))
+    }
+
+    private mutating func writeAll(_ outgoing: HostileNode.Outgoing, from number: Int) {
+        for (packet, to) in outgoing { write(packet, from: number, to: to) }
+    }
+
+    /// Nanoseconds.
+    private static let hostileEpoch: Int64 = 5_000_000_000
 
     private mutating func wake(_ number: Int, at: Int64) {
         guard wakes[number] == at else { return }
@@ -201,6 +289,7 @@ package struct BundleSimulation {
     private mutating func deliver(_ packet: BundlePacket, from: Int, to: Int) {
         // Out of range by now.
         guard landscape.neighbours[from].contains(Int32(to)) else { return }
+        if let answer = hostile[to]?.receive(packet, from: addresses[from]) { return writeAll(answer, from: to) }
         routers[to].receive(packet, from: addresses[from], now: moment)
         settle(to)
     }
@@ -216,7 +305,7 @@ package struct BundleSimulation {
                 yardstick: Yardstick(
                     source: from, receiver: to, created: seconds,
                     timeToLive: min(Double(scenario.profile.timeToLive), scenario.duration - seconds),
-                    hopLimit: scenario.profile.hopLimit, in: landscape.neighbours),
+                    hopLimit: scenario.profile.hopLimit, in: honestNeighbours),
                 id: message.id))
         try! routers[from].send(message, now: moment)
         settle(from)
@@ -224,6 +313,7 @@ package struct BundleSimulation {
 
     /// Performs a router's reactions, and schedules its next deadline.
     private mutating func settle(_ number: Int) {
+        guard hasRouter(number) else { return }
         for reaction in routers[number].drainReactions() {
             switch reaction {
             case .store(let stored):
@@ -237,16 +327,16 @@ package struct BundleSimulation {
                 }
             case .delete, .recordDelivery: continue
             case .forward(let id, let to, let hopCount, let forwarding, let visitedTags):
-                guard let stored = bundles[id], let (course, isAcknowledgement) = courseOf[id] else {
-                    preconditionFailure("forwarded without having been stored")
-                }
+                if droppers.contains(number) { continue }
+                guard let stored = bundles[id] else { preconditionFailure("forwarded without having been stored") }
                 let copy = BundleCopy(
                     hopCount: hopCount, forwarding: forwarding, visitedTags: visitedTags, bundle: stored.bundle,
                     signature: stored.signature)
-                if isAcknowledgement {
-                    courses[course].acknowledgementCount += 1
-                } else {
-                    courses[course].copyCount += 1
+                switch courseOf[id] {
+                case (let course, isAcknowledgement: true)?: courses[course].acknowledgementCount += 1
+                case (let course, isAcknowledgement: false)?: courses[course].copyCount += 1
+                // An attacker made it up.
+                case nil: junkCount += 1
                 }
                 messageByteCount += stored.byteCount + 4 * visitedTags.count + 100
                 write(.copy(copy), from: number, to: to)

@@ -49,9 +49,9 @@ struct BundleEntry: Sendable {
         let hopLimit: UInt16
         let maximumPropagation: UInt16
         let byteCount: UInt16
-        let hopCount: UInt16
         let fitsRadio: Bool
         let hasDestination: Bool
+        let isForEveryone: Bool
         let hasPreviousNode: Bool
         let hasHashLock: Bool
         let isAcknowledgement: Bool
@@ -67,6 +67,7 @@ struct BundleEntry: Sendable {
             } else {
                 (destination, hasDestination) = (source, false)
             }
+            isForEveryone = bundle.destination == .everyone
             (previousNode, hasPreviousNode) = (stored.previousNode ?? source, stored.previousNode != nil)
             let lock = HashLock(
                 acknowledgement.map { BundleAcknowledgement.hashLock(for: $0.secret) } ?? bundle.hashLock)
@@ -78,7 +79,6 @@ struct BundleEntry: Sendable {
             hopLimit = UInt16(clamping: bundle.profile.hopLimit)
             maximumPropagation = UInt16(clamping: bundle.profile.maximumPropagation)
             byteCount = UInt16(clamping: bundle.quotaByteCount)
-            hopCount = UInt16(clamping: stored.copy.hopCount)
             fitsRadio = bundle.body.count <= Bundle.maximumRadioBodyByteCount
             visitedTags = Array((stored.copy.visitedTags + [ownTag]).suffix(bundle.profile.tracklistLimit))
         }
@@ -91,17 +91,22 @@ struct BundleEntry: Sendable {
     var isSent = false
     /// It has been routed a second time.
     var isSecondAttempt = false
+    /// The lowest hop count with which it has arrived: it is not signed, and a higher one must not end a copy (B4).
+    private var lowestHopCount: UInt16
     var state = State.waiting
 
     /// - Parameter ownTag: this node's visit tag in the bundle.
     init(_ stored: StoredBundle, ownTag: UInt32) {
         facts = Facts(stored, ownTag: ownTag)
         forwardCount = UInt16(clamping: stored.forwardCount)
+        lowestHopCount = UInt16(clamping: stored.copy.hopCount)
     }
 
     var source: EndpointID { facts.source }
     /// Nil for everyone, and for an unnamed destination.
     var destination: EndpointID? { facts.hasDestination ? facts.destination : nil }
+    /// Whether every node delivers it to its user.
+    var isForEveryone: Bool { facts.isForEveryone }
     /// The neighbour that sent it; nil for this node's own.
     var previousNode: EndpointID? { facts.hasPreviousNode ? facts.previousNode : nil }
     var isOwn: Bool { !facts.hasPreviousNode }
@@ -115,7 +120,7 @@ struct BundleEntry: Sendable {
     /// Milliseconds.
     var sharingTime: Int { Int(facts.sharingTime) }
     var hopLimit: Int { Int(facts.hopLimit) }
-    var hopCount: Int { Int(facts.hopCount) }
+    var hopCount: Int { Int(lowestHopCount) }
     var maximumPropagation: Int { Int(facts.maximumPropagation) }
     /// Size that counts towards quotas.
     var byteCount: Int { Int(facts.byteCount) }
@@ -124,6 +129,18 @@ struct BundleEntry: Sendable {
     var visitedTags: [UInt32] { facts.visitedTags }
 
     var isEpidemic: Bool { state == .epidemic }
+
+    /// Whether it has almost reached its hop limit, as far as its copies say. Then it is not listed as seen, because a neighbour may
+    /// have made that up to end its path here: others offer it again, over fewer hops.
+    var isNearHopLimit: Bool { hopCount > 0 && hopCount + hopLimit / 4 >= hopLimit }
+
+    /// Records that another copy has arrived.
+    /// - Returns: whether it came over fewer hops than the others.
+    mutating func lowerHopCount(to hopCount: Int) -> Bool {
+        guard hopCount > 0, hopCount < lowestHopCount else { return false }
+        lowestHopCount = UInt16(clamping: hopCount)
+        return true
+    }
 
     /// Bytes of the immutable fields and their list, with the overhead of runtime and allocator.
     var heapByteCount: Int { 128 + 32 + visitedTags.count * 4 }

@@ -8,11 +8,17 @@ struct BundleIndex: Sendable {
     private var acknowledgements: [BundleID: BundleID] = [:]
     private let local: EndpointID
     private let quota: BundleQuota
+    /// Random number of this node, so that no source can be chosen to outlast others.
+    private let salt: UInt64
     /// Whether an endpoint is a contact of the user.
     private let isContact: @Sendable (EndpointID) -> Bool
 
-    init(local: EndpointID, quota: BundleQuota, isContact: @escaping @Sendable (EndpointID) -> Bool = { _ in false }) {
+    init(
+        local: EndpointID, quota: BundleQuota, salt: UInt64 = 0,
+        isContact: @escaping @Sendable (EndpointID) -> Bool = { _ in false }
+    ) {
         self.local = local
+        self.salt = salt
         self.quota = quota
         self.isContact = isContact
     }
@@ -23,6 +29,9 @@ struct BundleIndex: Sendable {
     var hasWaiting: Bool { entries.values.contains { $0.state == .waiting } }
     /// Whether as many of this node's own bundles are stored as the quota allows.
     var isFullOfOwn: Bool { entries.values.count { $0.isOwn } >= quota.ownBundleCount }
+
+    /// Bytes of the bundles that are offered to every neighbour.
+    var epidemicByteCount: Int { entries.values.reduce(0) { $0 + ($1.isEpidemic ? $1.byteCount : 0) } }
 
     /// Bytes on the heap.
     var byteCount: Int {
@@ -60,7 +69,18 @@ struct BundleIndex: Sendable {
     /// Offers a bundle to every neighbour from now on.
     mutating func startEpidemic(_ id: BundleID) {
         update(id) { $0.state = .epidemic }
-        seen.markEpidemic(id)
+        markEpidemic(id)
+    }
+
+    /// Records the hop count of another copy of a bundle that is stored.
+    /// - Returns: whether the bundle was near its hop limit, and has come over fewer hops now.
+    mutating func lowerHopCount(of id: BundleID, to hopCount: Int) -> Bool {
+        guard let entry = entries[id], !entry.isOwn else { return false }
+        var isLower = false
+        update(id) { isLower = $0.lowerHopCount(to: hopCount) }
+        guard isLower, entry.isNearHopLimit else { return false }
+        if entry.isEpidemic { markEpidemic(id) }
+        return true
     }
 
     /// - Returns: the removed entry; nil when it was not stored.
@@ -70,7 +90,7 @@ struct BundleIndex: Sendable {
             acknowledgements[acknowledged] = nil
         }
         // A bundle for everyone arrives again and again, a routed one rarely does.
-        seen.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.routedMemory))
+        if !entry.isForEveryone { seen.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.routedMemory)) }
         return entry
     }
 
@@ -82,6 +102,7 @@ struct BundleIndex: Sendable {
 
     /// Lists a bundle in summary vectors, so that a new neighbour need not offer it.
     mutating func markEpidemic(_ id: BundleID) {
+        if entries[id]?.isNearHopLimit == true { return }
         seen.markEpidemic(id)
     }
 
@@ -136,7 +157,8 @@ struct BundleIndex: Sendable {
     }
 
     /// Makes room for a bundle, first among those of the same neighbour (B5), by evicting the oldest bundle of the source with
-    /// most bundles there, of the lowest rank. An evicted bundle is accepted again when it arrives again.
+    /// most bundles there, of the lowest rank. An evicted bundle is accepted again when it arrives again, unless this node has
+    /// delivered it.
     /// - Returns: whether there is room, and the evicted bundles.
     mutating func admit(
         byteCount size: Int, from neighbour: EndpointID, rank: Rank = .directed, now: Moment
@@ -167,8 +189,7 @@ struct BundleIndex: Sendable {
             guard let loser = isOverShare ? neighbour : largest, let victim = oldest(from: loser, upTo: rank) else {
                 return (false, evicted)
             }
-            _ = remove(victim, now: now)
-            seen.remove(victim)
+            if remove(victim, now: now)?.isForEveryone != true { seen.remove(victim) }
             evicted.append(victim)
         }
     }
@@ -189,9 +210,16 @@ struct BundleIndex: Sendable {
         guard let lowest = ranked.map(\.rank).min(), lowest <= rank else { return nil }
         let brought = ranked.filter { $0.rank == lowest }
         let counts = brought.reduce(into: [EndpointID: Int]()) { $0[$1.entry.source, default: 0] += 1 }
-        let source = counts.max { ($0.value, $0.key.rawValue) < ($1.value, $1.key.rawValue) }?.key
+        // Where many sources have one bundle each, every node loses others: made-up sources cannot displace one everywhere.
+        let source = counts.max { ($0.value, order($0.key)) < ($1.value, order($1.key)) }?.key
         return brought.filter { $0.entry.source == source }
             .min { ($0.entry.creationTime, $0.id.short) < ($1.entry.creationTime, $1.id.short) }?.id
+    }
+
+    /// A random order of sources, that of no other node.
+    private func order(_ source: EndpointID) -> UInt64 {
+        let mixed = (source.rawValue ^ salt) &* 0x9e37_79b9_7f4a_7c15
+        return (mixed ^ mixed >> 32) &* 0xff51_afd7_ed55_8ccd
     }
 
     // MARK: Expiry

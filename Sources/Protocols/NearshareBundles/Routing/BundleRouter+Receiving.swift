@@ -61,7 +61,7 @@ extension BundleRouter {
             index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
             // Whichever node forwarded it. It is not delivered, and its sender is not told that it was.
             if let sender = message.sealedBy, settings.isBlocked(sender) { return confirm(id, to: neighbour, now: now) }
-            if copy.forwarding == .epidemic { index.markEpidemic(id) }
+            if copy.forwarding == .epidemic, bundle.destination != .everyone { index.markEpidemic(id) }
             // Recorded after it was delivered: a node that is killed between the two receives it again.
             react(.emit(.received(message)))
             react(.recordDelivery(id, expiry: bundle.expiry))
@@ -99,7 +99,11 @@ extension BundleRouter {
         let wasHeldOrSent = forwarder.isHeldOrSent(id, by: neighbour)
         forwarder.recordHolding(of: id, by: neighbour, now: now)
         confirm(id, to: neighbour, now: now)
+        let isShorter = index.lowerHopCount(of: id, to: copy.hopCount)
         let entry = index[id]
+        if isShorter, let entry, entry.isEpidemic {
+            return apply(forwarder.spread(id, from: neighbour, index: &index, tree: tree, now: now), now: now)
+        }
         if copy.forwarding == .routed, let entry, case .routed(let next) = entry.state, !wasHeldOrSent || next == neighbour {
             // Its sender tries again; or it has travelled in a loop, because a node relies on outdated reports.
             let isTriedAgain = entry.previousNode == neighbour

@@ -40,9 +40,10 @@ package struct BundleRouter: Sendable {
     ) {
         self.keys = keys
         self.random = random
+        let salt = self.random.next()
         address = keys.publicKeys.address
         tree = SpanningTree(local: address, epochInterval: settings.epochInterval, now: now)
-        index = BundleIndex(local: address, quota: settings.quota, isContact: settings.isContact)
+        index = BundleIndex(local: address, quota: settings.quota, salt: salt, isContact: settings.isContact)
         forwarder = Forwarder(settings: settings)
     }
 
@@ -134,7 +135,7 @@ package struct BundleRouter: Sendable {
         apply(tree.addNeighbour(neighbour, isRadio: link.isRadio, now: now), now: now)
         scheduleSweep(now: now)
         exchange.addNeighbour(neighbour)
-        forwarder.addNeighbour(neighbour, link: link, now: now)
+        forwarder.addNeighbour(neighbour, link: link, epidemicByteCount: index.epidemicByteCount, now: now)
         report(.positionAndSummary, to: neighbour, now: now)
         for id in index.bundles(for: neighbour) {
             apply(forwarder.forward(id, to: neighbour, index: &index, now: now).effects, now: now)

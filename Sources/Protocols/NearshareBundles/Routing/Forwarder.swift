@@ -8,6 +8,8 @@ struct Forwarder: Sendable {
     /// The copies exchanged with one neighbour.
     private struct Neighbour {
         let link: BundleLink
+        /// Bytes of copies that its summary vectors may still request: each bundle twice, and some more with time (B2).
+        private(set) var requestCredit: Int32 = Forwarder.spareRequestCredit
         /// Copies that it has not confirmed, by the first 8 bytes of the bundle's ID.
         var unconfirmed: [UInt64: SentCopy] = [:]
         /// Bundles that it is known to hold, with the second of the monotonic clock in which this was learnt.
@@ -24,8 +26,25 @@ struct Forwarder: Sendable {
         /// Rate limit of reports.
         var reports: TokenBucket
 
-        init(link: BundleLink, queueEnd: MonotonicInstant, signatureChecks: TokenBucket, reports: TokenBucket) {
-            (self.link, self.queueEnd, self.signatureChecks, self.reports) = (link, queueEnd, signatureChecks, reports)
+        /// - Parameter epidemicByteCount: of the bundles that are offered to it at first.
+        init(link: BundleLink, epidemicByteCount: Int, settings: BundleRouterSettings, now: MonotonicInstant) {
+            self.link = link
+            queueEnd = now
+            signatureChecks = TokenBucket(
+                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now)
+            reports = TokenBucket(capacity: settings.reportBurst, perSecond: settings.reportsPerSecond, now: now)
+            addRequestCredit(Forwarder.requestCount * epidemicByteCount)
+        }
+
+        mutating func addRequestCredit(_ byteCount: Int) {
+            requestCredit = Int32(clamping: min(Int(requestCredit) + byteCount, Forwarder.maximumRequestCredit))
+        }
+
+        /// - Returns: false when the neighbour has requested too much.
+        mutating func consumeRequestCredit(_ byteCount: Int) -> Bool {
+            guard Int(requestCredit) >= byteCount else { return false }
+            requestCredit = Int32(clamping: Int(requestCredit) - byteCount)
+            return true
         }
 
         /// Whether it holds the bundle, or has been sent a copy.
@@ -75,12 +94,10 @@ struct Forwarder: Sendable {
         }
     }
 
-    mutating func addNeighbour(_ id: EndpointID, link: BundleLink, now: Moment) {
+    /// - Parameter epidemicByteCount: of the bundles under epidemic forwarding, which it may request.
+    mutating func addNeighbour(_ id: EndpointID, link: BundleLink, epidemicByteCount: Int, now: Moment) {
         neighbours[id] = Neighbour(
-            link: link, queueEnd: now.monotonic,
-            signatureChecks: TokenBucket(
-                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now.monotonic),
-            reports: TokenBucket(capacity: settings.reportBurst, perSecond: settings.reportsPerSecond, now: now.monotonic))
+            link: link, epidemicByteCount: epidemicByteCount, settings: settings, now: now.monotonic)
     }
 
     /// - Returns: false when it was none.
@@ -206,7 +223,12 @@ struct Forwarder: Sendable {
     mutating func spread(
         _ id: BundleID, from neighbour: EndpointID?, index: inout BundleIndex, tree: SpanningTree, now: Moment
     ) -> [RouterEffect] {
-        guard index[id] != nil else { return [] }
+        guard let entry = index[id] else { return [] }
+        if !entry.isEpidemic {
+            for place in neighbours.indices {
+                neighbours.values[place].addRequestCredit(Self.requestCount * entry.byteCount)
+            }
+        }
         index.startEpidemic(id)
         var effects: [RouterEffect] = []
         for next in tree.broadcastNeighbours where next != neighbour {
@@ -263,6 +285,11 @@ struct Forwarder: Sendable {
         for bundle in queue where budget > 0 {
             takenCount += 1
             guard let entry = index[bundle], entry.isEpidemic, !isHeldOrSent(bundle, by: id) else { continue }
+            // A neighbour that forgets what it has received would otherwise draw every bundle again and again (B2).
+            guard change(id, { $0.consumeRequestCredit(entry.byteCount) }) == true else {
+                takenCount = queue.count
+                break
+            }
             if forward(bundle, to: id, .epidemic, index: &index, now: now, effects: &effects) {
                 budget -= entry.byteCount
             }
@@ -299,9 +326,11 @@ struct Forwarder: Sendable {
         guard isWithinLimits(entry), entry.fitsRadio || !link.isRadio else { return false }
         // A node that gets a copy on its last hop cannot forward it, so only the destination can use it.
         if let destination = entry.destination, destination != neighbour, entry.hopCount + 1 >= entry.hopLimit { return false }
-        // The list of visited nodes never withholds a bundle from its destination: any node on the path could have put it
-        // there.
-        if entry.destination != neighbour, entry.visitedTags.contains(neighbour.visitTag(in: id)) { return false }
+        // Any node on the path could have put anything into the list of visited nodes: it never withholds a bundle from its
+        // destination, and nothing under epidemic forwarding, where summary vectors tell what a neighbour has (B4).
+        if mode == .routed, entry.destination != neighbour, entry.visitedTags.contains(neighbour.visitTag(in: id)) {
+            return false
+        }
         effects.append(copy(of: id, entry, to: neighbour, mode, index: &index))
         if link.isReliable {
             recordHolding(of: id, by: neighbour, now: now)
@@ -434,7 +463,7 @@ struct Forwarder: Sendable {
     ) -> [RouterEffect] {
         let id = change(neighbour) { record -> BundleID? in
             guard let copy = record.unconfirmed.removeValue(forKey: number) else { return nil }
-            record.insertHolding(of: number, at: Self.second(of: now))
+            record.insertHolding(of: number, at: now.second)
             return copy.id
         }
         guard case let id?? = id else { return [] }
@@ -447,7 +476,7 @@ struct Forwarder: Sendable {
     func isHeldOrSent(_ id: BundleID, by neighbour: EndpointID) -> Bool { neighbours[neighbour]?.isHeldOrSent(id) ?? false }
 
     mutating func recordHolding(of id: BundleID, by neighbour: EndpointID, now: Moment) {
-        let second = Self.second(of: now)
+        let second = now.second
         change(neighbour) {
             $0.unconfirmed[id.short] = nil
             $0.insertHolding(of: id.short, at: second)
@@ -463,11 +492,18 @@ struct Forwarder: Sendable {
     /// Removes old routes and holdings.
     mutating func sweep(now: Moment) {
         routes.removeExpired(now: now)
-        for index in neighbours.indices { neighbours.values[index].removeOldHoldings(now: Self.second(of: now)) }
+        for index in neighbours.indices {
+            neighbours.values[index].removeOldHoldings(now: now.second)
+            neighbours.values[index].addRequestCredit(Self.sweepRequestCredit)
+        }
     }
 
-    private static func second(of now: Moment) -> UInt32 { UInt32(clamping: now.monotonic.nanoseconds / 1_000_000_000) }
-
+    /// Times that a neighbour may request each bundle under epidemic forwarding, on average (B2).
+    private static let requestCount = 2
+    private static let spareRequestCredit: Int32 = 16_384
+    /// Bytes that are added at each sweep.
+    private static let sweepRequestCredit = 2_048
+    private static let maximumRequestCredit = 16_777_216
     private static let pacingByteCount = 32 << 10
     private static let radioPacingByteCount = 2 << 10
     private static let pacingInterval = Duration.milliseconds(250)
@@ -481,4 +517,9 @@ struct Forwarder: Sendable {
     private static let holdingSeconds: UInt32 = 20
     private static let minimumSweepCount = 40
     private static let maximumHoldingCount = 4096
+}
+
+extension Moment {
+    /// The second of the monotonic clock, at half the size of an instant.
+    var second: UInt32 { UInt32(clamping: monotonic.nanoseconds / 1_000_000_000) }
 }

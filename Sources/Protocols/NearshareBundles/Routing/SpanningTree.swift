@@ -41,6 +41,8 @@ struct SpanningTree: Sendable {
     private struct RootMonitor {
         /// When the current root was last known to increment the epoch.
         var lastEpochStart: MonotonicInstant
+        /// When the epoch of the current root was last seen to increase; nil for a new root.
+        var lastIncrement: MonotonicInstant?
         /// Roots that have stopped incrementing the epoch, with their last epochs.
         private(set) var silentRoots: [EndpointID: UInt32] = [:]
 
@@ -49,12 +51,20 @@ struct SpanningTree: Sendable {
             silentRoots[position.root] = position.epoch
         }
 
+        /// Whether the next epoch of the current root is not too early: a neighbour that makes epochs up would otherwise keep all
+        /// nodes reporting (B9).
+        func admitsEpoch(interval: Duration, now: MonotonicInstant) -> Bool {
+            lastIncrement.map { now - $0 >= interval * Self.shortestEpoch } ?? true
+        }
+
         /// Whether the root of a position still increments the epoch, as far as is known.
         func isAlive(rootOf position: TreePosition) -> Bool {
             silentRoots.isEmpty || silentRoots[position.root].map { position.epoch.isLater(than: $0) } ?? true
         }
 
         private static let maximumSilentRootCount = 16
+        /// Share of the interval: an epoch may be delayed on its way to a node, and the next one not.
+        private static let shortestEpoch = 0.25
     }
 
     /// The filter of this node: itself and everything that its children reach.
@@ -83,6 +93,8 @@ struct SpanningTree: Sendable {
     private var lostDistance: UInt16 = 0
     /// Deadline for the current parent to report the new epoch; nil while no selection is in progress.
     private var selectionDeadline: MonotonicInstant?
+    /// Rate limit of selections, each of which all neighbours are told: claims of ever lower roots are made up at no cost (B9).
+    private var selections: TokenBucket
     private var isEpochTimerRunning = false
     private var reachability = OwnReachability()
 
@@ -92,6 +104,9 @@ struct SpanningTree: Sendable {
         position = TreePosition(root: local, epoch: 0, distance: 0)
         root = RootMonitor(lastEpochStart: now.monotonic)
         parentSince = now.monotonic
+        selections = TokenBucket(
+            capacity: Self.selectionBurst, perSecond: Self.selectionsPerEpoch / (epochInterval / .seconds(1)),
+            now: now.monotonic)
     }
 
     var isRoot: Bool { position.root == local }
@@ -134,7 +149,7 @@ struct SpanningTree: Sendable {
         if wasChild != report.isToParent || (report.isToParent && report.reachability != nil) {
             reactions += reachabilityChanged(now: now)
         }
-        if isUsable(report.position), isBetter(report.position) { reactions += scheduleSelection(now: now) }
+        if isUsable(report.position), isBetter(report.position, now: now) { reactions += scheduleSelection(now: now) }
         if !wasChild, report.isToParent { reactions.append(.childJoined(id)) }
         return reactions
     }
@@ -178,9 +193,9 @@ struct SpanningTree: Sendable {
     }
 
     /// Whether a neighbour's position calls for a new selection.
-    private func isBetter(_ other: TreePosition) -> Bool {
+    private func isBetter(_ other: TreePosition, now: Moment) -> Bool {
         if other.root != position.root { return other.root.rawValue < position.root.rawValue }
-        if other.epoch.isLater(than: position.epoch) { return true }
+        if other.epoch.isLater(than: position.epoch) { return root.admitsEpoch(interval: epochInterval, now: now.monotonic) }
         return position.isDetached && other.epoch == position.epoch && parent == nil && other.distance < lostDistance
     }
 
@@ -198,7 +213,8 @@ struct SpanningTree: Sendable {
     private mutating func scheduleSelection(now: Moment) -> [Reaction] {
         guard selectionDeadline == nil else { return [] }
         selectionDeadline = now.monotonic + Self.parentTimeout
-        return [.start(.parentSelection, JitteredDelay(Self.selectionDelay, by: 1...2))]
+        let delay = selections.consume(now: now.monotonic) ? Self.selectionDelay : Self.limitedSelectionDelay
+        return [.start(.parentSelection, JitteredDelay(delay, by: 1...2))]
     }
 
     /// Selects a parent by what all neighbours have reported.
@@ -235,7 +251,10 @@ struct SpanningTree: Sendable {
         guard isNewEpoch || parent == nil, let distance = eligible.map(\.position.distance).min() else { return [] }
         let nearest = eligible.filter { $0.position.distance == distance }.map(\.id)
         let next = nearest.first { $0 == parent } ?? nearest.min { $0.rawValue < $1.rawValue }
-        if isNewEpoch { root.lastEpochStart = now.monotonic }
+        if isNewEpoch {
+            root.lastEpochStart = now.monotonic
+            root.lastIncrement = position.root.rawValue == lowest ? now.monotonic : nil
+        }
         position = TreePosition(root: EndpointID(rawValue: lowest), epoch: newest, distance: distance + 1)
         changeParent(to: next, now: now)
         return [.reportToAll]
@@ -366,6 +385,10 @@ struct SpanningTree: Sendable {
     private static let epochsUntilSilent = 2.5
     private static let stableEpochCount = 3.0
     private static let selectionDelay = Duration.milliseconds(200)
+    /// The same when there were many selections.
+    private static let limitedSelectionDelay = Duration.seconds(5)
+    private static let selectionBurst = 20.0
+    private static let selectionsPerEpoch = 6.0
     /// Time for which a selection waits for the current parent.
     private static let parentTimeout = Duration.seconds(20)
     private static let reachabilityDelay = Duration.seconds(1)

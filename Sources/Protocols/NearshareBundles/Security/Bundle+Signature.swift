@@ -14,7 +14,9 @@ extension EndpointID {
 
     /// Represents this endpoint in the list of visited nodes of one bundle. Tags in two bundles cannot be linked without the
     /// endpoint ID.
-    func visitTag(in id: BundleID) -> UInt32 { UInt32(truncatingBigEndian: SHA256Hasher.digest(id.bytes + bytes).prefix(4)) }
+    package func visitTag(in id: BundleID) -> UInt32 {
+        UInt32(truncatingBigEndian: SHA256Hasher.digest(id.bytes + bytes).prefix(4))
+    }
 }
 
 extension Bundle {
