@@ -3,7 +3,7 @@ import Testing
 
 @Suite("hosts that are asked one by one") struct ScanRangeTests {
     private func hosts(_ own: [(UInt32, Int)]) -> [UInt32] {
-        ScanRange.hosts(around: own.map { ScanRange.Local(.v4($0), prefixLength: $1) }).compactMap {
+        ScanRange.hosts(around: own.map { IPSubnet(.v4($0), prefixLength: $1) }).compactMap {
             guard case .v4(let address) = $0 else { return nil }
             return address
         }
@@ -31,6 +31,6 @@ import Testing
     @Test("F21: loopback, multicast, IPv6 and impossible prefixes are never asked")
     func others() {
         #expect(hosts([(0x7f00_0001, 8), (0, 0), (0xe000_0001, 4), (0x0a00_0001, 0), (0x0a00_0001, 33)]) == [])
-        #expect(ScanRange.hosts(around: [ScanRange.Local(.v6(0xfe80_0000_0000_0000, 1), prefixLength: 64)]) == [])
+        #expect(ScanRange.hosts(around: [IPSubnet(.v6(0xfe80_0000_0000_0000, 1), prefixLength: 64)]) == [])
     }
 }

@@ -7,10 +7,10 @@ import Testing
 struct DiagnosisTests {
     private static let lo = NetworkInterface(
         name: "lo", index: 1, isUp: true, isRunning: true, isLoopback: true, isMulticastCapable: false, isPointToPoint: false,
-        addresses: [.init(address: .v4(0x7f00_0001), prefixLength: 8)])
+        addresses: [.init(.v4(0x7f00_0001), prefixLength: 8)])
     private static let eth = NetworkInterface(
         name: "eth0", index: 2, isUp: true, isRunning: true, isLoopback: false, isMulticastCapable: true, isPointToPoint: false,
-        addresses: [.init(address: .v4(0x0a00_0001), prefixLength: 24)])
+        addresses: [.init(.v4(0x0a00_0001), prefixLength: 24)])
 
     private func facts(_ change: (inout NetworkDiagnosis.Facts) -> Void = { _ in }) -> NetworkDiagnosis {
         var facts = NetworkDiagnosis.Facts(

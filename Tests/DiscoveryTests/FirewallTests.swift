@@ -7,8 +7,8 @@ import Testing
     private static let interface = NetworkInterface(
         name: "eth0", index: 2, isUp: true, isRunning: true, isLoopback: false, isMulticastCapable: true, isPointToPoint: false,
         addresses: [
-            .init(address: .v4(0xc0a8_0102), prefixLength: 24),
-            .init(address: IPAddress(text: "fe80::1")!, prefixLength: 64),
+            .init(.v4(0xc0a8_0102), prefixLength: 24),
+            .init(IPAddress(text: "fe80::1")!, prefixLength: 64),
         ])
 
     /// "udp4", "tcp4", "udp6" and "tcp6" with their outcomes and rules.

@@ -11,12 +11,12 @@ import Testing
 
     @Test("special characters are escaped in the text of a QR code", arguments: texts)
     func joinText(name: String, passphrase: String, text: String) {
-        #expect(WiFiNetwork(name: name, passphrase: passphrase).joinText == text)
+        #expect(WiFiNetwork(ssid: name, passphrase: passphrase).joinText == text)
     }
 
     @Test func `a fresh network has 20 random bits in its name and 60 in its passphrase`() {
         let network = WiFiNetwork(random: (0..<16).map { UInt8($0) })
-        #expect(network == WiFiNetwork(name: "nearshare-0123", passphrase: "4567-89ab-cdef"))
+        #expect(network == WiFiNetwork(ssid: "nearshare-0123", passphrase: "4567-89ab-cdef"))
         #expect(WiFiNetwork(random: (16..<32).map { UInt8($0) | 0xe0 }).passphrase == "mnpq-rstv-wxyz")
         #expect(WiFiNetwork.passphraseLength.contains(network.passphrase.utf8.count))
         // Each bit that counts changes the network.

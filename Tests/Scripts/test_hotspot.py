@@ -349,7 +349,7 @@ class HotspotStory(Story):
         self.signal_device(FAILED, SHARED_START_FAILED)
         self.signal_state(DEACTIVATED, 3)
         self.assertEqual(1, anna.end())
-        self.assertIn("cannot give addresses to those who join; install dnsmasq", anna.story())
+        self.assertIn("cannot give addresses to devices that join; install dnsmasq", anna.story())
         self.assertEqual([[self.profile, self.device, "/"]], self.calls("ActivateConnection"))
 
     def test_ctrl_c_while_it_starts_takes_it_down(self):

@@ -5,9 +5,9 @@ import Testing
 @testable import NearshareService
 
 @Suite struct HotspotOperationTests {
-    private static let network = WiFiNetwork(name: "nearshare-0123", passphrase: "abcd-efgh-jkmn")
-    private static let alone = AccessPointPlan(interface: "wlan0", replacedConnection: nil, sharedConnection: nil)
-    private static let connected = AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
+    private static let network = WiFiNetwork(ssid: "nearshare-0123", passphrase: "abcd-efgh-jkmn")
+    private static let alone = WiFiPlan(interface: "wlan0", replacedConnection: nil, sharedConnection: nil)
+    private static let connected = WiFiPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
 
     private struct BodyError: Error {}
 
@@ -29,13 +29,13 @@ import Testing
     }
 
     private static func operation(
-        _ point: InMemoryAccessPoint, _ consent: HotspotOperation.Consent, _ record: Record = Record()
+        _ point: InMemoryWiFiConnection, _ consent: HotspotOperation.Consent, _ record: Record = Record()
     ) -> HotspotOperation {
         HotspotOperation(point, network: network, interface: nil, consent: consent) { record.note($0) }
     }
 
     @Test func `a network lasts as long as the body, which gets its address`() async throws {
-        let point = InMemoryAccessPoint(plan: .success(Self.connected))
+        let point = InMemoryWiFiConnection(plan: .success(Self.connected))
         let record = Record()
         let result = try await Self.operation(point, record.asks(true), record).run(interruption: NoInterruption()) { hotspot in
             #expect(point.network == Self.network && !point.hasEnded)
@@ -47,14 +47,14 @@ import Testing
     }
 
     @Test func `a network that takes and shares nothing needs no consent`() async throws {
-        let point = InMemoryAccessPoint(plan: .success(Self.alone))
+        let point = InMemoryWiFiConnection(plan: .success(Self.alone))
         try await Self.operation(point, .unavailable).run(interruption: NoInterruption()) { _ in }
         #expect(point.network != nil)
     }
 
     @Test func `a no, and a missing terminal, start nothing`() async {
         for (consent, status) in [(Record().asks(false), ExitStatus.declined), (.unavailable, .usage)] {
-            let point = InMemoryAccessPoint(plan: .success(Self.connected))
+            let point = InMemoryWiFiConnection(plan: .success(Self.connected))
             let failure = await #expect(throws: CommandFailure.self) {
                 try await Self.operation(point, consent).run(interruption: NoInterruption()) { _ in }
             }
@@ -67,17 +67,17 @@ import Testing
         let lost = HotspotOperation.consequences(of: Self.connected)
         #expect(lost?.contains("no internet meanwhile") == true)
         let both = HotspotOperation.consequences(
-            of: AccessPointPlan(interface: "wlan0", replacedConnection: "a\u{1b}[2J", sharedConnection: "Wired"))
+            of: WiFiPlan(interface: "wlan0", replacedConnection: "a\u{1b}[2J", sharedConnection: "Wired"))
         #expect(both?.contains("\u{1b}") == false && both?.contains("no internet") == false)
         #expect(both?.contains(#"use the connection "Wired""#) == true)
     }
 
     @Test func `a network that cannot be made, or started, is the failure`() async {
         for point in [
-            InMemoryAccessPoint(plan: .failure(.noDevice)),
-            InMemoryAccessPoint(plan: .success(Self.alone), address: .failure(.noDevice)),
+            InMemoryWiFiConnection(plan: .failure(.noDevice)),
+            InMemoryWiFiConnection(plan: .success(Self.alone), address: .failure(.noDevice)),
         ] {
-            await #expect(throws: AccessPointError.noDevice) {
+            await #expect(throws: WiFiError.noDevice) {
                 try await Self.operation(point, .given).run(interruption: NoInterruption()) { _ in
                     Issue.record("there is no network")
                 }
@@ -87,9 +87,9 @@ import Testing
 
     @Test func `an end of the network ends the body, and is the failure`() async {
         for fails in [false, true] {
-            let point = InMemoryAccessPoint(plan: .success(Self.connected))
+            let point = InMemoryWiFiConnection(plan: .success(Self.connected))
             let record = Record()
-            await #expect(throws: AccessPointError.deviceGone(interface: "wlan0")) {
+            await #expect(throws: WiFiError.deviceGone(interface: "wlan0")) {
                 try await Self.operation(point, .given, record).run(interruption: NoInterruption()) { hotspot in
                     point.fail(.deviceGone(interface: "wlan0"))
                     #expect(await hotspot.hasFailed())
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test func `an error of the body ends the network`() async {
-        let point = InMemoryAccessPoint(plan: .success(Self.connected))
+        let point = InMemoryWiFiConnection(plan: .success(Self.connected))
         await #expect(throws: BodyError.self) {
             try await Self.operation(point, .given).run(interruption: NoInterruption()) { _ in throw BodyError() }
         }
@@ -118,8 +118,8 @@ import Testing
                 return try await body()
             }
         }
-        let point = InMemoryAccessPoint(plan: .success(Self.connected), address: nil)
-        await #expect(throws: AccessPointError.stopped) {
+        let point = InMemoryWiFiConnection(plan: .success(Self.connected), address: nil)
+        await #expect(throws: WiFiError.stopped) {
             try await Self.operation(point, .given).run(interruption: AtOnce()) { _ in }
         }
         #expect(point.hasEnded)

@@ -82,9 +82,9 @@ struct MachineDiagnosisTests {
     @Test("a hotspot that is not possible is a notice with a remedy")
     func hotspot() async throws {
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
-        await diagnosis.checkHotspot(InMemoryAccessPoint(plan: .failure(.networkingOff)))
-        let plan = AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
-        let point = InMemoryAccessPoint(plan: .success(plan))
+        await diagnosis.checkHotspot(InMemoryWiFiConnection(plan: .failure(.networkingOff)))
+        let plan = WiFiPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
+        let point = InMemoryWiFiConnection(plan: .success(plan))
         await diagnosis.checkHotspot(point)
         #expect(findings.all.map(\.severity) == [.notice, .ok] && findings.all.map(\.subject) == ["hotspot", "hotspot"])
         #expect(findings.all[0].advice == "`nmcli networking on` switches it on")

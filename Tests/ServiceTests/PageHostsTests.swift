@@ -9,7 +9,7 @@ import Testing
         NetworkInterface(
             name: name, index: 1, isUp: isUp, isRunning: true, isLoopback: name == "lo", isMulticastCapable: true,
             isPointToPoint: false,
-            addresses: addresses.map { NetworkInterface.Address(address: IPAddress(bytes: $0)!, prefixLength: 24) })
+            addresses: addresses.map { IPSubnet(IPAddress(bytes: $0)!, prefixLength: 24) })
     }
 
     private static let global: [UInt8] = [0x20, 0x01, 0x0d, 0xb8] + [UInt8](repeating: 0, count: 11) + [1]

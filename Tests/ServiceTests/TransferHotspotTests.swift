@@ -151,7 +151,7 @@ private final class HotspotDisplay: PromptDisplay {
 
 @Suite("a hotspot for a transfer over Bluetooth", .timeLimit(.minutes(2)))
 struct TransferHotspotTests {
-    private static let office = AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
+    private static let office = WiFiPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
     private static let size = 12 << 20
 
     private let stage = ServiceStage()
@@ -177,12 +177,12 @@ struct TransferHotspotTests {
 
     /// - Parameter points: used one after the other, the last one for all further uses.
     private func hotspot(
-        _ points: [InMemoryAccessPoint], _ networks: TransferHotspot.LocalNetworks = []
-    ) -> TransferHotspot {
+        _ points: [InMemoryWiFiConnection], _ networks: [IPSubnet] = []
+    ) -> HotspotPreparer {
         let next = Mutex(0)
-        return TransferHotspot(
+        return HotspotPreparer(
             interface: nil,
-            accessPoint: {
+            connection: {
                 points[
                     min(
                         next.withLock { next in
@@ -194,9 +194,9 @@ struct TransferHotspotTests {
 
     /// Sends a file from ada to bea, who is found over Bluetooth.
     private func send(
-        _ adaPoints: [InMemoryAccessPoint], _ beaPoint: InMemoryAccessPoint?, accept: Configuration.Accept = .ask,
+        _ adaPoints: [InMemoryWiFiConnection], _ beaPoint: InMemoryWiFiConnection?, accept: Configuration.Accept = .ask,
         display: HotspotDisplay? = nil, leavesWiFi: Bool = false, isFriend: Bool = false,
-        beaNetworks: TransferHotspot.LocalNetworks = [], consent: HotspotOperation.Consent = .given
+        beaNetworks: [IPSubnet] = [], consent: HotspotOperation.Consent = .given
     ) async throws -> Run {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         if isFriend { try bea.introduce(ada.fingerprint, as: "ada", isFriend: true) }
@@ -216,7 +216,7 @@ struct TransferHotspotTests {
         let source = try SendSource.files(FileSource(localPaths: [LocalPath(path)]), receivers: 1)
         let operation = SendOperation(
             machine: ada.machine, source: source, reporter: sender, timeout: .seconds(60), resumes: true,
-            transport: .bluetooth, hotspot: SendHotspot(hotspot(adaPoints), consent: consent))
+            transport: .bluetooth, hotspot: HotspotRequester(hotspot(adaPoints), consent: consent))
         let failure = try await withNode(try settings(bea, "00:AA:01:00:00:02/public")) { node in
             let listener = try node.listen(usesRadio: true, joinsMesh: false)
             return try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
@@ -240,9 +240,9 @@ struct TransferHotspotTests {
         return Run(failure: failure, received: received, sent: bytes)
     }
 
-    @Test func `both users agree, the file goes on in the network that the sender makes, and both leave it`() async throws {
+    @Test func `both users agree, the file goes on in the network of the sender, and both leave it`() async throws {
         let (adaPoint, beaPoint) = (
-            InMemoryAccessPoint(plan: .success(Self.office)), InMemoryAccessPoint(plan: .success(Self.office))
+            InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
         )
         let display = HotspotDisplay("y")
         let asked = Mutex<[String]>([])
@@ -258,17 +258,17 @@ struct TransferHotspotTests {
         let question = try #require(display.questions.first)
         #expect(display.questions.count == 1 && question.contains("\"ada\" offers a Wi-Fi hotspot for this transfer"))
         #expect(
-            question.contains(#"this computer leaves the Wi-Fi network "Office" until the transfer ends, and has no internet"#))
+            question.contains(#"this machine leaves the Wi-Fi network "Office" until the transfer ends, and has no internet"#))
         // The same network, each end at its own address.
-        guard case .making(let maker, prefixLength: 24)? = adaPoint.role,
-            case .joining(let joiner, prefixLength: 24, .ghz2)? = beaPoint.role
+        guard case .accessPoint(let accessPoint, prefixLength: 24)? = adaPoint.role,
+            case .station(let station, prefixLength: 24, .ghz2Point4)? = beaPoint.role
         else {
             Issue.record("other roles")
             return
         }
-        #expect(maker != joiner && maker.shares(prefixLength: 24, with: joiner))
-        #expect(adaPoint.network == beaPoint.network && adaPoint.network?.name.hasPrefix("nearshare-") == true)
-        #expect(network.hosts.withLock(\.self) == [joiner.description])
+        #expect(accessPoint != station && accessPoint.shares(prefixLength: 24, with: station))
+        #expect(adaPoint.network == beaPoint.network && adaPoint.network?.ssid.hasPrefix("nearshare-") == true)
+        #expect(network.hosts.withLock(\.self) == [station.description])
         #expect(air.byteCount.load(ordering: .relaxed) < Self.size)
         #expect(adaPoint.hasEnded && beaPoint.hasEnded)
         #expect(sender.notices.contains { $0.hasPrefix("going on over the hotspot nearshare-") })
@@ -277,19 +277,20 @@ struct TransferHotspotTests {
         #expect(sender.sent.map(\.outcome) == [.completed] && sender.warnings.isEmpty)
     }
 
-    @Test func `a sender without an access-point mode asks the receiver to make the network`() async throws {
-        let adaPoint = InMemoryAccessPoint(plan: .failure(.noDevice), joiningPlan: .success(Self.office))
-        let beaPoint = InMemoryAccessPoint(plan: .success(Self.office))
+    @Test func `a sender without an access-point mode asks the receiver to be the access point`() async throws {
+        let adaPoint = InMemoryWiFiConnection(plan: .failure(.noDevice), stationPlan: .success(Self.office))
+        let beaPoint = InMemoryWiFiConnection(plan: .success(Self.office))
         let display = HotspotDisplay("y")
         let run = try await send(
-            [InMemoryAccessPoint(plan: .failure(.noAccessPointMode(interface: "wlan0"))), adaPoint], beaPoint, display: display)
+            [InMemoryWiFiConnection(plan: .failure(.noAccessPointMode(interface: "wlan0"))), adaPoint], beaPoint,
+            display: display)
         #expect(run.failure == nil && run.received == run.sent)
-        #expect(display.questions.first?.contains("asks this computer to make a Wi-Fi hotspot") == true)
-        guard case .joining(let joiner, _, _)? = adaPoint.role, case .making(let maker, _)? = beaPoint.role else {
+        #expect(display.questions.first?.contains("asks this machine to start a Wi-Fi hotspot") == true)
+        guard case .station(let station, _, _)? = adaPoint.role, case .accessPoint(let accessPoint, _)? = beaPoint.role else {
             Issue.record("other roles")
             return
         }
-        #expect(network.hosts.withLock(\.self) == [maker.description] && maker != joiner)
+        #expect(network.hosts.withLock(\.self) == [accessPoint.description] && accessPoint != station)
         #expect(adaPoint.hasEnded && beaPoint.hasEnded)
     }
 
@@ -297,7 +298,7 @@ struct TransferHotspotTests {
         "A15: without the receiver's consent nothing is made or joined, and the file goes on over Bluetooth", arguments: 0..<4)
     func refusals(number: Int) async throws {
         let (adaPoint, beaPoint) = (
-            InMemoryAccessPoint(plan: .success(Self.office)), InMemoryAccessPoint(plan: .success(Self.office))
+            InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
         )
         let run: Run
         switch number {
@@ -319,7 +320,7 @@ struct TransferHotspotTests {
 
     @Test func `a friend needs no answer where the receiver has chosen so`() async throws {
         let (adaPoint, beaPoint) = (
-            InMemoryAccessPoint(plan: .success(Self.office)), InMemoryAccessPoint(plan: .success(Self.office))
+            InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
         )
         let run = try await send([adaPoint], beaPoint, accept: .friends, leavesWiFi: true, isFriend: true)
         #expect(run.failure == nil && run.received == run.sent && beaPoint.role != nil)
@@ -328,15 +329,15 @@ struct TransferHotspotTests {
 
     @Test("N18: a network that fails, overlaps or leads nowhere leaves the transfer on Bluetooth", arguments: 0..<4)
     func failures(number: Int) async throws {
-        let error = AccessPointError.timedOut(interface: "wlan0")
-        let adaPoint = InMemoryAccessPoint(
+        let error = WiFiError.timedOut(interface: "wlan0")
+        let adaPoint = InMemoryWiFiConnection(
             plan: .success(Self.office), address: number == 0 ? .failure(error) : .success(.v4(0x0a2a_0001)))
-        let beaPoint = InMemoryAccessPoint(
+        let beaPoint = InMemoryWiFiConnection(
             plan: .success(Self.office), address: number == 1 ? .failure(error) : .success(.v4(0x0a2a_0002)))
         network.isDown.store(number == 3, ordering: .relaxed)
         let run = try await send(
             [adaPoint], beaPoint, display: HotspotDisplay("y"),
-            beaNetworks: number == 2 ? [(.v4(0x0a00_0001), 0)] : [])
+            beaNetworks: number == 2 ? [IPSubnet(.v4(0x0a00_0001), prefixLength: 0)] : [])
         #expect(run.failure == nil && run.received == run.sent)
         #expect(adaPoint.hasEnded && beaPoint.hasEnded)
         #expect(network.hosts.withLock(\.count) == (number == 3 ? 3 : 0))
@@ -346,17 +347,17 @@ struct TransferHotspotTests {
     }
 
     @Test func `a no of the sender's user makes none, and without a terminal the command says what is needed`() async throws {
-        let point = InMemoryAccessPoint(plan: .success(Self.office))
+        let point = InMemoryWiFiConnection(plan: .success(Self.office))
         let run = try await send([point], nil, display: HotspotDisplay("y"), consent: .ask { _ in false })
         #expect(run.failure == nil && run.received == run.sent && point.network == nil && point.hasEnded)
         #expect(sender.notices.contains("no hotspot is made; sending over Bluetooth"))
     }
 
-    @Test func `the sender makes the network where both can, and someone has to`() {
-        #expect(HotspotResponder.requesterMakes([.makes, .joins], local: [.makes, .joins]) == true)
-        #expect(HotspotResponder.requesterMakes([.makes, .joins], local: .joins) == true)
-        #expect(HotspotResponder.requesterMakes(.joins, local: [.makes, .joins]) == false)
-        #expect(HotspotResponder.requesterMakes(.joins, local: .joins) == nil)
-        #expect(HotspotResponder.requesterMakes([], local: [.makes, .joins]) == nil)
+    @Test func `the sender is the access point where both ends can be, and one has to be`() {
+        #expect(HotspotResponder.accessPoint([.accessPoint, .station], local: [.accessPoint, .station]) == .requester)
+        #expect(HotspotResponder.accessPoint([.accessPoint, .station], local: .station) == .requester)
+        #expect(HotspotResponder.accessPoint(.station, local: [.accessPoint, .station]) == .responder)
+        #expect(HotspotResponder.accessPoint(.station, local: .station) == nil)
+        #expect(HotspotResponder.accessPoint([], local: [.accessPoint, .station]) == nil)
     }
 }

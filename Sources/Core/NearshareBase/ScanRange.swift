@@ -1,23 +1,12 @@
 /// The hosts that are asked one by one for LocalSend devices, where multicast does not reach them.
 package enum ScanRange {
-    /// An address of this machine.
-    package struct Local: Sendable, Hashable {
-        package let address: IPAddress
-        /// The number of leading bits that all hosts on the link share.
-        package let prefixLength: Int
-
-        package init(_ address: IPAddress, prefixLength: Int) {
-            (self.address, self.prefixLength) = (address, prefixLength)
-        }
-    }
-
     /// Limit on networks: more come from virtual machines and containers, which hold no peers to look for.
     static let maximumNetworkCount = 4
     /// The longest part of a network that is asked: the /24 around this machine.
     static let shortestPrefixLength = 24
 
     /// The other hosts of the networks that this machine is in: of IPv4, and at most 254 of each of at most four networks.
-    package static func hosts(around own: [Local]) -> [IPAddress] {
+    package static func hosts(around own: [IPSubnet]) -> [IPAddress] {
         let addresses = own.compactMap { local -> (address: UInt32, length: Int)? in
             guard case .v4(let address) = local.address, local.address.canBeReached(onLoopback: false),
                 (1...32).contains(local.prefixLength)

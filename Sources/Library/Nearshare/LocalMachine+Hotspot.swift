@@ -3,8 +3,8 @@ package import NearshareInterfaces
 internal import NearshareNetworkManager
 
 extension LocalMachine {
-    /// Makes a Wi-Fi network of this machine's own; nothing is used or changed before.
-    package static func accessPoint() -> any AccessPoint { NetworkManagerAccessPoint() }
+    /// A Wi-Fi connection for a hotspot. Nothing is used or changed before it is prepared.
+    package static func wifiConnection() -> any WiFiConnection { NetworkManagerWiFiConnection() }
 
     /// A fresh network with a random passphrase.
     package static func makeWiFiNetwork() -> WiFiNetwork {

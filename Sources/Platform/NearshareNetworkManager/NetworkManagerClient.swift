@@ -2,26 +2,26 @@ internal import NearshareBase
 internal import NearshareDBus
 internal import NearshareInterfaces
 
-/// A connection to NetworkManager that makes or joins one hotspot, and performs what ``AccessPointMachine`` decides. Belongs to
+/// A connection to NetworkManager for one hotspot, and performs what ``WiFiMachine`` decides. Belongs to
 /// the thread of its `EventLoopThread`: when that ends, so does the connection to the bus, and with it the hotspot.
 final class NetworkManagerClient: EventLoop {
     enum Event: Sendable {
         case started(IPAddress)
         /// The last event; nil after ``NetworkManagerClient/stop()``.
-        case ended(AccessPointError?)
+        case ended(WiFiError?)
     }
 
     private let bus: DBusConnection
     private let wakeup: EventFD
     private let clock: @Sendable () -> MonotonicInstant
     private let emit: @Sendable (Event) -> Void
-    private var machine: AccessPointMachine
+    private var machine: WiFiMachine
     private var isDisconnected = false
 
     /// NetworkManager asks polkit about twenty actions for `GetPermissions`, which takes seconds on a busy machine.
     private static let timeout = Duration.seconds(20)
-    /// The same as ``AccessPointMachine/startTimeout``: the user may be asked for a password.
-    private static let activationTimeout = AccessPointMachine.startTimeout
+    /// The same as ``WiFiMachine/startTimeout``: the user may be asked for a password.
+    private static let activationTimeout = WiFiMachine.startTimeout
 
     /// Connects, and finds the device; changes nothing.
     /// - Parameters:
@@ -30,7 +30,7 @@ final class NetworkManagerClient: EventLoop {
     init(
         on interface: String?, for purpose: WiFiPurpose, wakeup: EventFD, clock: @escaping @Sendable () -> MonotonicInstant,
         emit: @escaping @Sendable (Event) -> Void
-    ) throws(AccessPointError) {
+    ) throws(WiFiError) {
         (self.wakeup, self.clock, self.emit) = (wakeup, clock, emit)
         do throws(DBusError) {
             bus = try DBusConnection()
@@ -39,13 +39,13 @@ final class NetworkManagerClient: EventLoop {
         } catch {
             throw error.text == Self.absence ? .noService : .noBus(error.text)
         }
-        machine = AccessPointMachine(try AccessPointTarget(Self.facts(over: bus), interface: interface, purpose: purpose))
+        machine = WiFiMachine(try WiFiTarget(Self.facts(over: bus), interface: interface, purpose: purpose))
         do throws(DBusError) { try subscribe() } catch { throw .noBus(error.text) }
     }
 
     private static let absence = "absent"
 
-    var target: AccessPointTarget { machine.target }
+    var target: WiFiTarget { machine.target }
 
     func start(_ network: WiFiNetwork, as role: WiFiRole) {
         machine.start(network, as: role, now: clock())
@@ -60,7 +60,7 @@ final class NetworkManagerClient: EventLoop {
     // MARK: Facts
 
     /// Reads the properties on which a hotspot depends.
-    static func facts(over bus: DBusConnection) throws(AccessPointError) -> AccessPointFacts {
+    static func facts(over bus: DBusConnection) throws(WiFiError) -> WiFiFacts {
         func properties(_ path: String, _ interface: String) throws(DBusError) -> [String: DBusValue] {
             try bus.call(NetworkManager.getAll(path, interface), timeout: timeout).dictionary() ?? [:]
         }
@@ -68,7 +68,7 @@ final class NetworkManagerClient: EventLoop {
         func optionalProperties(_ path: String, _ interface: String) -> [String: DBusValue] {
             path == NetworkManager.noObject ? [:] : (try? properties(path, interface)) ?? [:]
         }
-        var facts = AccessPointFacts()
+        var facts = WiFiFacts()
         do throws(DBusError) {
             let manager = try properties(NetworkManager.path, NetworkManager.name)
             facts.isNetworkingEnabled = manager["NetworkingEnabled"]?.bool ?? true
@@ -82,10 +82,10 @@ final class NetworkManagerClient: EventLoop {
                 let active = optionalProperties(
                     device["ActiveConnection"]?.string ?? NetworkManager.noObject, NetworkManager.activeConnection)
                 let connection = active["Id"]?.string.map {
-                    AccessPointFacts.Connection(name: $0, profile: active["Connection"]?.string ?? NetworkManager.noObject)
+                    WiFiFacts.Connection(name: $0, profile: active["Connection"]?.string ?? NetworkManager.noObject)
                 }
                 facts.devices.append(
-                    AccessPointFacts.WiFiDevice(
+                    WiFiFacts.WiFiDevice(
                         path: path, interface: name, state: device["State"]?.integer ?? 0,
                         capabilities: NetworkManager.Capabilities(
                             rawValue: wireless["WirelessCapabilities"]?.integer ?? 0), connection: connection))
@@ -93,12 +93,12 @@ final class NetworkManagerClient: EventLoop {
             let primary = optionalProperties(
                 manager["PrimaryConnection"]?.string ?? NetworkManager.noObject, NetworkManager.activeConnection)
             facts.uplink = primary["Id"]?.string.map {
-                AccessPointFacts.Uplink(name: $0, devices: primary["Devices"]?.strings ?? [])
+                WiFiFacts.Uplink(name: $0, devices: primary["Devices"]?.strings ?? [])
             }
             let permissions = NetworkManager.call(NetworkManager.path, NetworkManager.name, "GetPermissions")
             facts.permissions = try bus.call(permissions, timeout: timeout).texts() ?? [:]
         } catch {
-            throw AccessPointError(error)
+            throw WiFiError(error)
         }
         return facts
     }
@@ -109,7 +109,7 @@ final class NetworkManagerClient: EventLoop {
         try onSignal("StateChanged", NetworkManager.activeConnection) { client, message in
             guard let state = message.uint32(), let reason = message.uint32() else { return }
             client.machine.connectionChanged(
-                message.path, AccessPointMachine.ConnectionChange(state: state, reason: reason), now: client.clock())
+                message.path, WiFiMachine.ConnectionChange(state: state, reason: reason), now: client.clock())
         }
         try onSignal("StateChanged", NetworkManager.device) { client, message in
             // The new state, the old one, and the reason.
@@ -158,17 +158,17 @@ final class NetworkManagerClient: EventLoop {
 
     /// The new profile. It has no identifier of a saved one, so that NetworkManager replaces none of the same name (N18).
     static func settings(
-        of network: WiFiNetwork, _ role: WiFiRole, on target: AccessPointTarget
+        of network: WiFiNetwork, _ role: WiFiRole, on target: WiFiTarget
     ) -> [String: [String: DBusValue]] {
-        var wireless: [String: DBusValue] = ["ssid": .bytes(Array(network.name.utf8)), "mode": .string("ap")]
+        var wireless: [String: DBusValue] = ["ssid": .bytes(Array(network.ssid.utf8)), "mode": .string("ap")]
         var addresses: [String: DBusValue] = ["method": .string("shared")]
         let band: WiFiBand?
         switch role {
         case .sharing: band = target.plan.band
-        case .making(let address, let prefixLength):
+        case .accessPoint(let address, let prefixLength):
             band = target.plan.band
             addresses = fixed(address, prefixLength)
-        case .joining(let address, let prefixLength, let known):
+        case .station(let address, let prefixLength, let known):
             wireless["mode"] = .string("infrastructure")
             band = known
             addresses = fixed(address, prefixLength)
@@ -176,7 +176,7 @@ final class NetworkManagerClient: EventLoop {
         if let band { wireless["band"] = .string(band == .ghz5 ? "a" : "bg") }
         return [
             "connection": [
-                "id": .string(network.name), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
+                "id": .string(network.ssid), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
             ],
             "802-11-wireless": wireless,
             // Without WPA's first version and its ciphers.
@@ -199,7 +199,7 @@ final class NetworkManagerClient: EventLoop {
         ]
     }
 
-    private func activate(_ network: WiFiNetwork, _ role: WiFiRole, on target: AccessPointTarget) {
+    private func activate(_ network: WiFiNetwork, _ role: WiFiRole, on target: WiFiTarget) {
         let settings = Self.settings(of: network, role, on: target)
         // The profile is in memory only, and ends with the connection; the connection ends with this one to the bus.
         let options: [String: DBusValue] = ["persist": .string("volatile"), "bind-activation": .string("dbus-client")]
@@ -214,7 +214,7 @@ final class NetworkManagerClient: EventLoop {
                     return client.machine.requestFailed(.refused("unexpected reply"))
                 }
                 client.machine.requested(connection, now: client.clock())
-            case .failure(let error): client.machine.requestFailed(AccessPointError(error))
+            case .failure(let error): client.machine.requestFailed(WiFiError(error))
             }
         }
     }
@@ -289,7 +289,7 @@ final class NetworkManagerClient: EventLoop {
     func close() {}
 }
 
-extension AccessPointError {
+extension WiFiError {
     /// The meaning of an error reply.
     init(_ error: DBusError) {
         switch error.name {

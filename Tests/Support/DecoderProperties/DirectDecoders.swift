@@ -33,13 +33,13 @@ extension DecoderProperty {
             .candidates(id, files),
             .present(id, identical: FileSet(), newer: FileSet()),
             .close(.done), .compared(isSame: true), .cancel(id, .cancelled), .decline(id, .busy),
-            .hotspot(.request(id, [.makes, .joins])), .hotspot(.agree(requesterMakes: true, port: 4000)),
+            .hotspot(.request(id, [.accessPoint, .station])), .hotspot(.agree(accessPoint: .requester, port: 4000)),
             .hotspot(.end(.declined)),
             .hotspot(
                 .network(
                     HotspotNetwork(
-                        name: "nearshare-0a1b", passphrase: "abcd-efgh", band: .ghz5, makerAddress: .v4(0x0a01_0201),
-                        joinerAddress: .v4(0x0a01_0202))!)),
+                        ssid: "nearshare-0a1b", passphrase: "abcd-efgh", band: .ghz5, accessPointAddress: .v4(0x0a01_0201),
+                        stationAddress: .v4(0x0a01_0202))!)),
         ]
     }()
 

@@ -117,7 +117,7 @@ struct ReceiveCommand: ConfinedCommand {
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
             feed: feed, arrivalCommand: exec,
             // The device is in use already where there is one for phones.
-            hotspot: hotspot.hotspot ? nil : TransferHotspot(interface: settings.interface), leavesWiFi: hotspot.leavesWiFi)
+            hotspot: hotspot.hotspot ? nil : HotspotPreparer(interface: settings.interface), leavesWiFi: hotspot.leavesWiFi)
         let reception = Reception(
             machine: machine, settings: settings, controller: controller, destination: destination, feed: feed,
             reporter: reporter, command: command, pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },

@@ -29,8 +29,8 @@ struct HotspotOptions: ParsableArguments {
 
     /// The hotspot for a transfer over Bluetooth; nil where none is wanted.
     /// - Parameter interface: the only network interface that the node uses; nil for any.
-    func makeSendHotspot(on interface: String?) -> SendHotspot? {
-        hotspot ? SendHotspot(TransferHotspot(interface: interface), consent: consent) : nil
+    func makeSendHotspot(on interface: String?) -> HotspotRequester? {
+        hotspot ? HotspotRequester(HotspotPreparer(interface: interface), consent: consent) : nil
     }
 
     /// Runs `body` while there is a hotspot, if one is wanted.
@@ -43,7 +43,7 @@ struct HotspotOptions: ParsableArguments {
     ) async throws {
         guard hotspot else { return try await body(nil) }
         let operation = HotspotOperation(
-            LocalMachine.accessPoint(), network: LocalMachine.makeWiFiNetwork(), interface: interface, consent: consent,
+            LocalMachine.wifiConnection(), network: LocalMachine.makeWiFiNetwork(), interface: interface, consent: consent,
             notify: { if !isSilent { Console.notice($0) } })
         try await operation.run(interruption: SignalInterruption()) { try await body($0) }
     }

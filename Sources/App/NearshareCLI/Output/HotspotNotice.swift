@@ -20,7 +20,7 @@ enum HotspotNotice {
             [
                 .init(
                     network.joinText,
-                    caption: "1. the first code joins Wi-Fi network \(network.name), password \(network.passphrase)"),
+                    caption: "1. the first code joins Wi-Fi network \(network.ssid), password \(network.passphrase)"),
                 .init(url, caption: "2. the second one opens a page to \(action): \(url)"),
             ], to: STDERR_FILENO)
     }
@@ -29,7 +29,7 @@ enum HotspotNotice {
         JSONEvents.emit(
             "hotspot",
             [
-                "name": .string(hotspot.network.name), "password": .string(hotspot.network.passphrase),
+                "name": .string(hotspot.network.ssid), "password": .string(hotspot.network.passphrase),
                 "join": .string(hotspot.network.joinText), "interface": .string(hotspot.plan.interface),
                 "address": .string(hotspot.address.description), "replaced": JSONValue(hotspot.plan.replacedConnection),
                 "shared": JSONValue(hotspot.plan.sharedConnection),

@@ -227,8 +227,8 @@ package struct MachineDiagnosis: Sendable {
     }
 
     /// Finds out whether this machine can make a Wi-Fi network, without making one.
-    package func checkHotspot(_ accessPoint: any AccessPoint = LocalMachine.accessPoint()) async {
-        do throws(AccessPointError) {
+    package func checkHotspot(_ accessPoint: any WiFiConnection = LocalMachine.wifiConnection()) async {
+        do throws(WiFiError) {
             let plan = try await accessPoint.prepare(on: machine?.configuration.interface)
             report(Finding(.ok, "hotspot", "\(plan.interface) can make a Wi-Fi network for phones (--hotspot)"))
         } catch {

@@ -1,6 +1,6 @@
 package import Nearshare
 
-/// Makes a Wi-Fi network of this machine's own for as long as something runs, with the user's consent.
+/// Runs something while this machine is a Wi-Fi access point, with the user's consent.
 package struct HotspotOperation: Sendable {
     /// The user's consent to what a hotspot interrupts.
     package enum Consent: Sendable {
@@ -11,7 +11,7 @@ package struct HotspotOperation: Sendable {
         case unavailable
     }
 
-    private let accessPoint: any AccessPoint
+    private let connection: any WiFiConnection
     private let network: WiFiNetwork
     private let interface: String?
     private let consent: Consent
@@ -19,30 +19,30 @@ package struct HotspotOperation: Sendable {
 
     /// - Parameters:
     ///   - network: a fresh one.
-    ///   - interface: the device that makes it; nil for any.
+    ///   - interface: the device to use; nil for any.
     ///   - notify: reports the steps.
     package init(
-        _ accessPoint: any AccessPoint, network: WiFiNetwork, interface: String?, consent: Consent,
+        _ connection: any WiFiConnection, network: WiFiNetwork, interface: String?, consent: Consent,
         notify: @escaping @Sendable (String) -> Void
     ) {
-        (self.accessPoint, self.network, self.interface) = (accessPoint, network, interface)
+        (self.connection, self.network, self.interface) = (connection, network, interface)
         (self.consent, self.notify) = (consent, notify)
     }
 
-    /// Asks the user, makes the network, runs `body`, and puts everything back.
+    /// Asks the user, starts the access point, runs `body`, and puts everything back.
     /// - Parameter body: ends soon after ``Hotspot/hasFailed()`` has returned true.
     /// - Throws: ``CommandFailure`` when the user says no, or there is no network, or it has ended; and the errors of `body`.
     package func run<Result: Sendable>(
         interruption: any InterruptionHandler, _ body: @Sendable (Hotspot) async throws -> Result
     ) async throws -> Result {
-        let plan = try await accessPoint.prepare(on: interface)
+        let plan = try await connection.prepare(on: interface)
         do {
             try await confirm(plan)
             notify("starting a hotspot on \(plan.interface)…")
             let address = try await interruption.run(
-                onInterrupt: { [accessPoint] _ in accessPoint.beginStop() },
-                { [accessPoint, network] in try await accessPoint.start(network) })
-            let result = try await run(Hotspot(accessPoint, network: network, plan: plan, address: address), body)
+                onInterrupt: { [connection] _ in connection.beginStop() },
+                { [connection, network] in try await connection.start(network) })
+            let result = try await run(Hotspot(connection, network: network, plan: plan, address: address), body)
             await stop(plan)
             return result
         } catch {
@@ -51,8 +51,8 @@ package struct HotspotOperation: Sendable {
         }
     }
 
-    private func stop(_ plan: AccessPointPlan) async {
-        guard await accessPoint.stop() else { return }
+    private func stop(_ plan: WiFiPlan) async {
+        guard await connection.stop() else { return }
         let ending = plan.replacedConnection.map { "; \(plan.interface) returns to \(TerminalText.quoted($0))" }
         notify("the hotspot is off\(ending ?? "")")
     }
@@ -71,7 +71,7 @@ package struct HotspotOperation: Sendable {
         return result
     }
 
-    private func confirm(_ plan: AccessPointPlan) async throws(CommandFailure) {
+    private func confirm(_ plan: WiFiPlan) async throws(CommandFailure) {
         guard let consequences = Self.consequences(of: plan) else { return }
         switch consent {
         case .given: return
@@ -86,7 +86,7 @@ package struct HotspotOperation: Sendable {
     }
 
     /// The interruptions and shared connections that a hotspot brings; nil for none.
-    static func consequences(of plan: AccessPointPlan) -> String? {
+    static func consequences(of plan: WiFiPlan) -> String? {
         var clauses: [String] = []
         if let replaced = plan.replacedConnection.map({ TerminalText.quoted($0) }) {
             clauses.append(
@@ -103,22 +103,22 @@ package struct HotspotOperation: Sendable {
 /// A Wi-Fi network of this machine's own that devices can join.
 package struct Hotspot: Sendable {
     package let network: WiFiNetwork
-    package let plan: AccessPointPlan
+    package let plan: WiFiPlan
     /// The address of this machine in the network.
     package let address: IPAddress
-    private let accessPoint: any AccessPoint
-    private let failed = Promise<AccessPointError>()
+    private let connection: any WiFiConnection
+    private let failed = Promise<WiFiError>()
 
-    fileprivate init(_ accessPoint: any AccessPoint, network: WiFiNetwork, plan: AccessPointPlan, address: IPAddress) {
-        (self.accessPoint, self.network, self.plan, self.address) = (accessPoint, network, plan, address)
+    fileprivate init(_ connection: any WiFiConnection, network: WiFiNetwork, plan: WiFiPlan, address: IPAddress) {
+        (self.connection, self.network, self.plan, self.address) = (connection, network, plan, address)
     }
 
-    fileprivate var knownFailure: AccessPointError? { failed.current }
+    fileprivate var knownFailure: WiFiError? { failed.current }
 
     /// Waits until the network has ended by itself.
     /// - Returns: whether it has; false when the task is cancelled.
     package func hasFailed() async -> Bool {
-        guard let error = await accessPoint.failure else { return false }
+        guard let error = await connection.failure else { return false }
         failed.fulfil(error)
         return true
     }

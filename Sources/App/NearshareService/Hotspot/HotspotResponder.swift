@@ -1,14 +1,14 @@
 internal import Nearshare
 internal import Synchronization
 
-/// The receiver's half of a hotspot for a transfer: asks the user, and takes part in the network until the transfer has ended.
-/// ``SendHotspot`` is the other half.
+/// The receiver's end of a hotspot for a transfer: asks the user, and takes part in the network until the transfer has ended.
+/// ``HotspotRequester`` is the other end.
 final class HotspotResponder: Sendable {
-    /// The parts of the receiver that the responder uses.
-    struct Receiver: Sendable {
+    /// The parts of the receiving process that the responder uses.
+    struct Context: Sendable {
         let trust: TrustRecorder
         let reporter: any Reporter
-        /// nil where the policy asks nothing.
+        /// nil where the user cannot be asked.
         let prompts: PromptQueue?
         /// The TCP port; 0 for none.
         let port: @Sendable () -> UInt16
@@ -16,92 +16,107 @@ final class HotspotResponder: Sendable {
         let transfers: @Sendable (Fingerprint) -> [Transfer]
     }
 
-    /// Time in which a sender that has a network begins to use it, and goes on after a transfer.
+    /// Time without a transfer of the sender after which the responder ends the hotspot.
     private static let idleTimeout = Duration.seconds(30)
 
-    /// nil where this machine takes part in none.
-    private let hotspot: TransferHotspot?
-    /// Whether friends need no answer of the user.
-    private let acceptsFriends: Bool
-    /// The sender with which this machine has agreed on a network; a machine is part of one at a time.
-    private let partner = Mutex<Fingerprint?>(nil)
-    private let isBusy = Mutex(false)
+    /// A machine is part of one network at a time.
+    private enum State: Sendable, Hashable {
+        case idle
+        /// A request is being decided.
+        case deciding
+        /// This machine has agreed on a network with a sender.
+        case agreed(Fingerprint)
+    }
 
-    init(_ hotspot: TransferHotspot?, acceptsFriends: Bool) {
-        (self.hotspot, self.acceptsFriends) = (hotspot, acceptsFriends)
+    /// nil where this machine takes part in none.
+    private let preparer: HotspotPreparer?
+    /// Whether friends need no answer of the user.
+    private let leavesWiFi: Bool
+    private let state = Mutex(State.idle)
+
+    init(_ preparer: HotspotPreparer?, leavesWiFi: Bool) {
+        (self.preparer, self.leavesWiFi) = (preparer, leavesWiFi)
     }
 
     /// Whether a transfer of this sender goes on over a network.
-    func isPartner(_ sender: Fingerprint) -> Bool { partner.withLock { $0 == sender } }
+    func isPartner(_ sender: Fingerprint) -> Bool { state.withLock { $0 == .agreed(sender) } }
 
     /// Answers requests until the node shuts down.
-    func run(_ requests: AsyncStream<HotspotRequest>, for receiver: Receiver) async {
+    func run(_ requests: AsyncStream<HotspotRequest>, for context: Context) async {
         await withDiscardingTaskGroup { group in
-            for await request in requests { group.addTask { await self.answer(request, receiver) } }
+            for await request in requests { group.addTask { await self.answer(request, context) } }
         }
     }
 
-    private func answer(_ request: HotspotRequest, _ receiver: Receiver) async {
-        guard let hotspot, receiver.port() != 0 else { return request.declineUnprompted(.unavailable) }
-        let isFree = isBusy.withLock { isBusy in
-            defer { isBusy = true }
-            return !isBusy
+    private func answer(_ request: HotspotRequest, _ context: Context) async {
+        guard let preparer, context.port() != 0 else { return request.declineUnprompted(.unavailable) }
+        let isIdle = state.withLock { state in
+            guard state == .idle else { return false }
+            state = .deciding
+            return true
         }
-        guard isFree else { return request.declineUnprompted(.busy) }
-        defer { isBusy.withLock { $0 = false } }
+        guard isIdle else { return request.declineUnprompted(.busy) }
+        defer { state.withLock { $0 = .idle } }
         let peer = request.peer
-        let shown = receiver.trust.machine.shown(peer)
+        let shown = context.trust.machine.shown(peer)
         let name = shown.name.shown(of: shown.id)
-        let needsNoAnswer = acceptsFriends && peer.trustStatus.isFriend
-        guard needsNoAnswer || receiver.prompts?.canAsk == true else {
-            receiver.reporter.report(
+        let needsNoAnswer = leavesWiFi && peer.trustStatus.isFriend
+        guard needsNoAnswer || context.prompts?.canAsk == true else {
+            context.reporter.report(
                 .notice(
-                    "\(name) offers a hotspot, but nobody can be asked; `nearshare receive --leave-wifi` lets friends have it"))
+                    "\(name) offers a hotspot, but the user cannot be asked; `nearshare receive --leave-wifi` lets friends have it"
+                ))
             return request.declineUnprompted(.unavailable)
         }
         // At once: a sender that gets no reply takes this version for an old one, and finding the device takes seconds.
         request.negotiation.reportQuestion()
         let prepared: PreparedHotspot
-        do throws(AccessPointError) {
-            prepared = try await hotspot.prepare()
+        do throws(WiFiError) {
+            prepared = try await preparer.prepare()
         } catch {
-            receiver.reporter.report(.notice("\(name) offers a hotspot; \(error.reason); going on over Bluetooth"))
+            context.reporter.report(.notice("could not accept the hotspot of \(name): \(error.cause); going on over Bluetooth"))
             return request.declineUnprompted(.unavailable)
         }
-        guard let requesterMakes = Self.requesterMakes(request.roles, local: prepared.roles) else {
+        guard let accessPoint = Self.accessPoint(request.roles, local: prepared.roles) else {
             await prepared.stop()
-            receiver.reporter.report(
-                .notice("\(name) offers a hotspot, but neither machine can make one; going on over Bluetooth"))
+            context.reporter.report(
+                .notice("\(name) offers a hotspot, but neither machine can be the access point; going on over Bluetooth"))
             return request.declineUnprompted(.unavailable)
         }
-        if !needsNoAnswer, await !ask(about: request, prepared, requesterMakes: requesterMakes, receiver) {
+        if !needsNoAnswer, await !ask(about: request, prepared, accessPoint: accessPoint, context) {
             await prepared.stop()
             return request.negotiation.end(.declined)
         }
-        await useNetwork(for: request, prepared, requesterMakes: requesterMakes, name, receiver)
+        await useNetwork(for: request, prepared, accessPoint: accessPoint, name, context)
     }
 
-    /// The sender makes the network, if it can.
+    /// Chooses the end that is the access point: the requester, if it can.
+    /// - Parameter roles: those of the requester.
     /// - Returns: nil where neither end can.
-    static func requesterMakes(_ roles: HotspotRoles, local: HotspotRoles) -> Bool? {
-        if roles.contains(.makes), local.contains(.joins) { return true }
-        return local.contains(.makes) && roles.contains(.joins) ? false : nil
+    static func accessPoint(_ roles: HotspotRoles, local: HotspotRoles) -> HotspotEnd? {
+        if roles.contains(.accessPoint), local.contains(.station) { return .requester }
+        return local.contains(.accessPoint) && roles.contains(.station) ? .responder : nil
     }
 
     private func ask(
-        about request: HotspotRequest, _ prepared: PreparedHotspot, requesterMakes: Bool, _ receiver: Receiver
+        about request: HotspotRequest, _ prepared: PreparedHotspot, accessPoint: HotspotEnd, _ context: Context
     ) async -> Bool {
-        guard let prompts = receiver.prompts else { return false }
+        guard let prompts = context.prompts else { return false }
         let peer = request.peer
-        let givenName = receiver.trust.machine.shown(peer).name
+        let givenName = context.trust.machine.shown(peer).name
         let quoted = givenName.quoted(of: peer.id)
-        let (facts, consequences) = Self.question(prepared.plan, requesterMakes: requesterMakes)
-        let standing = "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"
+        let wish =
+            accessPoint == .requester
+            ? "offers a Wi-Fi hotspot for this transfer, which is faster than Bluetooth"
+            : "asks this machine to start a Wi-Fi hotspot for this transfer, which is faster than Bluetooth"
+        let consequences =
+            prepared.consequences ?? "this machine uses \(prepared.plan.interface) for it until the transfer ends"
+        let trust = "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"
         let answer = await prompts.ask(
-            "\(standing): \(quoted) \(facts)\n\(consequences)\n", question: "use the hotspot?", about: quoted,
+            "\(trust): \(quoted) \(wish)\n\(consequences)\n", question: "use the hotspot?", about: quoted,
             isKnown: peer.trustStatus.isKnown,
             outline: PromptQueue.Outline(
-                title: "use a hotspot for the transfer from \(quoted)?", lines: [consequences, standing], yes: "Use it",
+                title: "use a hotspot for the transfer from \(quoted)?", lines: [consequences, trust], yes: "Use it",
                 no: "Stay with Bluetooth"),
             until: {
                 guard await request.negotiation.ended != nil else { return nil }
@@ -111,44 +126,32 @@ final class HotspotResponder: Sendable {
         case .yes, .always, .part: return true
         case .no, .unwatched: return false
         case .block:
-            receiver.trust.block(peer)
+            context.trust.block(peer)
             return false
         case .ended:
-            receiver.reporter.report(.notice("the hotspot is not needed any more; nothing was changed"))
+            context.reporter.report(.notice("the hotspot is not needed any more; nothing was changed"))
             return false
         }
     }
 
-    /// The question, in two clauses: what the sender wants, and what happens here.
-    static func question(_ plan: AccessPointPlan, requesterMakes: Bool) -> (facts: String, consequences: String) {
-        let facts =
-            requesterMakes
-            ? "offers a Wi-Fi hotspot for this transfer, which is faster than Bluetooth"
-            : "asks this computer to make a Wi-Fi hotspot for this transfer, which is faster than Bluetooth"
-        var consequences = plan.replacedConnection.map {
-            "this computer leaves the Wi-Fi network \(TerminalText.quoted($0)) until the transfer ends"
-        }
-        if plan.replacedConnection != nil, !plan.keepsInternet { consequences? += ", and has no internet meanwhile" }
-        return (facts, consequences ?? "this computer uses \(plan.interface) for it until the transfer ends")
-    }
-
-    /// Makes the network or joins it, until the transfers in it have ended.
+    /// Starts the access point or joins the network, and stays in the network until the transfers in it have ended.
     private func useNetwork(
-        for request: HotspotRequest, _ prepared: PreparedHotspot, requesterMakes: Bool, _ name: String, _ receiver: Receiver
+        for request: HotspotRequest, _ prepared: PreparedHotspot, accessPoint: HotspotEnd, _ name: String, _ context: Context
     ) async {
         let sender = request.peer.fingerprint
-        let reporter = receiver.reporter
-        partner.withLock { $0 = sender }
-        defer { partner.withLock { $0 = nil } }
-        request.agree(requesterMakes: requesterMakes, port: receiver.port())
+        let reporter = context.reporter
+        state.withLock { $0 = .agreed(sender) }
+        request.agree(accessPoint: accessPoint, port: context.port())
         reporter.report(
-            .notice(requesterMakes ? "joining the hotspot of \(name)…" : "starting a hotspot on \(prepared.plan.interface)…"))
+            .notice(
+                accessPoint == .requester
+                    ? "joining the hotspot of \(name)…" : "starting a hotspot on \(prepared.plan.interface)…"))
         do throws(PreparedHotspot.Failure) {
             let path = try await prepared.establish(request.negotiation)
             reporter.report(.notice("in the hotspot \(path.network) with \(name); the transfer goes on there"))
-            await hold(request.negotiation, prepared, sender, receiver)
+            await awaitEndOfUse(of: request.negotiation, prepared, sender, context)
         } catch {
-            reporter.report(.notice("\(error.sentence(name)); going on over Bluetooth"))
+            reporter.report(.notice("\(error.text(peer: name)); going on over Bluetooth"))
         }
         let wasActive = await prepared.stop()
         // No effect where the sender has ended it.
@@ -160,20 +163,20 @@ final class HotspotResponder: Sendable {
         reporter.report(.notice("the hotspot is over\(ending ?? "")"))
     }
 
-    /// Waits until the sender ends the network, or its link has ended and so have its transfers; or until it has not used the
-    /// network for a time.
-    private func hold(
-        _ negotiation: HotspotNegotiation, _ prepared: PreparedHotspot, _ sender: Fingerprint, _ receiver: Receiver
+    /// Waits until the sender ends the network, or the sender's link and transfers have ended, or no transfer has run for
+    /// ``idleTimeout``.
+    private func awaitEndOfUse(
+        of negotiation: HotspotNegotiation, _ prepared: PreparedHotspot, _ sender: Fingerprint, _ context: Context
     ) async {
         await firstResult(
             of: {
                 guard let failure = await prepared.failure else { return }
-                receiver.reporter.report(.warning(failure.reason))
+                context.reporter.report(.warning(failure.reason))
                 negotiation.end(.failed)
             },
             {
                 while !Task.isCancelled {
-                    switch (receiver.transfers(sender).first, negotiation.refusal) {
+                    switch (context.transfers(sender).first, negotiation.endReason) {
                     // The link has been lost: what runs in the network goes on.
                     case (let transfer?, .linkLost?): await Self.awaitEnd(of: transfer)
                     case (_, .some): return
@@ -181,7 +184,7 @@ final class HotspotResponder: Sendable {
                         await firstResult(of: { await Self.awaitEnd(of: transfer) }, { _ = await negotiation.ended })
                     case (nil, nil):
                         _ = await withTimeout(Self.idleTimeout) { await negotiation.ended }
-                        if negotiation.refusal == nil, receiver.transfers(sender).isEmpty { return negotiation.end(.timedOut) }
+                        if negotiation.endReason == nil, context.transfers(sender).isEmpty { return negotiation.end(.timedOut) }
                     }
                 }
             })

@@ -50,7 +50,7 @@ package struct CommandFailure: Error, Sendable {
                 case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)
-        case let error as AccessPointError:
+        case let error as WiFiError:
             let isTimedOut = if case .timedOut = error { true } else { false }
             self.init(isTimedOut ? .timedOut : .failure, error.description)
         case is CancellationError: self.init(.interrupted, "interrupted")

@@ -71,14 +71,14 @@ package final class ReceiveController: Sendable {
     ///   - feed: connects front ends that ask as well; nil for none.
     ///   - endsAfterFirst: shuts the node down after the first completed transfer.
     ///   - arrivalCommand: the words of the command that is run for each arrival.
-    ///   - hotspot: this machine's part in Wi-Fi networks for transfers over Bluetooth; nil for none.
-    ///   - leavesWiFi: whether friends have a hotspot without a question.
+    ///   - hotspot: for Wi-Fi networks for transfers over Bluetooth; nil for none.
+    ///   - leavesWiFi: whether friends have a hotspot without a question to the user.
     package init(
         machine: LocalMachine, destination: ReceiveDestination, accept: Acceptance, quota: PeerQuota,
         reporter: any Reporter, endsAfterFirst: Bool, display: (any PromptDisplay)?, feed: ReceiveFeed? = nil,
-        arrivalCommand: [String] = [], hotspot: TransferHotspot? = nil, leavesWiFi: Bool = false
+        arrivalCommand: [String] = [], hotspot: HotspotPreparer? = nil, leavesWiFi: Bool = false
     ) {
-        self.hotspot = HotspotResponder(destination.inbox == nil ? nil : hotspot, acceptsFriends: leavesWiFi)
+        self.hotspot = HotspotResponder(destination.inbox == nil ? nil : hotspot, leavesWiFi: leavesWiFi)
         let reporter: any Reporter = feed.map { ReceiveFeedReporter(reporter: reporter, feed: $0) } ?? reporter
         self.machine = machine
         self.destination = destination
@@ -104,10 +104,10 @@ package final class ReceiveController: Sendable {
             let verification = VerificationResponder(
                 trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, refusals: refusals)
             group.addTask { await verification.run(listener.verificationRequests) }
-            let receiver = HotspotResponder.Receiver(
+            let context = HotspotResponder.Context(
                 trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, port: { listener.port },
                 transfers: { self.transfers(from: $0) })
-            group.addTask { await self.hotspot.run(listener.hotspotRequests, for: receiver) }
+            group.addTask { await self.hotspot.run(listener.hotspotRequests, for: context) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
                     answers.addTask {

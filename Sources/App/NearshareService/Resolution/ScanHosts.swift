@@ -8,7 +8,6 @@ package enum ScanHosts {
         let usable = NetworkInterface.all().filter {
             $0.isUp && $0.isRunning && !$0.isLoopback && (interface == nil || $0.name == interface)
         }
-        return ScanRange.hosts(
-            around: usable.flatMap(\.addresses).map { ScanRange.Local($0.address, prefixLength: $0.prefixLength) })
+        return ScanRange.hosts(around: usable.flatMap(\.addresses))
     }
 }

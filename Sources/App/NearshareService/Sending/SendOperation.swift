@@ -20,7 +20,7 @@ package final class SendOperation: Sendable {
     private let retryTime: Duration
     private let unsealed: UnsealedConfirmation?
     private let pin: PINPrompt?
-    private let hotspot: SendHotspot?
+    private let hotspot: HotspotRequester?
     private let resolver: PeerResolver
     private let running = RunningTransfers()
     private let reached = Mutex<[Int]>([])
@@ -36,7 +36,7 @@ package final class SendOperation: Sendable {
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
         retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil,
-        pin: PINPrompt? = nil, hotspot: SendHotspot? = nil
+        pin: PINPrompt? = nil, hotspot: HotspotRequester? = nil
     ) {
         self.hotspot = hotspot
         self.unsealed = unsealed

@@ -2,13 +2,13 @@ internal import NearshareBase
 package import NearshareDirect
 internal import NearshareInterfaces
 
-/// The agreement about a Wi-Fi network on one link, from either end (`docs/PROTOCOL.md`, section 17). The link's machine decides;
-/// the program's steps are passed to it, and its events to the program.
+/// The handle by which a program negotiates a Wi-Fi network over one link, at either end (`docs/PROTOCOL.md`, section 17). The
+/// `HotspotNegotiationMachine` of the link decides; the program's steps are passed to it, and its events to the program.
 package final class HotspotNegotiation: Sendable {
     /// The events of the agreement, for one reader; ends after ``HotspotEvent/ended(_:)`` or with the link.
     package let events: AsyncStream<HotspotEvent>
     private let continuation: AsyncStream<HotspotEvent>.Continuation
-    private let end = Promise<HotspotRefusal>()
+    private let end = Promise<HotspotEndReason>()
     private let driver: LinkDriver
 
     init(_ driver: LinkDriver) {
@@ -18,43 +18,43 @@ package final class HotspotNegotiation: Sendable {
     }
 
     /// Waits for the end of the agreement, which may be that of the link; nil when the task is cancelled first.
-    package var ended: HotspotRefusal? {
+    package var ended: HotspotEndReason? {
         get async { await end.value }
     }
 
     /// The end of the agreement; nil before.
-    package var refusal: HotspotRefusal? { end.current }
+    package var endReason: HotspotEndReason? { end.current }
 
     /// Asks the receiver of a running transfer for a network.
     package func request(for transfer: Transfer, _ roles: HotspotRoles) {
         driver.decideHotspot { connection, now in connection.requestHotspot(for: transfer.id, roles, now: now) }
     }
 
-    /// Tells the sender that the user is asked.
+    /// Reports to the sender that the user is asked.
     package func reportQuestion() {
         driver.decideHotspot { connection, _ in connection.reportHotspotQuestion() }
     }
 
     /// Agrees to a network.
     /// - Parameter port: at which this end accepts connections.
-    package func agree(requesterMakes: Bool, port: UInt16) {
+    package func agree(accessPoint: HotspotEnd, port: UInt16) {
         driver.decideHotspot { connection, now in
-            connection.agreeHotspot(requesterMakes: requesterMakes, port: port, now: now)
+            connection.agreeHotspot(accessPoint: accessPoint, port: port, now: now)
         }
     }
 
-    /// Tells the peer which network this end has made.
+    /// Sends the network, whose access point this end has started, to the peer.
     package func announce(_ network: HotspotNetwork) {
         driver.decideHotspot { connection, now in connection.announceHotspot(network, now: now) }
     }
 
-    /// Tells the peer that this end has joined its network.
+    /// Reports to the peer that this end has joined its network.
     package func confirmJoined() {
         driver.decideHotspot { connection, _ in connection.confirmHotspotJoined() }
     }
 
     /// Ends the agreement in any state. No effect a second time.
-    package func end(_ reason: HotspotRefusal) {
+    package func end(_ reason: HotspotEndReason) {
         driver.decideHotspot { connection, _ in connection.endHotspot(reason) }
     }
 
@@ -66,7 +66,7 @@ package final class HotspotNegotiation: Sendable {
     }
 
     /// The link has ended.
-    func finish(_ reason: HotspotRefusal = .linkLost) {
+    func finish(_ reason: HotspotEndReason = .linkLost) {
         end.fulfil(reason)
         continuation.finish()
     }
@@ -76,21 +76,21 @@ package final class HotspotNegotiation: Sendable {
 package struct HotspotRequest: Sendable {
     /// The sender of the transfer.
     package let peer: Peer
-    /// The parts that the peer can take.
+    /// The roles that the peer can have.
     package let roles: HotspotRoles
     package let negotiation: HotspotNegotiation
     let prompt: PromptAdmission
 
     /// Declines without having asked the user.
-    package func declineUnprompted(_ reason: HotspotRefusal) {
+    package func declineUnprompted(_ reason: HotspotEndReason) {
         prompt.releaseUnprompted()
         negotiation.end(reason)
     }
 
     /// Agrees, after the user has.
     /// - Parameter port: at which this end accepts connections.
-    package func agree(requesterMakes: Bool, port: UInt16) {
+    package func agree(accessPoint: HotspotEnd, port: UInt16) {
         prompt.release()
-        negotiation.agree(requesterMakes: requesterMakes, port: port)
+        negotiation.agree(accessPoint: accessPoint, port: port)
     }
 }

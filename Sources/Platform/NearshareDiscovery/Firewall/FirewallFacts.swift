@@ -93,7 +93,7 @@ package struct FirewallVerdict: Sendable, Hashable {
     }
 
     private static func packet(
-        to service: Service, _ address: NetworkInterface.Address, on interface: NetworkInterface, isBridged: Bool
+        to service: Service, _ address: IPSubnet, on interface: NetworkInterface, isBridged: Bool
     ) -> PacketFilter.Packet {
         let isIPv6 = address.address.bytes.count == 16
         let isMulticast = service == .multicastDNS
@@ -106,7 +106,7 @@ package struct FirewallVerdict: Sendable, Hashable {
     }
 
     /// The addresses from which neighbours send multicast: link-local ones, where an interface has some.
-    private static func linkLocal(_ addresses: [NetworkInterface.Address]) -> [NetworkInterface.Address] {
+    private static func linkLocal(_ addresses: [IPSubnet]) -> [IPSubnet] {
         let local = addresses.filter { $0.address.bytes.starts(with: [0xfe, 0x80]) }
         return local.isEmpty ? addresses : local
     }

@@ -4,17 +4,6 @@ internal import NearshareInterfaces
 
 /// A network interface of this machine, as the kernel reports it.
 package struct NetworkInterface: Sendable, Hashable {
-    package struct Address: Sendable, Hashable {
-        package var address: IPAddress
-        /// The number of leading bits that all hosts on the link share.
-        package var prefixLength: Int
-
-        package init(address: IPAddress, prefixLength: Int) {
-            self.address = address
-            self.prefixLength = prefixLength
-        }
-    }
-
     package var name: String
     package var index: Int32
     /// Administratively up.
@@ -24,11 +13,12 @@ package struct NetworkInterface: Sendable, Hashable {
     package var isLoopback: Bool
     package var isMulticastCapable: Bool
     package var isPointToPoint: Bool
-    package var addresses: [Address]
+    /// The addresses of this machine, with their subnets.
+    package var addresses: [IPSubnet]
 
     package init(
         name: String, index: Int32, isUp: Bool, isRunning: Bool, isLoopback: Bool, isMulticastCapable: Bool,
-        isPointToPoint: Bool, addresses: [Address]
+        isPointToPoint: Bool, addresses: [IPSubnet]
     ) {
         self.name = name
         self.index = index
@@ -70,7 +60,7 @@ package struct NetworkInterface: Sendable, Hashable {
             if let address = ipAddress(entry.ifa_addr) {
                 let prefix =
                     ipAddress(entry.ifa_netmask)?.bytes.reduce(0) { $0 + $1.nonzeroBitCount } ?? address.bytes.count * 8
-                interface.addresses.append(Address(address: address, prefixLength: prefix))
+                interface.addresses.append(IPSubnet(address, prefixLength: prefix))
             }
             found[index] = interface
         }

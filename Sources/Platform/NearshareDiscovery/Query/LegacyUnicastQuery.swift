@@ -18,7 +18,7 @@ final class LegacyUnicastQuery {
         let interface: NetworkInterface
         let isIPv6: Bool
         /// The socket's own address. The senders of answers must share its link.
-        let address: NetworkInterface.Address
+        let address: IPSubnet
     }
 
     private let type: DNSName
@@ -82,7 +82,7 @@ final class LegacyUnicastQuery {
             for _ in 0..<Self.maximumAnswersPerRead {
                 guard let (message, sender) = socket.socket.receive(upTo: DNSMessage.maximumByteCount) else { break }
                 let address = socket.address
-                guard address.address == sender || address.address.shares(prefixLength: address.prefixLength, with: sender),
+                guard address.address == sender || address.contains(sender),
                     let records = try? DNSMessage.records(of: message, answering: id)
                 else { continue }
                 for service in DNSService.services(of: type, in: records, isIPv6: socket.isIPv6, sender: sender) {

@@ -1,11 +1,10 @@
-/// The name and passphrase of a Wi-Fi network that is protected by WPA2 or WPA3.
+/// The SSID and passphrase of a Wi-Fi network that is protected by WPA2 or WPA3.
 package struct WiFiNetwork: Sendable, Hashable {
-    /// The SSID.
-    package let name: String
+    package let ssid: String
     package let passphrase: String
 
-    package init(name: String, passphrase: String) {
-        (self.name, self.passphrase) = (name, passphrase)
+    package init(ssid: String, passphrase: String) {
+        (self.ssid, self.passphrase) = (ssid, passphrase)
     }
 
     /// Random bytes that ``init(random:)`` needs.
@@ -16,19 +15,19 @@ package struct WiFiNetwork: Sendable, Hashable {
     package static let passphraseLength = 8...63
 
     /// A fresh network. The passphrase has 60 random bits: each guess costs an attacker who has recorded a handshake 4,096
-    /// rounds of PBKDF2, and the network lasts as long as a command. The name differs from that of the last network, with whose
+    /// rounds of PBKDF2, and the network lasts as long as a command. The SSID differs from that of the last network, with whose
     /// passphrase phones would try this one.
     /// - Parameter random: at least ``randomByteCount`` bytes.
     package init(random: [UInt8]) {
         precondition(random.count >= Self.randomByteCount, "too few random bytes")
         let letters = random.map { Self.alphabet[Int($0 & 31)] }
         let groups = stride(from: 4, to: Self.randomByteCount, by: 4).map { String(letters[$0..<$0 + 4]) }
-        self.init(name: "nearshare-" + String(letters[..<4]), passphrase: groups.joined(separator: "-"))
+        self.init(ssid: "nearshare-" + String(letters[..<4]), passphrase: groups.joined(separator: "-"))
     }
 
     /// The text of a QR code by which the cameras of phones join the network, in the format that ZXing has introduced: the type
     /// WPA stands for WPA2 and WPA3 as well, and a backslash is in front of special characters.
-    package var joinText: String { "WIFI:T:WPA;S:\(Self.escaped(name));P:\(Self.escaped(passphrase));;" }
+    package var joinText: String { "WIFI:T:WPA;S:\(Self.escaped(ssid));P:\(Self.escaped(passphrase));;" }
 
     private static func escaped(_ text: String) -> String {
         text.reduce(into: "") { escaped, character in

@@ -6,7 +6,7 @@ package import NearshareCrypto
 ///
 ///     greeting ──hello──► open ──close, loss, violation──► closed
 ///
-/// Each part owns its state: ``Verification``, ``OutgoingTransfers``, ``IncomingTransfers``, ``HotspotAgreement``,
+/// Each part owns its state: ``Verification``, ``OutgoingTransfers``, ``IncomingTransfers``, ``HotspotNegotiationMachine``,
 /// ``Keepalive``.
 package struct DirectConnection: Sendable {
     private enum Phase {
@@ -20,7 +20,7 @@ package struct DirectConnection: Sendable {
     private var verification: Verification
     private var outgoing = OutgoingTransfers()
     private var incoming: IncomingTransfers
-    private var hotspot = HotspotAgreement()
+    private var hotspot = HotspotNegotiationMachine()
     private var keepalive: Keepalive
     private var activity: LinkActivity
     private let hello: ControlFrame
@@ -286,8 +286,8 @@ package struct DirectConnection: Sendable {
     package mutating func reportHotspotQuestion() -> [DirectReaction] { isClosed ? [] : hotspot.reportAsking() }
 
     /// Agrees to a network that the sender has asked for.
-    package mutating func agreeHotspot(requesterMakes: Bool, port: UInt16, now: MonotonicInstant) -> [DirectReaction] {
-        isClosed ? [] : hotspot.agree(requesterMakes: requesterMakes, port: port, now: now)
+    package mutating func agreeHotspot(accessPoint: HotspotEnd, port: UInt16, now: MonotonicInstant) -> [DirectReaction] {
+        isClosed ? [] : hotspot.agree(accessPoint: accessPoint, port: port, now: now)
     }
 
     /// Tells the peer which network has been made.
@@ -299,7 +299,7 @@ package struct DirectConnection: Sendable {
     package mutating func confirmHotspotJoined() -> [DirectReaction] { isClosed ? [] : hotspot.confirmJoined() }
 
     /// Ends the agreement on a network, in any state.
-    package mutating func endHotspot(_ reason: HotspotRefusal) -> [DirectReaction] {
+    package mutating func endHotspot(_ reason: HotspotEndReason) -> [DirectReaction] {
         isClosed ? [] : hotspot.end(reason)
     }
 

@@ -1,19 +1,27 @@
 package import NearshareBase
 
-/// The parts that a peer's machine can take in a Wi-Fi network.
+/// The roles that a peer's machine can have in a Wi-Fi network (IEEE 802.11, 3.1).
 package struct HotspotRoles: OptionSet, Sendable, Hashable {
     package let rawValue: UInt8
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// It can make a network.
-    package static let makes = HotspotRoles(rawValue: 1)
-    /// It can join one.
-    package static let joins = HotspotRoles(rawValue: 2)
+    /// The machine can be the access point.
+    package static let accessPoint = HotspotRoles(rawValue: 1)
+    /// The machine can be a station, which joins a network.
+    package static let station = HotspotRoles(rawValue: 2)
+}
+
+/// One of the two ends of an agreement on a Wi-Fi network.
+package enum HotspotEnd: UInt8, Sendable, Hashable {
+    /// The receiver of the transfer.
+    case responder = 0
+    /// The sender of the transfer.
+    case requester = 1
 }
 
 /// The reason for which there is no Wi-Fi network for a transfer, or none any more.
-package enum HotspotRefusal: UInt8, Error, Sendable, Hashable {
+package enum HotspotEndReason: UInt8, Error, Sendable, Hashable {
     /// No longer needed.
     case done = 0
     /// The user has said no.
@@ -22,7 +30,7 @@ package enum HotspotRefusal: UInt8, Error, Sendable, Hashable {
     case unavailable = 2
     /// There is no such transfer, or the machine is part of another network.
     case busy = 3
-    /// The network was not made or joined, or has ended.
+    /// The network was not started or joined, or has ended.
     case failed = 4
     /// A step took too long.
     case timedOut = 5
@@ -38,14 +46,14 @@ package enum HotspotFrame: Sendable, Hashable {
     case request(TransferID, HotspotRoles)
     /// The receiver asks its user.
     case asking
-    /// The receiver takes part, and accepts connections at this port.
-    case agree(requesterMakes: Bool, port: UInt16)
-    /// The network has been made.
+    /// The receiver takes part, and accepts connections at this port. The end that is named is the access point.
+    case agree(accessPoint: HotspotEnd, port: UInt16)
+    /// The access point has been started.
     case network(HotspotNetwork)
-    /// It has been joined.
+    /// The station has joined the network.
     case joined
     /// There is no network, or none any more.
-    case end(HotspotRefusal)
+    case end(HotspotEndReason)
 }
 
 extension HotspotFrame {
@@ -56,17 +64,17 @@ extension HotspotFrame {
             writer.write(id.rawValue)
             writer.write(roles.rawValue)
         case .asking: writer.write(FrameType.hotspotAsking)
-        case .agree(let requesterMakes, let port):
+        case .agree(let accessPoint, let port):
             writer.write(FrameType.hotspotAgree)
-            writer.write(UInt8(requesterMakes ? 1 : 0))
+            writer.write(accessPoint.rawValue)
             writer.write(port)
         case .network(let network):
             writer.write(FrameType.hotspotNetwork)
-            writer.writeCounted(network.name.utf8, by: UInt8.self)
+            writer.writeCounted(network.ssid.utf8, by: UInt8.self)
             writer.writeCounted(network.passphrase.utf8, by: UInt8.self)
-            writer.write(network.band.rawValue)
-            writer.write(network.makerAddress.bytes)
-            writer.write(network.joinerAddress.bytes)
+            writer.write(network.band?.rawValue ?? 0)
+            writer.write(network.accessPointAddress.bytes)
+            writer.write(network.stationAddress.bytes)
         case .joined: writer.write(FrameType.hotspotJoined)
         case .end(let reason):
             writer.write(FrameType.hotspotEnd)
@@ -82,27 +90,30 @@ extension HotspotFrame {
             self = .request(TransferID(rawValue: try reader.readInteger()), HotspotRoles(rawValue: try reader.readInteger()))
         case FrameType.hotspotAsking: self = .asking
         case FrameType.hotspotAgree:
-            let maker: UInt8 = try reader.readInteger()
+            let end: UInt8 = try reader.readInteger()
             let port: UInt16 = try reader.readInteger()
-            guard maker <= 1, port > 0 else { throw MalformedInput("hotspot: an agreement without maker or port") }
-            self = .agree(requesterMakes: maker == 1, port: port)
+            guard let accessPoint = HotspotEnd(rawValue: end), port > 0 else {
+                throw MalformedInput("hotspot: an agreement without access point or port")
+            }
+            self = .agree(accessPoint: accessPoint, port: port)
         case FrameType.hotspotNetwork:
-            let name = try reader.readCounted(
-                by: UInt8.self, upTo: HotspotNetwork.maximumNameByteCount, field: "network name")
+            let ssid = try reader.readCounted(
+                by: UInt8.self, upTo: HotspotNetwork.maximumSSIDByteCount, field: "SSID")
             let passphrase = try reader.readCounted(
                 by: UInt8.self, upTo: HotspotNetwork.passphraseLength.upperBound, field: "passphrase")
-            let band = HotspotNetwork.Band(rawValue: try reader.readInteger()) ?? .unknown
-            let (maker, joiner) = (try reader.readBytes(4), try reader.readBytes(4))
-            guard let name = String(validating: name, as: UTF8.self),
+            let band = WiFiBand(rawValue: try reader.readInteger())
+            let (accessPoint, station) = (try reader.readBytes(4), try reader.readBytes(4))
+            guard let ssid = String(validating: ssid, as: UTF8.self),
                 let passphrase = String(validating: passphrase, as: UTF8.self),
-                let makerAddress = IPAddress(bytes: maker), let joinerAddress = IPAddress(bytes: joiner),
+                let accessPointAddress = IPAddress(bytes: accessPoint), let stationAddress = IPAddress(bytes: station),
                 let network = HotspotNetwork(
-                    name: name, passphrase: passphrase, band: band, makerAddress: makerAddress, joinerAddress: joinerAddress)
+                    ssid: ssid, passphrase: passphrase, band: band, accessPointAddress: accessPointAddress,
+                    stationAddress: stationAddress)
             else { throw MalformedInput("hotspot: a network that breaks the rules") }
             self = .network(network)
         case FrameType.hotspotJoined: self = .joined
         case FrameType.hotspotEnd:
-            let reason = HotspotRefusal(rawValue: try reader.readInteger()) ?? .unavailable
+            let reason = HotspotEndReason(rawValue: try reader.readInteger()) ?? .unavailable
             self = .end(reason == .unsupported || reason == .linkLost ? .unavailable : reason)
         default: return nil
         }

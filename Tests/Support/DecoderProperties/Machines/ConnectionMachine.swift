@@ -243,11 +243,11 @@ private struct ConnectionPair {
         case 0, 1:
             let id = TransferID(rawValue: UInt64(script.number(below: 4)))
             // Only the side that has opened the link asks.
-            return sides[0].perform(sides[0].machine.requestHotspot(for: id, [.makes, .joins], now: now))
+            return sides[0].perform(sides[0].machine.requestHotspot(for: id, [.accessPoint, .station], now: now))
         case 2: reactions = sides[side].machine.reportHotspotQuestion()
         case 3, 4:
-            let requesterMakes = script.number(below: 2) == 0
-            reactions = sides[side].machine.agreeHotspot(requesterMakes: requesterMakes, port: 1, now: now)
+            let accessPoint = script.number(below: 2) == 0 ? HotspotEnd.requester : .responder
+            reactions = sides[side].machine.agreeHotspot(accessPoint: accessPoint, port: 1, now: now)
         case 5: reactions = sides[side].machine.announceHotspot(Self.hotspot, now: now)
         case 6: reactions = sides[side].machine.confirmHotspotJoined()
         default: reactions = sides[side].machine.endHotspot(.done)
@@ -256,8 +256,8 @@ private struct ConnectionPair {
     }
 
     private static let hotspot = HotspotNetwork(
-        name: "nearshare-0", passphrase: "12345678", band: .unknown, makerAddress: .v4(0x0a00_0001),
-        joinerAddress: .v4(0x0a00_0002))!
+        ssid: "nearshare-0", passphrase: "12345678", band: nil, accessPointAddress: .v4(0x0a00_0001),
+        stationAddress: .v4(0x0a00_0002))!
 
     private mutating func inject(_ script: inout EventScript) {
         let id = TransferID(rawValue: UInt64(script.number(below: 70)))
@@ -279,8 +279,9 @@ private struct ConnectionPair {
             .resume(
                 id, ResumePoint(completeEntries: number, entriesDigest: digest, partialSize: number, partialDigest: digest)),
             .grant(id, upTo: number), .changedNames(id, ChangedNames()), .stored(id), .cancel(id, .cancelled), .cancelled(id),
-            .close(.done), .hotspot(.request(id, [.makes, .joins])), .hotspot(.asking),
-            .hotspot(.agree(requesterMakes: number % 2 == 0, port: 1)), .hotspot(.network(Self.hotspot)), .hotspot(.joined),
+            .close(.done), .hotspot(.request(id, [.accessPoint, .station])), .hotspot(.asking),
+            .hotspot(.agree(accessPoint: number % 2 == 0 ? .requester : .responder, port: 1)), .hotspot(.network(Self.hotspot)),
+            .hotspot(.joined),
             .hotspot(.end(.failed)),
         ]
         guard let frame = script.element(of: frames) else { return }

@@ -1,14 +1,14 @@
 internal import Nearshare
 
-/// The sender's half of a hotspot for a transfer: asks the user before the offer, and the receiver once it has accepted.
-/// ``HotspotResponder`` is the other half.
-package struct SendHotspot: Sendable {
-    private let hotspot: TransferHotspot
+/// The sender's end of a hotspot for a transfer: asks the user before the offer, and the receiver once it has accepted.
+/// ``HotspotResponder`` is the other end.
+package struct HotspotRequester: Sendable {
+    private let preparer: HotspotPreparer
     private let consent: HotspotOperation.Consent
 
     /// - Parameter consent: to what the hotspot interrupts on this machine.
-    package init(_ hotspot: TransferHotspot, consent: HotspotOperation.Consent) {
-        (self.hotspot, self.consent) = (hotspot, consent)
+    package init(_ preparer: HotspotPreparer, consent: HotspotOperation.Consent) {
+        (self.preparer, self.consent) = (preparer, consent)
     }
 
     /// Finds the device and asks the user. Where the peer is in a common network, no hotspot is needed.
@@ -23,8 +23,8 @@ package struct SendHotspot: Sendable {
             return nil
         }
         let prepared: PreparedHotspot
-        do throws(AccessPointError) {
-            prepared = try await hotspot.prepare()
+        do throws(WiFiError) {
+            prepared = try await preparer.prepare()
         } catch {
             reporter.report(.notice("\(error.reason); sending over Bluetooth"))
             return nil
@@ -61,17 +61,17 @@ extension PreparedHotspot {
             return try await establish(connection.hotspot) { event in
                 switch event {
                 case .asking: reporter.report(.notice("asking \(name) to use a hotspot…"))
-                case .agreed(makesNetwork: true, _):
+                case .agreed(isAccessPoint: true, _):
                     reporter.report(.notice("\(name) agrees; starting a hotspot on \(plan.interface)…"))
-                case .agreed(makesNetwork: false, _):
+                case .agreed(isAccessPoint: false, _):
                     reporter.report(.notice("\(name) agrees, and starts a hotspot…"))
-                case .network(let network): reporter.report(.notice("joining the hotspot \(network.name)…"))
+                case .network(let network): reporter.report(.notice("joining the hotspot \(network.ssid)…"))
                 case .requested, .joined, .ended: break
                 }
             }
         } catch {
             if error != .cancelled, !transfer.hasEnded {
-                reporter.report(.notice("\(error.sentence(name)); going on over Bluetooth"))
+                reporter.report(.notice("\(error.text(peer: name)); going on over Bluetooth"))
             }
             return nil
         }

@@ -2,31 +2,33 @@ internal import NearshareBase
 
 /// A step of the agreement about a Wi-Fi network.
 package enum HotspotEvent: Sendable, Hashable {
-    /// The sender of a running transfer asks for a network; to be answered with ``DirectConnection/agreeHotspot(requesterMakes:port:now:)`` or
+    /// The sender of a running transfer asks for a network; to be answered with ``DirectConnection/agreeHotspot(accessPoint:port:now:)`` or
     /// ``DirectConnection/endHotspot(_:)``.
     case requested(HotspotRoles)
     /// The peer asks its user.
     case asking
     /// Both ends take part.
-    /// - Parameter port: at which the receiver accepts connections in the network.
-    case agreed(makesNetwork: Bool, port: UInt16)
-    /// The peer has made the network; this end is to join it.
+    /// - Parameters:
+    ///   - isAccessPoint: whether this end is the access point; otherwise it is the station.
+    ///   - port: at which the receiver accepts connections in the network.
+    case agreed(isAccessPoint: Bool, port: UInt16)
+    /// The peer has started its access point; this end is to join the network.
     case network(HotspotNetwork)
-    /// The peer has joined the network that this end has made.
+    /// The peer has joined the network of this end.
     case joined
     /// The last event.
-    case ended(HotspotRefusal)
+    case ended(HotspotEndReason)
 }
 
-/// The agreement of two peers on a Wi-Fi network for one transfer (`docs/PROTOCOL.md`, section 17). A link has at most one, which
-/// the sender of the transfer asks for: a user is asked once for each link (A15).
+/// The state machine by which two peers agree on a Wi-Fi network for one transfer (`docs/PROTOCOL.md`, section 17). A link has at
+/// most one agreement, which the sender of the transfer requests: a user is asked once for each link (A15).
 ///
-///     sender:    none ──request──► requested ──asking──► waiting ──agree──► (making or joining)
-///     receiver:  none ──request──► deciding ──asking──► deciding ──agree──► (making or joining)
+///     sender:    none ──request──► requested ──asking──► waiting ──agree──► (starting or joining)
+///     receiver:  none ──request──► deciding ──asking──► deciding ──agree──► (starting or joining)
 ///
-///     making ──network sent──► made ──joined──► active           any ──end, deadline──► ended
+///     starting ──network sent──► awaiting station ──joined──► active           any ──end, deadline──► ended
 ///     awaiting network ──network──► joining ──joined sent──► active
-struct HotspotAgreement: Sendable {
+struct HotspotNegotiationMachine: Sendable {
     private enum State: Sendable, Hashable {
         case none
         /// The peer's first reply is awaited, by the side that has asked.
@@ -35,8 +37,8 @@ struct HotspotAgreement: Sendable {
         case waiting(deadline: MonotonicInstant)
         /// The local user is asked.
         case deciding(roles: HotspotRoles, deadline: MonotonicInstant)
-        case making(deadline: MonotonicInstant)
-        case made(deadline: MonotonicInstant)
+        case starting(deadline: MonotonicInstant)
+        case awaitingStation(deadline: MonotonicInstant)
         case awaitingNetwork(deadline: MonotonicInstant)
         case joining(deadline: MonotonicInstant)
         case active
@@ -45,20 +47,20 @@ struct HotspotAgreement: Sendable {
         var deadline: MonotonicInstant? {
             switch self {
             case .none, .active, .ended: nil
-            case .requested(let deadline), .waiting(let deadline), .deciding(_, let deadline), .making(let deadline),
-                .made(let deadline), .awaitingNetwork(let deadline), .joining(let deadline):
+            case .requested(let deadline), .waiting(let deadline), .deciding(_, let deadline), .starting(let deadline),
+                .awaitingStation(let deadline), .awaitingNetwork(let deadline), .joining(let deadline):
                 deadline
             }
         }
     }
 
-    /// Time for the first reply: a peer that knows these frames sends one at once.
+    /// Timeout of the first reply: a peer that knows these frames sends one at once.
     static let replyTimeout = Duration.seconds(10)
-    /// Time for the receiver's user.
+    /// Timeout of the answer of the receiver's user.
     static let questionTimeout = Duration.seconds(60)
-    /// Time to make or to join a network: NetworkManager may take a minute for it, twice.
+    /// Timeout of starting or joining a network: NetworkManager may take a minute for it, twice.
     static let stepTimeout = Duration.seconds(150)
-    /// Time by which the end that waits is more patient than the one that acts.
+    /// Margin by which the waiting end's timeout exceeds the acting end's.
     static let grace = Duration.seconds(5)
 
     private var state = State.none
@@ -69,7 +71,7 @@ struct HotspotAgreement: Sendable {
     var isHeld: Bool {
         switch state {
         case .none, .requested, .waiting, .deciding, .ended: false
-        case .making, .made, .awaitingNetwork, .joining, .active: true
+        case .starting, .awaitingStation, .awaitingNetwork, .joining, .active: true
         }
     }
 
@@ -89,19 +91,20 @@ struct HotspotAgreement: Sendable {
     }
 
     /// Agrees to a network, after the user has.
-    mutating func agree(requesterMakes: Bool, port: UInt16, now: MonotonicInstant) -> [DirectReaction] {
+    mutating func agree(accessPoint: HotspotEnd, port: UInt16, now: MonotonicInstant) -> [DirectReaction] {
         guard case .deciding = state else { return [] }
-        state = Self.step(makesNetwork: !requesterMakes, now)
+        let isAccessPoint = accessPoint == .responder
+        state = Self.step(isAccessPoint: isAccessPoint, now)
         return [
-            .send(.hotspot(.agree(requesterMakes: requesterMakes, port: port))),
-            .hotspot(.agreed(makesNetwork: !requesterMakes, port: port)),
+            .send(.hotspot(.agree(accessPoint: accessPoint, port: port))),
+            .hotspot(.agreed(isAccessPoint: isAccessPoint, port: port)),
         ]
     }
 
-    /// Tells the peer which network has been made.
+    /// Sends the network, whose access point this end has started, to the peer.
     mutating func announce(_ network: HotspotNetwork, now: MonotonicInstant) -> [DirectReaction] {
-        guard case .making = state else { return [] }
-        state = .made(deadline: now + Self.stepTimeout + Self.grace)
+        guard case .starting = state else { return [] }
+        state = .awaitingStation(deadline: now + Self.stepTimeout + Self.grace)
         return [.send(.hotspot(.network(network)))]
     }
 
@@ -113,7 +116,7 @@ struct HotspotAgreement: Sendable {
     }
 
     /// Ends the agreement in any state, and tells the peer.
-    mutating func end(_ reason: HotspotRefusal) -> [DirectReaction] {
+    mutating func end(_ reason: HotspotEndReason) -> [DirectReaction] {
         switch state {
         case .none, .ended: return []
         default:
@@ -138,19 +141,20 @@ struct HotspotAgreement: Sendable {
             state = .deciding(roles: roles, deadline: now + Self.questionTimeout)
             return [.hotspot(.requested(roles))]
         case (.request, _): throw MalformedInput("a second request for a hotspot")
-        case (_, .none): throw MalformedInput("a hotspot that nobody has asked for")
+        case (_, .none): throw MalformedInput("a step of a hotspot without a request")
         // Race: sent before the peer knew of the end.
         case (_, .ended): return []
         case (.asking, .requested):
             state = .waiting(deadline: now + Self.questionTimeout + Self.grace)
             return [.hotspot(.asking)]
-        case (.agree(let makesNetwork, let port), .requested), (.agree(let makesNetwork, let port), .waiting):
-            state = Self.step(makesNetwork: makesNetwork, now)
-            return [.hotspot(.agreed(makesNetwork: makesNetwork, port: port))]
+        case (.agree(let accessPoint, let port), .requested), (.agree(let accessPoint, let port), .waiting):
+            let isAccessPoint = accessPoint == .requester
+            state = Self.step(isAccessPoint: isAccessPoint, now)
+            return [.hotspot(.agreed(isAccessPoint: isAccessPoint, port: port))]
         case (.network(let network), .awaitingNetwork):
             state = .joining(deadline: now + Self.stepTimeout)
             return [.hotspot(.network(network))]
-        case (.joined, .made):
+        case (.joined, .awaitingStation):
             state = .active
             return [.hotspot(.joined)]
         case (.end(let reason), _):
@@ -160,9 +164,9 @@ struct HotspotAgreement: Sendable {
         }
     }
 
-    private static func step(makesNetwork: Bool, _ now: MonotonicInstant) -> State {
-        makesNetwork
-            ? .making(deadline: now + stepTimeout) : .awaitingNetwork(deadline: now + stepTimeout + grace)
+    private static func step(isAccessPoint: Bool, _ now: MonotonicInstant) -> State {
+        isAccessPoint
+            ? .starting(deadline: now + stepTimeout) : .awaitingNetwork(deadline: now + stepTimeout + grace)
     }
 
     // MARK: Time
@@ -171,7 +175,7 @@ struct HotspotAgreement: Sendable {
         guard let deadline = state.deadline, now >= deadline else { return [] }
         if case .requested = state {
             state = .ended
-            // A peer that is slow, and not old, takes its question back.
+            // A peer that knows these frames and is slow withdraws the question to its user.
             return [.send(.hotspot(.end(.timedOut))), .hotspot(.ended(.unsupported))]
         }
         return end(.timedOut)

@@ -1,24 +1,24 @@
 package import NearshareBase
 
-/// A Wi-Fi network that this machine makes, or joins, for as long as a program needs it: nothing of it outlives the process,
-/// however that ends.
+/// A Wi-Fi network in which this machine is the access point or a station for as long as a program needs it. The network ends
+/// with the process, however that ends.
 ///
 /// Used once, in this order: ``prepare(on:for:)``, which changes nothing, so that the user can be asked; ``start(_:as:)``;
 /// ``failure``; ``stop()``.
-package protocol AccessPoint: AnyObject, Sendable {
-    /// Finds the device that would make or join the network, and what this would interrupt.
+package protocol WiFiConnection: AnyObject, Sendable {
+    /// Finds the device that would be used, and what the network would interrupt.
     /// - Parameter interface: the device to use; nil for any.
-    func prepare(on interface: String?, for purpose: WiFiPurpose) async throws(AccessPointError) -> AccessPointPlan
+    func prepare(on interface: String?, for purpose: WiFiPurpose) async throws(WiFiError) -> WiFiPlan
 
-    /// Makes the network, and waits until devices can join it; or joins it.
+    /// Starts the access point, and waits until devices can join; or joins the network.
     /// - Parameter role: one that the purpose of ``prepare(on:for:)`` permits.
     /// - Returns: the address of this machine in the network.
-    /// - Throws: ``AccessPointError/stopped`` after ``beginStop()``.
-    func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(AccessPointError) -> IPAddress
+    /// - Throws: ``WiFiError/stopped`` after ``beginStop()``.
+    func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(WiFiError) -> IPAddress
 
     /// Waits until the network has ended by other means than ``stop()``.
     /// - Returns: the reason; nil after ``stop()``, and when the task is cancelled.
-    var failure: AccessPointError? { get async }
+    var failure: WiFiError? { get async }
 
     /// Begins to end the network, without waiting. May be called from any thread.
     func beginStop()
@@ -29,57 +29,50 @@ package protocol AccessPoint: AnyObject, Sendable {
     func stop() async -> Bool
 }
 
-extension AccessPoint {
-    /// Finds the device that would make a network for any device.
-    package func prepare(on interface: String?) async throws(AccessPointError) -> AccessPointPlan {
+extension WiFiConnection {
+    /// Finds the device that would be the access point for any device.
+    package func prepare(on interface: String?) async throws(WiFiError) -> WiFiPlan {
         try await prepare(on: interface, for: .sharing)
     }
 
-    /// Makes a network for any device.
-    package func start(_ network: WiFiNetwork) async throws(AccessPointError) -> IPAddress {
+    /// Starts an access point for any device.
+    package func start(_ network: WiFiNetwork) async throws(WiFiError) -> IPAddress {
         try await start(network, as: .sharing)
     }
 }
 
 /// The use of a Wi-Fi network.
 package enum WiFiPurpose: Sendable, Hashable {
-    /// Any device that has the passphrase can join.
+    /// An access point for any device that has the passphrase.
     case sharing
-    /// One peer joins the network of this machine; a device that can make one can join one as well.
-    case making
-    /// This machine joins that of a peer.
-    case joining
+    /// An access point for one peer. A device that has this mode can be a station as well.
+    case accessPoint
+    /// A station in the network of a peer.
+    case station
 }
 
-/// The part of this machine in a Wi-Fi network.
+/// The role of this machine in a Wi-Fi network (IEEE 802.11, 3.1).
 package enum WiFiRole: Sendable, Hashable {
-    /// Makes the network, gives addresses to those who join, and shares its connection to the internet with them.
+    /// An access point that gives addresses to stations, and shares the connection to the internet with them.
     case sharing
-    /// Makes the network, and has this address in it. Nothing is shared, and no addresses are given.
-    case making(IPAddress, prefixLength: Int)
-    /// Joins the network, and has this address in it. No other traffic goes there.
-    case joining(IPAddress, prefixLength: Int, WiFiBand?)
-}
-
-/// A range of Wi-Fi channels.
-package enum WiFiBand: Sendable, Hashable {
-    case ghz2
-    case ghz5
+    /// An access point with this address. Nothing is shared, and no addresses are given.
+    case accessPoint(IPAddress, prefixLength: Int)
+    /// A station with this address. No other traffic goes into the network.
+    case station(IPAddress, prefixLength: Int, WiFiBand?)
 }
 
 /// The consequences of a Wi-Fi network on this machine.
-package struct AccessPointPlan: Sendable, Hashable {
-    /// The interface of the device that makes the network, such as "wlan0".
+package struct WiFiPlan: Sendable, Hashable {
+    /// The interface of the device that is used, such as "wlan0".
     package var interface: String
     /// The name of the connection that the device has now, and loses; nil for none.
     package var replacedConnection: String?
-    /// The name of the connection that leads to the internet on another device, and which those who join use as well; nil for
-    /// none.
+    /// The name of the connection that leads to the internet on another device, and which stations use as well; nil for none.
     package var sharedConnection: String?
     /// Whether another device leads to the internet.
     package var keepsInternet = false
-    /// The channels of a network that this device makes.
-    package var band = WiFiBand.ghz2
+    /// The band of an access point on this device.
+    package var band = WiFiBand.ghz2Point4
 
     package init(interface: String, replacedConnection: String?, sharedConnection: String?) {
         self.interface = interface
@@ -89,10 +82,10 @@ package struct AccessPointPlan: Sendable, Hashable {
 }
 
 /// The reason why there is no Wi-Fi network of this machine, or none any more.
-package enum AccessPointError: Error, Sendable, Hashable {
+package enum WiFiError: Error, Sendable, Hashable {
     /// The system bus cannot be used, for this reason.
     case noBus(String)
-    /// The service that makes networks does not run.
+    /// The network service does not run.
     case noService
     /// The service runs, and has not answered in time.
     case noAnswer
@@ -114,7 +107,7 @@ package enum AccessPointError: Error, Sendable, Hashable {
     case noProtection(interface: String)
     /// The service cannot use the device now.
     case deviceUnavailable(interface: String)
-    /// The user may not make a network.
+    /// The user may not start an access point.
     case notPermitted
     /// The device or its driver did not start the network; a code of the service.
     case notStarted(interface: String, code: UInt32)
@@ -122,7 +115,7 @@ package enum AccessPointError: Error, Sendable, Hashable {
     case notJoined(interface: String, code: UInt32)
     /// The device or its driver has ended the network; a code of the service.
     case lost(interface: String, code: UInt32)
-    /// The service has no program that gives addresses to those who join.
+    /// The service has no program that gives addresses to stations.
     case noAddresses
     /// The service has refused, for this reason.
     case refused(String)
@@ -140,42 +133,51 @@ package enum AccessPointError: Error, Sendable, Hashable {
     case stopped
 }
 
-extension AccessPointError: CustomStringConvertible {
+extension WiFiError: CustomStringConvertible {
     /// The failure, and a suggested remedy.
     package var description: String { advice.map { "\(reason); \($0)" } ?? reason }
 
     /// The failure.
     package var reason: String {
         switch self {
-        case .noBus(let reason): "no hotspot: the system bus is not available (\(reason))"
-        case .noService: "no hotspot: NetworkManager does not run on this machine"
-        case .noAnswer: "no hotspot: NetworkManager does not answer"
-        case .oldService: "no hotspot: this NetworkManager is older than 1.16"
-        case .networkingOff: "no hotspot: NetworkManager has networking switched off"
-        case .radioOff(true): "no hotspot: a switch or key of this machine has Wi-Fi switched off"
-        case .radioOff(false): "no hotspot: Wi-Fi is switched off"
-        case .noDevice: "no hotspot: NetworkManager knows no Wi-Fi device"
-        case .notWiFi(let interface): "no hotspot: \(TerminalText.escaped(interface)) is not a Wi-Fi device"
-        case .unmanaged(let interface): "no hotspot: NetworkManager does not manage \(TerminalText.escaped(interface))"
+        case .lost, .deviceGone, .replaced, .suspended: "the hotspot has ended: \(cause)"
+        case .serviceGone, .stopped: cause
+        default: "no hotspot: \(cause)"
+        }
+    }
+
+    /// The cause of the failure.
+    package var cause: String {
+        switch self {
+        case .noBus(let reason): "the system bus is not available (\(reason))"
+        case .noService: "NetworkManager does not run on this machine"
+        case .noAnswer: "NetworkManager does not answer"
+        case .oldService: "this NetworkManager is older than 1.16"
+        case .networkingOff: "NetworkManager has networking switched off"
+        case .radioOff(true): "a switch or key of this machine has Wi-Fi switched off"
+        case .radioOff(false): "Wi-Fi is switched off"
+        case .noDevice: "NetworkManager knows no Wi-Fi device"
+        case .notWiFi(let interface): "\(TerminalText.escaped(interface)) is not a Wi-Fi device"
+        case .unmanaged(let interface): "NetworkManager does not manage \(TerminalText.escaped(interface))"
         case .noAccessPointMode(let interface):
-            "no hotspot: \(TerminalText.escaped(interface)) has no access-point mode with WPA2"
-        case .noProtection(let interface): "no hotspot: \(TerminalText.escaped(interface)) has no WPA2"
+            "\(TerminalText.escaped(interface)) has no access-point mode with WPA2"
+        case .noProtection(let interface): "\(TerminalText.escaped(interface)) has no WPA2"
         case .deviceUnavailable(let interface):
-            "no hotspot: NetworkManager cannot use \(TerminalText.escaped(interface)) at the moment"
-        case .notPermitted: "no hotspot: this user may not make a Wi-Fi network"
+            "NetworkManager cannot use \(TerminalText.escaped(interface)) at the moment"
+        case .notPermitted: "this user may not make a Wi-Fi network"
         case .notStarted(let interface, let code):
-            "no hotspot: \(TerminalText.escaped(interface)) did not start it (NetworkManager's reason \(code))"
+            "\(TerminalText.escaped(interface)) did not start it (NetworkManager's reason \(code))"
         case .notJoined(let interface, let code):
-            "no hotspot: \(TerminalText.escaped(interface)) could not join it (NetworkManager's reason \(code))"
+            "\(TerminalText.escaped(interface)) could not join it (NetworkManager's reason \(code))"
         case .lost(let interface, let code):
-            "the hotspot has ended: \(TerminalText.escaped(interface)) stopped it (NetworkManager's reason \(code))"
-        case .noAddresses: "no hotspot: NetworkManager cannot give addresses to those who join"
-        case .refused(let reason): "no hotspot: NetworkManager refuses it: \(TerminalText.escaped(reason, columns: 200))"
-        case .timedOut(let interface): "no hotspot: \(TerminalText.escaped(interface)) did not start it in time"
-        case .deviceGone(let interface): "the hotspot has ended: \(TerminalText.escaped(interface)) is gone"
+            "\(TerminalText.escaped(interface)) stopped it (NetworkManager's reason \(code))"
+        case .noAddresses: "NetworkManager cannot give addresses to devices that join"
+        case .refused(let reason): "NetworkManager refuses it: \(TerminalText.escaped(reason, columns: 200))"
+        case .timedOut(let interface): "\(TerminalText.escaped(interface)) did not start it in time"
+        case .deviceGone(let interface): "\(TerminalText.escaped(interface)) is gone"
         case .replaced(let interface):
-            "the hotspot has ended: \(TerminalText.escaped(interface)) was disconnected, or has another connection"
-        case .suspended: "the hotspot has ended: the machine went to sleep"
+            "\(TerminalText.escaped(interface)) was disconnected, or has another connection"
+        case .suspended: "the machine went to sleep"
         case .serviceGone: "the hotspot has ended, because NetworkManager has"
         case .stopped: "the hotspot was stopped"
         }

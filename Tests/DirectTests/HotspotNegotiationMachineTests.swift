@@ -4,18 +4,18 @@ import Testing
 
 @testable import NearshareDirect
 
-@Suite("agreeing on a hotspot for a transfer") struct HotspotAgreementTests {
+@Suite("agreeing on a hotspot for a transfer") struct HotspotNegotiationMachineTests {
     private static let id = TransferID(rawValue: 7)
     private static let start = MonotonicInstant(nanoseconds: 1_000_000_000)
     private static let network = HotspotNetwork(
-        name: "nearshare-0a1b", passphrase: "abcd-efgh-jkmn", band: .ghz2, makerAddress: .v4(0x0a01_0201),
-        joinerAddress: .v4(0x0a01_0202))!
+        ssid: "nearshare-0a1b", passphrase: "abcd-efgh-jkmn", band: .ghz2Point4, accessPointAddress: .v4(0x0a01_0201),
+        stationAddress: .v4(0x0a01_0202))!
 
     /// Both ends of a link.
     private struct Pair {
-        var sender = HotspotAgreement()
-        var receiver = HotspotAgreement()
-        var now = HotspotAgreementTests.start
+        var sender = HotspotNegotiationMachine()
+        var receiver = HotspotNegotiationMachine()
+        var now = HotspotNegotiationMachineTests.start
 
         /// Passes frames to the other end, and what that answers back, until none is left.
         /// - Returns: the events of both ends in their order.
@@ -32,7 +32,7 @@ import Testing
                     }
                     let answers =
                         fromSender
-                        ? try receiver.receive(sent, isReceiving: { $0 == HotspotAgreementTests.id }, now: now)
+                        ? try receiver.receive(sent, isReceiving: { $0 == HotspotNegotiationMachineTests.id }, now: now)
                         : try sender.receive(sent, isReceiving: { _ in false }, now: now)
                     let later = try pass(answers, fromSender: !fromSender)
                     events.sender += later.sender
@@ -44,27 +44,27 @@ import Testing
         }
     }
 
-    private static func agreed(requesterMakes: Bool) throws -> Pair {
+    private static func agreed(accessPoint: HotspotEnd) throws -> Pair {
         var pair = Pair()
-        _ = try pair.pass(pair.sender.request(id, [.makes, .joins], now: start), fromSender: true)
+        _ = try pair.pass(pair.sender.request(id, [.accessPoint, .station], now: start), fromSender: true)
         _ = try pair.pass(
-            pair.receiver.agree(requesterMakes: requesterMakes, port: 4000, now: start), fromSender: false)
+            pair.receiver.agree(accessPoint: accessPoint, port: 4000, now: start), fromSender: false)
         return pair
     }
 
-    @Test(arguments: [true, false]) func `either end makes the network and the other one joins it`(requesterMakes: Bool) throws
-    {
+    @Test(arguments: [HotspotEnd.requester, .responder])
+    func `either end is the access point and the other one joins the network`(accessPoint: HotspotEnd) throws {
         var pair = Pair()
-        let asked = try pair.pass(pair.sender.request(Self.id, [.makes, .joins], now: Self.start), fromSender: true)
-        #expect(asked.receiver == [.requested([.makes, .joins])] && asked.sender.isEmpty)
+        let asked = try pair.pass(pair.sender.request(Self.id, [.accessPoint, .station], now: Self.start), fromSender: true)
+        #expect(asked.receiver == [.requested([.accessPoint, .station])] && asked.sender.isEmpty)
         #expect(try pair.pass(pair.receiver.reportAsking(), fromSender: false).sender == [.asking])
         #expect(!pair.sender.isHeld && !pair.receiver.isHeld)
         let agreed = try pair.pass(
-            pair.receiver.agree(requesterMakes: requesterMakes, port: 4000, now: Self.start), fromSender: false)
-        #expect(agreed.sender == [.agreed(makesNetwork: requesterMakes, port: 4000)])
-        #expect(agreed.receiver == [.agreed(makesNetwork: !requesterMakes, port: 4000)])
+            pair.receiver.agree(accessPoint: accessPoint, port: 4000, now: Self.start), fromSender: false)
+        #expect(agreed.sender == [.agreed(isAccessPoint: accessPoint == .requester, port: 4000)])
+        #expect(agreed.receiver == [.agreed(isAccessPoint: accessPoint == .responder, port: 4000)])
         #expect(pair.sender.isHeld && pair.receiver.isHeld)
-        if requesterMakes {
+        if accessPoint == .requester {
             let made = try pair.pass(pair.sender.announce(Self.network, now: Self.start), fromSender: true)
             #expect(made.receiver == [.network(Self.network)])
             #expect(try pair.pass(pair.receiver.confirmJoined(), fromSender: false).sender == [.joined])
@@ -82,43 +82,44 @@ import Testing
     @Test("A15: a user is asked for a running transfer only, and once for each link") func once() throws {
         var pair = Pair()
         let other = try pair.pass(
-            pair.sender.request(TransferID(rawValue: 8), .makes, now: Self.start), fromSender: true)
+            pair.sender.request(TransferID(rawValue: 8), .accessPoint, now: Self.start), fromSender: true)
         #expect(other.receiver.isEmpty && other.sender == [.ended(.busy)])
         #expect(throws: MalformedInput.self) {
-            try pair.receiver.receive(.request(Self.id, .makes), isReceiving: { _ in true }, now: Self.start)
+            try pair.receiver.receive(.request(Self.id, .accessPoint), isReceiving: { _ in true }, now: Self.start)
         }
-        #expect(pair.sender.request(Self.id, .makes, now: Self.start).isEmpty)
+        #expect(pair.sender.request(Self.id, .accessPoint, now: Self.start).isEmpty)
     }
 
     @Test("A15: no network before an agreement, none twice, and no step out of order") func order() throws {
         let frames: [HotspotFrame] = [
-            .asking, .agree(requesterMakes: true, port: 1), .agree(requesterMakes: false, port: 1), .network(Self.network),
+            .asking, .agree(accessPoint: .requester, port: 1), .agree(accessPoint: .responder, port: 1), .network(Self.network),
             .joined,
-            .request(Self.id, .makes),
+            .request(Self.id, .accessPoint),
         ]
-        func refuses(_ agreement: HotspotAgreement, _ frame: HotspotFrame) -> Bool {
+        func refuses(_ agreement: HotspotNegotiationMachine, _ frame: HotspotFrame) -> Bool {
             var agreement = agreement
             return (try? agreement.receive(frame, isReceiving: { $0 == Self.id }, now: Self.start)) == nil
         }
-        let fresh = HotspotAgreement()
-        #expect(frames.filter { !refuses(fresh, $0) } == [.request(Self.id, .makes)])
+        let fresh = HotspotNegotiationMachine()
+        #expect(frames.filter { !refuses(fresh, $0) } == [.request(Self.id, .accessPoint)])
         #expect(refuses(fresh, .end(.done)))
         var asking = Pair()
-        _ = try asking.pass(asking.sender.request(Self.id, .makes, now: Self.start), fromSender: true)
+        _ = try asking.pass(asking.sender.request(Self.id, .accessPoint, now: Self.start), fromSender: true)
         // The user has not answered: nothing makes this end join.
         #expect(frames.allSatisfy { refuses(asking.receiver, $0) })
-        #expect(frames.filter { refuses(asking.sender, $0) } == [.network(Self.network), .joined, .request(Self.id, .makes)])
-        for requesterMakes in [true, false] {
-            let pair = try Self.agreed(requesterMakes: requesterMakes)
-            let (maker, joiner) = requesterMakes ? (pair.sender, pair.receiver) : (pair.receiver, pair.sender)
-            #expect(frames.allSatisfy { refuses(maker, $0) })
-            #expect(frames.filter { !refuses(joiner, $0) } == [.network(Self.network)])
-            var joining = joiner
+        #expect(
+            frames.filter { refuses(asking.sender, $0) } == [.network(Self.network), .joined, .request(Self.id, .accessPoint)])
+        for end in [HotspotEnd.requester, .responder] {
+            let pair = try Self.agreed(accessPoint: end)
+            let (accessPoint, station) = end == .requester ? (pair.sender, pair.receiver) : (pair.receiver, pair.sender)
+            #expect(frames.allSatisfy { refuses(accessPoint, $0) })
+            #expect(frames.filter { !refuses(station, $0) } == [.network(Self.network)])
+            var joining = station
             _ = try joining.receive(.network(Self.network), isReceiving: { _ in false }, now: Self.start)
             #expect(frames.allSatisfy { refuses(joining, $0) })
         }
         // Race: whatever was sent before the end is known.
-        var ended = try Self.agreed(requesterMakes: true).sender
+        var ended = try Self.agreed(accessPoint: .requester).sender
         _ = ended.end(.failed)
         for frame in frames.dropLast() {
             let reactions = try ended.receive(frame, isReceiving: { _ in true }, now: Self.start)
@@ -127,22 +128,22 @@ import Testing
     }
 
     @Test func `a peer that does not reply knows no hotspots, and each step has a deadline`() throws {
-        var sender = HotspotAgreement()
-        _ = sender.request(Self.id, .makes, now: Self.start)
+        var sender = HotspotNegotiationMachine()
+        _ = sender.request(Self.id, .accessPoint, now: Self.start)
         let early = sender.advance(to: Self.start + .seconds(9))
         #expect(early.isEmpty)
-        let late = sender.advance(to: Self.start + HotspotAgreement.replyTimeout)
+        let late = sender.advance(to: Self.start + HotspotNegotiationMachine.replyTimeout)
         #expect(late == [.send(.hotspot(.end(.timedOut))), .hotspot(.ended(.unsupported))])
         var pair = Pair()
-        _ = try pair.pass(pair.sender.request(Self.id, .makes, now: Self.start), fromSender: true)
+        _ = try pair.pass(pair.sender.request(Self.id, .accessPoint, now: Self.start), fromSender: true)
         _ = try pair.pass(pair.receiver.reportAsking(), fromSender: false)
         // The end that asks its user is the one that says so.
         let (asking, waiting) = (try #require(pair.receiver.deadline), try #require(pair.sender.deadline))
         #expect(asking < waiting)
         let unanswered = try pair.pass(pair.receiver.advance(to: asking), fromSender: false)
         #expect(unanswered.sender == [.ended(.timedOut)] && unanswered.receiver == [.ended(.timedOut)])
-        for requesterMakes in [true, false] {
-            let pair = try Self.agreed(requesterMakes: requesterMakes)
+        for end in [HotspotEnd.requester, .responder] {
+            let pair = try Self.agreed(accessPoint: end)
             for var end in [pair.sender, pair.receiver] {
                 let deadline = try #require(end.deadline)
                 let reactions = end.advance(to: deadline)
@@ -152,18 +153,19 @@ import Testing
     }
 
     @Test func `the end of the link ends it once`() throws {
-        var pair = try Self.agreed(requesterMakes: true)
+        var pair = try Self.agreed(accessPoint: .requester)
         let ends = pair.sender.endWithLink() + pair.sender.endWithLink() + pair.sender.end(.done)
         #expect(ends == [.hotspot(.ended(.linkLost))])
     }
 
     @Test("N18: names, passphrases and addresses of a network that break the rules are refused") func values() {
         func network(
-            _ name: String = "nearshare-a", _ passphrase: String = "12345678", _ maker: UInt32 = 0x0a01_0201,
-            _ joiner: UInt32 = 0x0a01_0202
+            _ name: String = "nearshare-a", _ passphrase: String = "12345678", _ accessPoint: UInt32 = 0x0a01_0201,
+            _ station: UInt32 = 0x0a01_0202
         ) -> HotspotNetwork? {
             HotspotNetwork(
-                name: name, passphrase: passphrase, band: .unknown, makerAddress: .v4(maker), joinerAddress: .v4(joiner))
+                ssid: name, passphrase: passphrase, band: nil, accessPointAddress: .v4(accessPoint),
+                stationAddress: .v4(station))
         }
         #expect(network() != nil)
         #expect(network("nearshare-" + String(repeating: "a", count: 22), String(repeating: "~", count: 63)) != nil)
@@ -176,12 +178,12 @@ import Testing
             #expect(network("nearshare-a", passphrase) == nil)
         }
         // In one network of 24 bits, two hosts of a private range.
-        for (maker, joiner) in [
+        for (accessPoint, station) in [
             (0x0a01_0201, 0x0a01_0201), (0x0a01_0201, 0x0a01_0302), (0x0a01_0200, 0x0a01_0202), (0x0a01_0201, 0x0a01_02ff),
             (0x0808_0801, 0x0808_0802), (0x7f00_0001, 0x7f00_0002), (0xa9fe_0101, 0xa9fe_0102), (0xac20_0001, 0xac20_0002),
             (0xe000_0001, 0xe000_0002), (0x0000_0001, 0x0000_0002),
         ] as [(UInt32, UInt32)] {
-            #expect(network("nearshare-a", "12345678", maker, joiner) == nil)
+            #expect(network("nearshare-a", "12345678", accessPoint, station) == nil)
         }
         #expect(network("nearshare-a", "12345678", 0xac1f_0001, 0xac1f_00fe) != nil)
         #expect(network("nearshare-a", "12345678", 0xc0a8_0101, 0xc0a8_0102) != nil)
@@ -205,18 +207,19 @@ import Testing
         var random = SeededRandom(seed: 1)
         for _ in 0..<100 {
             let bytes = (0..<HotspotNetwork.randomByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
-            let office: [(address: IPAddress, prefixLength: Int)] = [(.v4(0x0a00_0005), 8), (.v4(0xac10_0101), 16)]
-            let (maker, joiner) = try #require(HotspotNetwork.addresses(random: bytes, avoiding: office))
-            #expect(!HotspotNetwork.overlaps(maker, office))
+            let office = [IPSubnet(.v4(0x0a00_0005), prefixLength: 8), IPSubnet(.v4(0xac10_0101), prefixLength: 16)]
+            let (accessPoint, station) = try #require(HotspotNetwork.addresses(random: bytes, avoiding: office))
+            #expect(!HotspotNetwork.overlaps(accessPoint, office))
             #expect(
                 HotspotNetwork(
-                    name: "nearshare-a", passphrase: "12345678", band: .unknown, makerAddress: maker, joinerAddress: joiner)
+                    ssid: "nearshare-a", passphrase: "12345678", band: nil, accessPointAddress: accessPoint,
+                    stationAddress: station)
                     != nil)
         }
-        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), [(.v4(0x0a01_02f0), 28)]))
-        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), [(.v4(0x0a01_0005), 16)]))
-        #expect(!HotspotNetwork.overlaps(.v4(0x0a01_0201), [(.v4(0x0a01_0305), 24)]))
-        let all: [(address: IPAddress, prefixLength: Int)] = [(.v4(0x0a00_0001), 0)]
+        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), [IPSubnet(.v4(0x0a01_02f0), prefixLength: 28)]))
+        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), [IPSubnet(.v4(0x0a01_0005), prefixLength: 16)]))
+        #expect(!HotspotNetwork.overlaps(.v4(0x0a01_0201), [IPSubnet(.v4(0x0a01_0305), prefixLength: 24)]))
+        let all = [IPSubnet(.v4(0x0a00_0001), prefixLength: 0)]
         #expect(HotspotNetwork.addresses(random: [UInt8](repeating: 1, count: 32), avoiding: all) == nil)
     }
 }

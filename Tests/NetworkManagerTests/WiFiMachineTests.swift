@@ -4,24 +4,24 @@ import Testing
 
 @testable import NearshareNetworkManager
 
-@Suite struct AccessPointMachineTests {
-    private typealias Machine = AccessPointMachine
-    private typealias Change = AccessPointMachine.ConnectionChange
+@Suite struct WiFiMachineTests {
+    private typealias Machine = WiFiMachine
+    private typealias Change = WiFiMachine.ConnectionChange
 
-    private static let network = WiFiNetwork(name: "n", passphrase: "12345678")
+    private static let network = WiFiNetwork(ssid: "n", passphrase: "12345678")
     private static let address = IPAddress.v4(0x0a2a_0001)
     private static let path = "/active/7"
     private static let device = "/devices/1"
     private static let start = MonotonicInstant(nanoseconds: 1_000_000_000)
 
-    private static func target(replacing profile: String?) throws -> AccessPointTarget {
-        var facts = AccessPointFacts()
+    private static func target(replacing profile: String?) throws -> WiFiTarget {
+        var facts = WiFiFacts()
         facts.devices = [
             .init(
                 path: device, interface: "wlan0", state: profile == nil ? 30 : 100, capabilities: .protectedAccessPoint,
                 connection: profile.map { .init(name: "Office", profile: $0) })
         ]
-        return try AccessPointTarget(facts, interface: nil)
+        return try WiFiTarget(facts, interface: nil)
     }
 
     /// A machine in one of its phases, by what has happened.
@@ -104,13 +104,13 @@ import Testing
     }
 
     /// (reason of the connection, reason of the device, error of a network that did not start)
-    private static let failures: [(UInt32, UInt32, AccessPointError)] = [
+    private static let failures: [(UInt32, UInt32, WiFiError)] = [
         (3, 18, .noAddresses), (3, 19, .noAddresses), (3, 35, .notStarted(interface: "wlan0", code: 35)),
         (0, 0, .notStarted(interface: "wlan0", code: 0)),
     ]
 
     @Test("what a device says of its failure is what the user is told", arguments: failures)
-    func failure(reason: UInt32, deviceReason: UInt32, error: AccessPointError) throws {
+    func failure(reason: UInt32, deviceReason: UInt32, error: WiFiError) throws {
         var machine = try Self.machine(Self.activate)
         machine.deviceChanged(Self.device, reason: deviceReason)
         machine.deviceChanged("/devices/2", reason: 36)
@@ -148,14 +148,14 @@ import Testing
     }
 
     /// (reason of the connection, reason of the device, error of a network that was there)
-    private static let losses: [(UInt32, UInt32, AccessPointError)] = [
+    private static let losses: [(UInt32, UInt32, WiFiError)] = [
         (3, 60, .replaced(interface: "wlan0")), (2, 39, .replaced(interface: "wlan0")), (2, 0, .replaced(interface: "wlan0")),
         (3, 36, .deviceGone(interface: "wlan0")), (14, 0, .deviceGone(interface: "wlan0")), (3, 37, .suspended),
         (4, 0, .serviceGone),
     ]
 
     @Test("a network that others have ended leaves the device to them", arguments: losses)
-    func loss(reason: UInt32, deviceReason: UInt32, error: AccessPointError) throws {
+    func loss(reason: UInt32, deviceReason: UInt32, error: WiFiError) throws {
         var machine = try Self.machine(Self.run)
         machine.deviceChanged(Self.device, reason: deviceReason)
         Self.change(&machine, 3, reason: reason)
@@ -178,7 +178,7 @@ import Testing
 
     @Test("each phase with a deadline ends at it", arguments: [0, 1, 2, 3])
     func deadlines(phase: Int) throws {
-        let error = AccessPointError.timedOut(interface: "wlan0")
+        let error = WiFiError.timedOut(interface: "wlan0")
         var machine = try Self.machine { machine in
             Self.request(&machine)
             if phase > 0 { machine.requested(Self.path, now: Self.start) }
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test func `a network that a scan has missed is looked for once more, and then the reason is told`() throws {
-        let role = WiFiRole.joining(Self.address, prefixLength: 24, nil)
+        let role = WiFiRole.station(Self.address, prefixLength: 24, nil)
         var machine = Machine(try Self.target(replacing: "/settings/3"))
         machine.start(Self.network, as: role, now: Self.start)
         for isLast in [false, true] {
@@ -248,7 +248,7 @@ import Testing
         machine.deviceRemoved("/devices/2")
         #expect(!machine.hasReactions)
         isDevice ? machine.deviceRemoved(Self.device) : machine.serviceEnded()
-        let error: AccessPointError = isDevice ? .deviceGone(interface: "wlan0") : .serviceGone
+        let error: WiFiError = isDevice ? .deviceGone(interface: "wlan0") : .serviceGone
         #expect(machine.drainReactions() == [.ended(phase >= 5 ? nil : error)])
         machine.serviceEnded()
         #expect(!machine.hasReactions && machine.deadline == nil)

@@ -1,34 +1,34 @@
 package import NearshareBase
 
-/// An access point without a device, whose end and failures the owner decides.
-package final class InMemoryAccessPoint: AccessPoint {
+/// A Wi-Fi connection without a device, whose end and failures the owner decides.
+package final class InMemoryWiFiConnection: WiFiConnection {
     private enum End: Sendable {
         case stopped
-        case failed(AccessPointError)
+        case failed(WiFiError)
     }
 
-    private let plan: Result<AccessPointPlan, AccessPointError>
-    private let joiningPlan: Result<AccessPointPlan, AccessPointError>
-    private let address: Result<IPAddress, AccessPointError>?
+    private let plan: Result<WiFiPlan, WiFiError>
+    private let stationPlan: Result<WiFiPlan, WiFiError>
+    private let address: Result<IPAddress, WiFiError>?
     private let end = Promise<End>()
     private let started = Monitor<(network: WiFiNetwork, role: WiFiRole)?>(nil)
 
     /// - Parameters:
     ///   - plan: the result of ``prepare(on:for:)``.
-    ///   - joiningPlan: the same for ``WiFiPurpose/joining``; nil for that of all purposes.
+    ///   - stationPlan: the same for ``WiFiPurpose/station``; nil for that of all purposes.
     ///   - address: the result of ``start(_:as:)``; nil for one that waits until ``beginStop()``.
     package init(
-        plan: Result<AccessPointPlan, AccessPointError>,
-        joiningPlan: Result<AccessPointPlan, AccessPointError>? = nil,
-        address: Result<IPAddress, AccessPointError>? = .success(.v4(0x0a2a_0001))
+        plan: Result<WiFiPlan, WiFiError>,
+        stationPlan: Result<WiFiPlan, WiFiError>? = nil,
+        address: Result<IPAddress, WiFiError>? = .success(.v4(0x0a2a_0001))
     ) {
-        (self.plan, self.joiningPlan, self.address) = (plan, joiningPlan ?? plan, address)
+        (self.plan, self.stationPlan, self.address) = (plan, stationPlan ?? plan, address)
     }
 
     /// The network that was started; nil for none.
     package var network: WiFiNetwork? { started.withLock { $0?.network } }
 
-    /// The part that this machine has in it; nil for none.
+    /// The role of this machine in the network; nil for none.
     package var role: WiFiRole? { started.withLock { $0?.role } }
 
     /// Whether ``beginStop()``, ``stop()`` or ``fail(_:)`` was called.
@@ -36,11 +36,11 @@ package final class InMemoryAccessPoint: AccessPoint {
 
     package func prepare(
         on interface: String?, for purpose: WiFiPurpose
-    ) async throws(AccessPointError) -> AccessPointPlan {
-        try (purpose == .joining ? joiningPlan : plan).get()
+    ) async throws(WiFiError) -> WiFiPlan {
+        try (purpose == .station ? stationPlan : plan).get()
     }
 
-    package func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(AccessPointError) -> IPAddress {
+    package func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(WiFiError) -> IPAddress {
         started.update { $0 = (network, role) }
         guard let address else {
             _ = await end.value
@@ -50,9 +50,9 @@ package final class InMemoryAccessPoint: AccessPoint {
     }
 
     /// Ends the network as a device does that is unplugged.
-    package func fail(_ error: AccessPointError) { end.fulfil(.failed(error)) }
+    package func fail(_ error: WiFiError) { end.fulfil(.failed(error)) }
 
-    package var failure: AccessPointError? {
+    package var failure: WiFiError? {
         get async {
             guard case .failed(let error)? = await end.value else { return nil }
             return error

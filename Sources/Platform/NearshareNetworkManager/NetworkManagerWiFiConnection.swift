@@ -3,17 +3,17 @@ internal import NearshareDBus
 package import NearshareInterfaces
 internal import Synchronization
 
-/// A hotspot that NetworkManager makes or joins, over the system bus. It is bound to this object's connection to the bus, so it
+/// A hotspot by NetworkManager, over the system bus. The network is bound to this object's connection to the bus, so it
 /// ends with the process as well. The bus is used from ``prepare(on:for:)`` on.
-package final class NetworkManagerAccessPoint: AccessPoint {
+package final class NetworkManagerWiFiConnection: WiFiConnection {
     private enum End: Sendable {
         case stopped
-        case failed(AccessPointError)
+        case failed(WiFiError)
     }
 
     private let clock: @Sendable () -> MonotonicInstant
     private let thread = Mutex<EventLoopThread<NetworkManagerClient>?>(nil)
-    private let start = Promise<Result<IPAddress, AccessPointError>>()
+    private let start = Promise<Result<IPAddress, WiFiError>>()
     private let end = Promise<End>()
 
     package init(clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }) {
@@ -24,12 +24,12 @@ package final class NetworkManagerAccessPoint: AccessPoint {
 
     package func prepare(
         on interface: String?, for purpose: WiFiPurpose
-    ) async throws(AccessPointError) -> AccessPointPlan {
-        let result: Result<AccessPointPlan, AccessPointError>
+    ) async throws(WiFiError) -> WiFiPlan {
+        let result: Result<WiFiPlan, WiFiError>
         do throws(ThreadError) {
             // Connecting and reading block for some milliseconds.
             result = try await BlockingThread.run { [self] in
-                Result { () throws(AccessPointError) in try connect(interface, purpose) }
+                Result { () throws(WiFiError) in try connect(interface, purpose) }
             }
         } catch {
             throw .noBus(error.description)
@@ -37,11 +37,11 @@ package final class NetworkManagerAccessPoint: AccessPoint {
         return try result.get()
     }
 
-    private func connect(_ interface: String?, _ purpose: WiFiPurpose) throws(AccessPointError) -> AccessPointPlan {
-        let plan = Monitor<AccessPointPlan?>(nil)
+    private func connect(_ interface: String?, _ purpose: WiFiPurpose) throws(WiFiError) -> WiFiPlan {
+        let plan = Monitor<WiFiPlan?>(nil)
         let running: EventLoopThread<NetworkManagerClient>
-        do throws(EventLoopStartError<AccessPointError>) {
-            running = try EventLoopThread(clock: clock) { [clock, start, end] handle throws(AccessPointError) in
+        do throws(EventLoopStartError<WiFiError>) {
+            running = try EventLoopThread(clock: clock) { [clock, start, end] handle throws(WiFiError) in
                 let client = try NetworkManagerClient(
                     on: interface, for: purpose, wakeup: handle.wakeup, clock: clock
                 ) { event in
@@ -65,14 +65,14 @@ package final class NetworkManagerAccessPoint: AccessPoint {
         return plan.wait { $0 }
     }
 
-    package func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(AccessPointError) -> IPAddress {
+    package func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(WiFiError) -> IPAddress {
         guard let running = thread.withLock(\.self) else { throw .stopped }
         running.post { $0.start(network, as: role) }
         guard let result = await start.value else { throw .stopped }
         return try result.get()
     }
 
-    package var failure: AccessPointError? {
+    package var failure: WiFiError? {
         get async {
             guard case .failed(let error)? = await end.value else { return nil }
             return error

@@ -1,7 +1,7 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// The life of one hotspot that this machine makes or joins, from the question to the user until the device has its old
+/// The state machine of one hotspot in which this machine is the access point or the station, from the question to the user until the device has its old
 /// connection again.
 ///
 ///     asking ──start──► requesting ──path──► activating ──activated──► addressing ──address──► active
@@ -18,18 +18,18 @@ internal import NearshareInterfaces
 /// NetworkManager ends the network when the connection to the bus ends, so an end here needs no answer. The device that is gone,
 /// NetworkManager that has ended, and a device that the user has connected otherwise lead to ``Phase/ended`` directly: nothing is
 /// to be restored.
-struct AccessPointMachine: Machine {
+struct WiFiMachine: Machine {
     enum Reaction: Sendable, Hashable {
-        /// The reply is passed to ``AccessPointMachine/requested(_:)`` or ``AccessPointMachine/requestFailed(_:)``.
-        case activate(WiFiNetwork, WiFiRole, AccessPointTarget)
-        /// The reply is passed to ``AccessPointMachine/addressFound(_:)``.
+        /// The reply is passed to ``WiFiMachine/requested(_:)`` or ``WiFiMachine/requestFailed(_:)``.
+        case activate(WiFiNetwork, WiFiRole, WiFiTarget)
+        /// The reply is passed to ``WiFiMachine/addressFound(_:)``.
         case readAddress(connection: String)
         case deactivate(connection: String)
-        /// Connects the device with a profile again; the reply, whatever it is, is passed to ``AccessPointMachine/restored()``.
+        /// Connects the device with a profile again; the reply, whatever it is, is passed to ``WiFiMachine/restored()``.
         case restore(profile: String, device: String)
         case started(IPAddress)
-        /// The last reaction; nil after ``AccessPointMachine/stop(now:)``.
-        case ended(AccessPointError?)
+        /// The last reaction; nil after ``WiFiMachine/stop(now:)``.
+        case ended(WiFiError?)
     }
 
     private enum Phase: Sendable {
@@ -41,8 +41,8 @@ struct AccessPointMachine: Machine {
         case addressing(connection: String, deadline: MonotonicInstant)
         case active(connection: String)
         /// - Parameter connection: nil before the reply that names it.
-        case deactivating(connection: String?, deadline: MonotonicInstant, AccessPointError?)
-        case restoring(deadline: MonotonicInstant, AccessPointError?)
+        case deactivating(connection: String?, deadline: MonotonicInstant, WiFiError?)
+        case restoring(deadline: MonotonicInstant, WiFiError?)
         case ended
     }
 
@@ -56,7 +56,7 @@ struct AccessPointMachine: Machine {
         var hasEnded: Bool { state >= NetworkManager.ConnectionState.deactivating }
     }
 
-    let target: AccessPointTarget
+    let target: WiFiTarget
     private var phase = Phase.asking
     private var reactions: [Reaction] = []
     /// The last NMDeviceStateReason with which the device has left a state.
@@ -74,7 +74,7 @@ struct AccessPointMachine: Machine {
     /// Limit on the connections whose signals are kept before the reply that names the hotspot's.
     static let maximumEarlyCount = 16
 
-    init(_ target: AccessPointTarget) { self.target = target }
+    init(_ target: WiFiTarget) { self.target = target }
 
     // MARK: Machine
 
@@ -92,7 +92,7 @@ struct AccessPointMachine: Machine {
 
     mutating func advance(to now: MonotonicInstant) {
         guard let deadline, deadline <= now else { return }
-        let error = AccessPointError.timedOut(interface: target.interface)
+        let error = WiFiError.timedOut(interface: target.interface)
         switch phase {
         case .requesting: phase = .deactivating(connection: nil, deadline: now + Self.stopTimeout, error)
         case .activating(let connection, _), .addressing(let connection, _): deactivate(connection, now: now, error)
@@ -144,7 +144,7 @@ struct AccessPointMachine: Machine {
     }
 
     /// NetworkManager has refused, and has changed nothing.
-    mutating func requestFailed(_ error: AccessPointError) {
+    mutating func requestFailed(_ error: WiFiError) {
         switch phase {
         case .requesting: end(error)
         case .deactivating(nil, _, let error): end(error)
@@ -213,7 +213,7 @@ struct AccessPointMachine: Machine {
             return
         }
         var error = Self.error(change.reason, deviceReason: deviceReason, isActive: isActive, interface: target.interface)
-        if case .notStarted(let interface, let code) = error, case .joining? = request?.role {
+        if case .notStarted(let interface, let code) = error, case .station? = request?.role {
             error = .notJoined(interface: interface, code: code)
         }
         switch error {
@@ -227,7 +227,7 @@ struct AccessPointMachine: Machine {
     ///   - deviceReason: an NMDeviceStateReason.
     private static func error(
         _ reason: UInt32, deviceReason: UInt32, isActive: Bool, interface: String
-    ) -> AccessPointError {
+    ) -> WiFiError {
         switch deviceReason {
         case NetworkManager.DeviceReason.removed: return .deviceGone(interface: interface)
         case NetworkManager.DeviceReason.sleeping: return .suspended
@@ -249,19 +249,19 @@ struct AccessPointMachine: Machine {
         return deviceReason == 0 ? .replaced(interface: interface) : .lost(interface: interface, code: deviceReason)
     }
 
-    private mutating func deactivate(_ connection: String, now: MonotonicInstant, _ error: AccessPointError?) {
+    private mutating func deactivate(_ connection: String, now: MonotonicInstant, _ error: WiFiError?) {
         phase = .deactivating(connection: connection, deadline: now + Self.stopTimeout, error)
         reactions.append(.deactivate(connection: connection))
     }
 
-    private mutating func restore(now: MonotonicInstant, _ error: AccessPointError?) {
+    private mutating func restore(now: MonotonicInstant, _ error: WiFiError?) {
         guard let profile = target.replacedProfile else { return end(error) }
         phase = .restoring(deadline: now + Self.stopTimeout, error)
         reactions.append(.restore(profile: profile, device: target.device))
     }
 
     /// Nothing can be restored. A program that ends the network gets no error.
-    private mutating func endUnrestored(_ error: AccessPointError) {
+    private mutating func endUnrestored(_ error: WiFiError) {
         switch phase {
         case .deactivating(_, _, let earlier), .restoring(_, let earlier): end(earlier)
         case .asking, .requesting, .activating, .addressing, .active: end(error)
@@ -269,7 +269,7 @@ struct AccessPointMachine: Machine {
         }
     }
 
-    private mutating func end(_ error: AccessPointError?) {
+    private mutating func end(_ error: WiFiError?) {
         phase = .ended
         reactions.append(.ended(error))
     }

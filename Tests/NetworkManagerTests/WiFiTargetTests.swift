@@ -5,25 +5,25 @@ import Testing
 
 @testable import NearshareNetworkManager
 
-@Suite struct AccessPointTargetTests {
+@Suite struct WiFiTargetTests {
     private static func device(
         _ interface: String, state: Int = 30, _ capabilities: NetworkManager.Capabilities = .protectedAccessPoint,
         connection: String? = nil
-    ) -> AccessPointFacts.WiFiDevice {
-        AccessPointFacts.WiFiDevice(
+    ) -> WiFiFacts.WiFiDevice {
+        WiFiFacts.WiFiDevice(
             path: "/devices/\(interface)", interface: interface, state: state, capabilities: capabilities,
             connection: connection.map { .init(name: $0, profile: "/settings/\($0)") })
     }
 
-    private static func facts(_ devices: [AccessPointFacts.WiFiDevice]) -> AccessPointFacts {
-        var facts = AccessPointFacts()
+    private static func facts(_ devices: [WiFiFacts.WiFiDevice]) -> WiFiFacts {
+        var facts = WiFiFacts()
         facts.devices = devices
         return facts
     }
 
-    private static func error(_ facts: AccessPointFacts, on interface: String? = nil) -> AccessPointError? {
-        do throws(AccessPointError) {
-            _ = try AccessPointTarget(facts, interface: interface)
+    private static func error(_ facts: WiFiFacts, on interface: String? = nil) -> WiFiError? {
+        do throws(WiFiError) {
+            _ = try WiFiTarget(facts, interface: interface)
             return nil
         } catch {
             return error
@@ -32,20 +32,20 @@ import Testing
 
     @Test func `a device without a connection is taken before one that loses its own`() throws {
         let busy = Self.device("wlan0", state: 100, connection: "Office")
-        let target = try AccessPointTarget(Self.facts([busy, Self.device("wlan1")]), interface: nil)
+        let target = try WiFiTarget(Self.facts([busy, Self.device("wlan1")]), interface: nil)
         #expect(target.interface == "wlan1" && target.replacedProfile == nil && target.plan.replacedConnection == nil)
-        let named = try AccessPointTarget(Self.facts([busy, Self.device("wlan1")]), interface: "wlan0")
+        let named = try WiFiTarget(Self.facts([busy, Self.device("wlan1")]), interface: "wlan0")
         #expect(named.interface == "wlan0" && named.replacedProfile == "/settings/Office")
         #expect(
-            named.plan == AccessPointPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil))
+            named.plan == WiFiPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil))
     }
 
     @Test func `the connection to the internet is shared unless the hotspot takes it away`() throws {
         var facts = Self.facts([Self.device("wlan0", state: 100, connection: "Office")])
         facts.uplink = .init(name: "Office", devices: ["/devices/wlan0"])
-        #expect(try AccessPointTarget(facts, interface: nil).plan.sharedConnection == nil)
+        #expect(try WiFiTarget(facts, interface: nil).plan.sharedConnection == nil)
         facts.uplink = .init(name: "Wired", devices: ["/devices/eth0"])
-        #expect(try AccessPointTarget(facts, interface: nil).plan.sharedConnection == "Wired")
+        #expect(try WiFiTarget(facts, interface: nil).plan.sharedConnection == "Wired")
     }
 
     @Test func `a device that lacks 2.4 GHz uses 5 GHz`() throws {
@@ -53,7 +53,7 @@ import Testing
             as [(NetworkManager.Capabilities, Bool)]
         {
             let device = Self.device("wlan0", NetworkManager.Capabilities.protectedAccessPoint.union(more))
-            #expect(try AccessPointTarget(Self.facts([device]), interface: nil).plan.band == (lacks ? .ghz5 : .ghz2))
+            #expect(try WiFiTarget(Self.facts([device]), interface: nil).plan.band == (lacks ? .ghz5 : .ghz2Point4))
         }
     }
 
@@ -61,32 +61,32 @@ import Testing
         var facts = Self.facts([Self.device("wlan0", state: 100, .protected, connection: "Office")])
         facts.uplink = .init(name: "Wired", devices: ["/devices/eth0"])
         facts.permissions = [NetworkManager.sharingPermission: "no"]
-        #expect(throws: AccessPointError.noAccessPointMode(interface: "wlan0")) {
-            try AccessPointTarget(facts, interface: nil, purpose: .making)
+        #expect(throws: WiFiError.noAccessPointMode(interface: "wlan0")) {
+            try WiFiTarget(facts, interface: nil, purpose: .accessPoint)
         }
-        let plan = try AccessPointTarget(facts, interface: nil, purpose: .joining).plan
+        let plan = try WiFiTarget(facts, interface: nil, purpose: .station).plan
         // Nothing is shared with a peer, and the cable leads to the internet all the same.
         #expect(plan.replacedConnection == "Office" && plan.sharedConnection == nil && plan.keepsInternet)
         facts.devices[0].capabilities = .accessPoint
-        #expect(throws: AccessPointError.noProtection(interface: "wlan0")) {
-            try AccessPointTarget(facts, interface: nil, purpose: .joining)
+        #expect(throws: WiFiError.noProtection(interface: "wlan0")) {
+            try WiFiTarget(facts, interface: nil, purpose: .station)
         }
         facts.devices[0].capabilities = .protectedAccessPoint
-        #expect(throws: AccessPointError.notPermitted) { try AccessPointTarget(facts, interface: nil, purpose: .making) }
+        #expect(throws: WiFiError.notPermitted) { try WiFiTarget(facts, interface: nil, purpose: .accessPoint) }
         facts.permissions = [NetworkManager.controlPermission: "no"]
-        #expect(throws: AccessPointError.notPermitted) { try AccessPointTarget(facts, interface: nil, purpose: .joining) }
+        #expect(throws: WiFiError.notPermitted) { try WiFiTarget(facts, interface: nil, purpose: .station) }
     }
 
     @Test("N18: a profile for a peer's network has an address of its own and leads nowhere else") func settings() throws {
-        let target = try AccessPointTarget(Self.facts([Self.device("wlan0")]), interface: nil, purpose: .making)
-        let network = WiFiNetwork(name: "nearshare-0a1b", passphrase: "abcd-efgh")
+        let target = try WiFiTarget(Self.facts([Self.device("wlan0")]), interface: nil, purpose: .accessPoint)
+        let network = WiFiNetwork(ssid: "nearshare-0a1b", passphrase: "abcd-efgh")
         let address = IPAddress.v4(0x0a01_0202)
         let shared = NetworkManagerClient.settings(of: network, .sharing, on: target)
         #expect(shared["ipv4"] == ["method": .string("shared")] && shared["802-11-wireless"]?["mode"] == .string("ap"))
-        let made = NetworkManagerClient.settings(of: network, .making(address, prefixLength: 24), on: target)
+        let made = NetworkManagerClient.settings(of: network, .accessPoint(address, prefixLength: 24), on: target)
         #expect(made["802-11-wireless"]?["mode"] == .string("ap") && made["802-11-wireless"]?["band"] == .string("bg"))
         for band in [nil, WiFiBand.ghz5] {
-            let joined = NetworkManagerClient.settings(of: network, .joining(address, prefixLength: 24, band), on: target)
+            let joined = NetworkManagerClient.settings(of: network, .station(address, prefixLength: 24, band), on: target)
             #expect(joined["802-11-wireless"]?["mode"] == .string("infrastructure"))
             #expect(joined["802-11-wireless"]?["band"] == band.map { _ in .string("a") })
             #expect(joined["802-11-wireless"]?["ssid"] == .bytes(Array("nearshare-0a1b".utf8)))
@@ -120,7 +120,7 @@ import Testing
             ({ $0.devices[0].capabilities = [.accessPoint, .rsn] }, .noAccessPointMode(interface: "wlan0")),
             ({ $0.permissions[NetworkManager.sharingPermission] = "no" }, .notPermitted),
             ({ $0.permissions[NetworkManager.controlPermission] = "no" }, .notPermitted),
-        ] as [((inout AccessPointFacts) -> Void, AccessPointError)] {
+        ] as [((inout WiFiFacts) -> Void, WiFiError)] {
             var facts = one
             change(&facts)
             #expect(Self.error(facts) == expected)
@@ -135,6 +135,6 @@ import Testing
             Self.device("wlan0", state: 10), Self.device("wlan1", [.rsn, .ccmp]), Self.device("wlan2", state: 20),
             Self.device("wlan3", state: 100, connection: "Office"),
         ]
-        #expect(try AccessPointTarget(Self.facts(devices), interface: nil).interface == "wlan3")
+        #expect(try WiFiTarget(Self.facts(devices), interface: nil).interface == "wlan3")
     }
 }
