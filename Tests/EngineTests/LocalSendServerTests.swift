@@ -105,7 +105,7 @@ private struct PlainSecurity: LinkSecurity {
     @Test("F4: a sender that goes away leaves the files that are complete") func silence() async throws {
         let scratch = ScratchFolder()
         var limits = InboxLimits()
-        limits.reserve = 0
+        limits.minimumFreeByteCount = 0
         let inbox = try Inbox(path: scratch("inbox"), spoolPath: scratch("spool"), limits: limits)
         try await withNode(stage.receiver) { node in
             let listener = node.makeListener(joinsMesh: false)

@@ -113,24 +113,24 @@ struct AcceptancePolicyTests {
     @Test("Q7: what is kept of unfinished transfers counts, and so do folders and empty files")
     func keptBytes() {
         let policy = policy(.all, quota: 100_000)
-        func verdict(_ offer: Offer, kept: UInt64) -> AcceptancePolicy.Verdict {
-            policy.verdict(on: offer, from: peer, trustStatus: .new, freeSpace: nil, kept: { kept })
+        func verdict(_ offer: Offer, partial: UInt64) -> AcceptancePolicy.Verdict {
+            policy.verdict(on: offer, from: peer, trustStatus: .new, freeSpace: nil, partial: { partial })
         }
-        guard case .decline(.tooLarge, .some) = verdict(offer(10_000), kept: 90_000) else {
+        guard case .decline(.tooLarge, .some) = verdict(offer(10_000), partial: 90_000) else {
             Issue.record("kept bytes did not count")
             return
         }
-        guard case .decline(.tooLarge, .some) = verdict(offer(0, kind: .folder, entries: 30), kept: 0) else {
+        guard case .decline(.tooLarge, .some) = verdict(offer(0, kind: .folder, entries: 30), partial: 0) else {
             Issue.record("entries did not count")
             return
         }
-        guard case .decline(.tooLarge, .some) = verdict(offer(10), kept: .max) else {
+        guard case .decline(.tooLarge, .some) = verdict(offer(10), partial: .max) else {
             Issue.record("the sum overflowed")
             return
         }
         // Each of 24 empty files takes a place, and the next one has none.
-        for _ in 0..<24 { #expect(verdict(offer(0), kept: 0) == .accept) }
-        guard case .decline(.tooLarge, .some) = verdict(offer(0), kept: 0) else {
+        for _ in 0..<24 { #expect(verdict(offer(0), partial: 0) == .accept) }
+        guard case .decline(.tooLarge, .some) = verdict(offer(0), partial: 0) else {
             Issue.record("empty files did not count")
             return
         }
@@ -208,7 +208,7 @@ struct AcceptancePolicyTests {
     func keptOfOthers() {
         let quota = PeerQuota(limit: 100)
         #expect(quota.reserve(80, for: peer, at: "10.0.0.1") == .reserved)
-        quota.recordKept({ 70 }, of: peer, at: "10.0.0.1")
+        quota.recordPartial({ 70 }, of: peer, at: "10.0.0.1")
         quota.release(80, for: peer, at: "10.0.0.1")
         #expect(quota.reserve(80, for: other, at: "10.0.0.1") == .exceeds(limit: 100, used: 70))
         #expect(quota.reserve(30, for: other, at: "10.0.0.1") == .reserved)

@@ -43,7 +43,7 @@ import Testing
         let inbox = try user.machine.inbox(user.scratch("inbox"), limits: InboxLimits())
         let sender = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
         let delivery = SpoolDelivery(inbox: inbox, state: user.machine.state, reporter: EventRecorder())
-        func isKept() -> Bool { inbox.keptByteCount(of: sender, except: []) > 0 }
+        func isKept() -> Bool { inbox.partialByteCount(of: sender, except: []) > 0 }
 
         let start = SystemClock.wall().milliseconds
         try leavePartialTransfer(in: inbox, of: sender)

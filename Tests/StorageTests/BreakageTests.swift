@@ -273,11 +273,11 @@ struct BreakageTests {
     @Test("R8: an offer that does not fit beside the reserve is refused, saying how much is missing")
     func reserve() throws {
         var limits = InboxRig.limits
-        limits.reserve = .max
+        limits.minimumFreeByteCount = .max
         let rig = try InboxRig(limits: limits)
         #expect(rig.inbox.freeSpace == 0)
         let source = InMemorySource([.file("x", bytes(2000))])
-        let failure = #expect(throws: StorageError.self) { try rig.sink(source.offer).checkSpace() }
+        let failure = #expect(throws: StorageError.self) { try rig.sink(source.offer).checkLimits() }
         #expect(failure?.code == .noSpace)
         #expect(failure?.description.hasPrefix("6.1 KB are still to be received, and 0 B of the disk can be used") == true)
     }
@@ -297,7 +297,7 @@ struct BreakageTests {
             }
             // Known to be too much: refused before a byte is written.
             let known = InMemorySource([.file("x", bytes(6 << 20))])
-            let early = #expect(throws: StorageError.self) { try sink(known.offer).checkSpace() }
+            let early = #expect(throws: StorageError.self) { try sink(known.offer).checkLimits() }
             #expect(early?.code == .noSpace)
             // Fits when it begins, but another process fills the disk meanwhile.
             let source = InMemorySource([.file("x", bytes(3 << 20))])
@@ -411,7 +411,7 @@ struct BreakageTests {
             sink.suspend()
         }
         func kept(_ sender: Fingerprint, except keys: [[UInt8]] = []) -> UInt64 {
-            rig.inbox.keptByteCount(of: sender, except: keys)
+            rig.inbox.partialByteCount(of: sender, except: keys)
         }
         #expect(kept(anna) == 0)
         try leave(InMemorySource([.file("x", bytes(50_000))]), key: [1], from: anna)
@@ -437,9 +437,9 @@ struct BreakageTests {
         let failure = #expect(throws: StorageError.self) { try rig.sink(many.offer) }
         #expect(failure?.code == .overLimit)
         #expect(try rig.receive(InMemorySource([.file("x", bytes(1000))])).count == 1)
-        (limits.maximumSize, limits.reserve) = (nil, .max)
+        (limits.maximumSize, limits.minimumFreeByteCount) = (nil, .max)
         let full = try InboxRig(limits: limits)
-        let noSpace = #expect(throws: StorageError.self) { try full.sink(many.offer).checkSpace() }
+        let noSpace = #expect(throws: StorageError.self) { try full.sink(many.offer).checkLimits() }
         #expect(noSpace?.code == .noSpace)
     }
 

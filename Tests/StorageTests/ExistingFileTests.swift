@@ -170,7 +170,7 @@ import Testing
         func send() throws {
             let sink = try small.inbox.makeSink(
                 for: try rig.source().offer, from: anna, resumeKey: someKey,
-                admit: { (byteCount) throws(StorageError) in admitted.withLock { $0.append(byteCount) } },
+                reserveQuota: { (byteCount) throws(StorageError) in admitted.withLock { $0.append(byteCount) } },
                 clock: small.clock.read)
             try TransferRig(comparesFiles: true).move(try rig.source(), to: sink)
         }
@@ -190,7 +190,7 @@ import Testing
         // A foreign peer lists no files, and its driver does not compare.
         let sink = try rig.inbox.inbox.makeSink(
             for: try rig.source().offer, from: anna, resumeKey: someKey,
-            admit: { (byteCount) throws(StorageError) in
+            reserveQuota: { (byteCount) throws(StorageError) in
                 admitted.withLock { $0.append(byteCount) }
                 if !isAdmitted { throw StorageError(.noSpace, "the peer's share is used up") }
             }, clock: rig.inbox.clock.read)
@@ -223,7 +223,7 @@ import Testing
         #expect(presence == .candidate)
         let (hashing, reading) = (Box(sink), Box(try source.makeReader()))
         async let isHashed = BlockingThread.run {
-            (try? hashing.value.decide(number: UInt64(number), digest: [UInt8](repeating: 0, count: 32))) != nil
+            (try? hashing.value.compareDigest([UInt8](repeating: 0, count: 32), number: UInt64(number))) != nil
         }
         async let isRead = BlockingThread.run {
             var header: EntryHeader?
@@ -331,7 +331,7 @@ import Testing
         #expect(try sink.compare(headers[number], encodedHeader: encoded, number: UInt64(number)) == .candidate)
         var digest = FileDigest(encodedHeader: encoded)
         bytes(2000, seed: 2000).withUnsafeBytes { digest.update($0) }
-        #expect(try sink.decide(number: UInt64(number), digest: digest.finalize()) == .identical)
+        #expect(try sink.compareDigest(digest.finalize(), number: UInt64(number)) == .identical)
         try rig.scratch.write("inbox/trip/b", bytes(2000, seed: 3))
         try sink.resume(at: .start)
         try sink.begin(headers[0], at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
@@ -370,8 +370,8 @@ import Testing
         #expect(try presence(["trip", "a"], size: 10, 6) == .absent)
         #expect(try presence(["trip", "b"], size: 2000, 7) == .candidate)
         // A digest that was made up, and one for a file that is no candidate.
-        #expect(try sink.decide(number: 7, digest: [UInt8](repeating: 0, count: 32)) == .absent)
-        #expect(try sink.decide(number: 6, digest: [UInt8](repeating: 0, count: 32)) == .absent)
+        #expect(try sink.compareDigest([UInt8](repeating: 0, count: 32), number: 7) == .absent)
+        #expect(try sink.compareDigest([UInt8](repeating: 0, count: 32), number: 6) == .absent)
         #expect(throws: StorageError.self) {
             try sink.resume(at: .start)
             try sink.keepPresent(

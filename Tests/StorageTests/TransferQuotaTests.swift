@@ -31,7 +31,7 @@ struct TransferQuotaTests {
 
     @Test("R8: the rest of a transfer has to fit beside the reserve")
     func space() throws {
-        let quota = try quota(total: 100) { $0.reserve = 50 }
+        let quota = try quota(total: 100) { $0.minimumFreeByteCount = 50 }
         #expect(throws: Never.self) { try quota.checkSpace(beyond: 0, free: 4246) }
         #expect(throws: StorageError.self) { try quota.checkSpace(beyond: 0, free: 4245) }
         #expect(throws: Never.self) { try quota.checkSpace(beyond: 1, free: 4245) }
@@ -69,7 +69,7 @@ struct TransferQuotaTests {
 
     @Test("the free space is read only now and then")
     func interval() throws {
-        var quota = try quota(total: nil) { $0.reserve = 10 }
+        var quota = try quota(total: nil) { $0.minimumFreeByteCount = 10 }
         var reads = 0
         for _ in 0..<127 {
             try quota.checkWrite(of: 1 << 20, received: 0) {

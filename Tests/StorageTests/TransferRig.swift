@@ -106,7 +106,7 @@ struct TransferRig {
     func move(_ source: any ResourceSource, to sink: any ResourceSink) throws -> Result {
         let point = try sink.resumePoint()
         let present = comparesFiles && sink.comparesFiles ? try compare(source, with: sink) : .none
-        try sink.checkSpace()
+        try sink.checkLimits()
         var provider = Provider(reader: try source.makeReader())
         var start = StartPoint.beginning
         if point != .start {
@@ -167,7 +167,7 @@ struct TransferRig {
             try sink.compare(header, encodedHeader: encodedHeader, number: number)
         }
         mutating func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
-            try sink.decide(number: number, digest: digest)
+            try sink.compareDigest(digest, number: number)
         }
     }
 
@@ -242,7 +242,7 @@ struct InboxRig: Sendable {
     /// A small machine's disk may have less than the usual reserve.
     static var limits: InboxLimits {
         var limits = InboxLimits()
-        limits.reserve = 0
+        limits.minimumFreeByteCount = 0
         return limits
     }
 

@@ -42,7 +42,7 @@ int nearshare_rename_without_replacing(int from_directory, const char *from, int
 
 int nearshare_sync_filesystem(int descriptor) { return syncfs(descriptor); }
 
-int nearshare_reserve(int descriptor, off_t offset, off_t length) {
+int nearshare_preallocate(int descriptor, off_t offset, off_t length) {
     return fallocate(descriptor, FALLOC_FL_KEEP_SIZE, offset, length);
 }
 

@@ -32,10 +32,10 @@ package struct AcceptancePolicy: Sendable {
     ///   - freeSpace: bytes that received files may use; nil when unknown.
     ///   - sendsParts: whether the sender would send a part of it.
     ///   - isPartlyPresent: whether files of the offer may be here, so that they are compared before they are sent.
-    ///   - kept: returns the disk space that the peer's unfinished transfers take.
+    ///   - partial: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
         on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, sendsParts: Bool = false,
-        at source: String? = nil, isPartlyPresent: () -> Bool = { false }, kept: () -> UInt64 = { 0 }
+        at source: String? = nil, isPartlyPresent: () -> Bool = { false }, partial: () -> UInt64 = { 0 }
     ) -> Verdict {
         var offered = refusal(of: offer, freeSpace: freeSpace)
         let isMissingChecked =
@@ -51,20 +51,20 @@ package struct AcceptancePolicy: Sendable {
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
             if case .nameClash = trustStatus { return .decline(.identityChanged) }
-            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, kept)
+            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, partial)
         case .friends:
             guard trustStatus.isFriend else { return .decline(.notAllowed) }
-            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, kept)
+            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, partial)
         case .ask: return canAsk ? .ask : .decline(.notAllowed)
         }
     }
 
     private func accept(
         _ offer: Offer, for peer: Fingerprint, at source: String?, reservesNothing: Bool, _ isPartlyPresent: () -> Bool,
-        _ kept: () -> UInt64
+        _ partial: () -> UInt64
     ) -> Verdict {
         if reservesNothing { return .acceptMissing }
-        let verdict = reserve(Self.byteCount(of: offer), for: peer, at: source, kept)
+        let verdict = reserve(Self.byteCount(of: offer), for: peer, at: source, partial)
         guard case .decline = verdict, offer.totalSize != nil, isPartlyPresent() else { return verdict }
         return .acceptMissing
     }
@@ -78,8 +78,8 @@ package struct AcceptancePolicy: Sendable {
     }
 
     /// Records the space that the unfinished transfers of a peer take, for the other peers at its source.
-    func recordKept(_ kept: () -> UInt64, of peer: Fingerprint, at source: String?) {
-        if let source { quota.recordKept(kept, of: peer, at: source) }
+    func recordPartial(_ partial: () -> UInt64, of peer: Fingerprint, at source: String?) {
+        if let source { quota.recordPartial(partial, of: peer, at: source) }
     }
 
     /// - Returns: nil for an offer within the limits.
@@ -104,15 +104,15 @@ package struct AcceptancePolicy: Sendable {
                 .noSpace,
                 detail:
                     "it needs \(offer.byteCountForLimit.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
-                    + "\(limits.reserve.asByteCount) of the disk must stay free")
+                    + "\(limits.minimumFreeByteCount.asByteCount) of the disk must stay free")
         }
         return nil
     }
 
     /// Counts bytes towards the limit of a peer. Without effect where the user answers.
-    func reserve(_ byteCount: UInt64?, for peer: Fingerprint, at source: String? = nil, _ kept: () -> UInt64) -> Verdict {
+    func reserve(_ byteCount: UInt64?, for peer: Fingerprint, at source: String? = nil, _ partial: () -> UInt64) -> Verdict {
         guard accept != .ask else { return .accept }
-        switch quota.reserve(byteCount, for: peer, at: source, kept: kept) {
+        switch quota.reserve(byteCount, for: peer, at: source, partial: partial) {
         case .reserved: return .accept
         case .unknownSize: return .decline(.tooLarge, detail: "its size is not known, and --max-per-peer sets a limit")
         case .exceeds(let limit, let used):

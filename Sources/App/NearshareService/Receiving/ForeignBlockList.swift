@@ -14,8 +14,8 @@ struct ForeignBlockList: Sendable {
         names.formUnion(Self.names(of: peer))
     }
 
-    /// The fingerprint that stands for a peer without a key, and its address, or the network of that.
+    /// The fingerprint that stands for a peer without a key, and the source of its address.
     private static func names(of peer: Peer) -> Set<String> {
-        Set([peer.fingerprint.description, peer.address.map { $0.ipv6Network ?? $0.host }].compactMap(\.self))
+        Set([peer.fingerprint.description, peer.address?.limitKey].compactMap(\.self))
     }
 }

@@ -46,7 +46,7 @@ package final class InboxWatch: Sendable {
         discardChanges()
     }
 
-    /// Ends a wait, the present one or the next.
+    /// Ends the current wait, or the next one.
     package func wake() { wakeup.signal() }
 
     /// Waits for a change since ``arm()``, a call of ``wake()``, or the cancellation of the task.

@@ -22,7 +22,7 @@ package final class PeerQuota: Sendable {
         var used: [Holder: UInt64] = [:]
         /// The space that unfinished transfers take, by source and peer. Each entry takes disk space, and so counts towards the
         /// limit that bounds their number.
-        var kept: [String: [Fingerprint: UInt64]] = [:]
+        var partial: [String: [Fingerprint: UInt64]] = [:]
     }
 
     private let limit: UInt64?
@@ -36,25 +36,25 @@ package final class PeerQuota: Sendable {
     /// Counts an offer towards its peer's limit, if it fits.
     /// - Parameters:
     ///   - source: the address or network of a peer that is no friend, all of whose peers share one limit; nil for others.
-    ///   - kept: returns the space that the peer's unfinished transfers take; called if there is a limit.
+    ///   - partial: returns the space that the peer's unfinished transfers take; called if there is a limit.
     package func reserve(
-        _ size: UInt64?, for peer: Fingerprint, at source: String? = nil, kept: () -> UInt64 = { 0 }
+        _ size: UInt64?, for peer: Fingerprint, at source: String? = nil, partial: () -> UInt64 = { 0 }
     ) -> Reservation {
         guard let limit else { return .reserved }
         guard let size else { return .unknownSize }
-        let kept = kept()
+        let partial = partial()
         return state.withLock { state in
-            let others = source.flatMap { state.kept[$0] }?.filter { $0.key != peer }.values ?? [:].values
+            let others = source.flatMap { state.partial[$0] }?.filter { $0.key != peer }.values ?? [:].values
             var before = state.used[.peer(peer), default: 0]
             if let source {
                 before = max(before, others.reduce(state.used[.source(source), default: 0]) { $0.addingClamped($1) })
             }
             let (total, overflows) = before.addingReportingOverflow(size)
-            guard !overflows, total.addingClamped(kept) <= limit else {
-                return .exceeds(limit: limit, used: before.addingClamped(kept))
+            guard !overflows, total.addingClamped(partial) <= limit else {
+                return .exceeds(limit: limit, used: before.addingClamped(partial))
             }
             // A transfer that is resumed counts with its whole size.
-            if let source, state.kept[source] != nil { state.kept[source]?[peer] = kept > 0 ? kept : nil }
+            if let source, state.partial[source] != nil { state.partial[source]?[peer] = partial > 0 ? partial : nil }
             // Bounded: each reserved total is within the limit.
             for holder in Self.holders(peer, source) { state.used[holder, default: 0] += size }
             return .reserved
@@ -62,11 +62,11 @@ package final class PeerQuota: Sendable {
     }
 
     /// Records the space that the unfinished transfers of a peer take, which counts for the other peers at its source.
-    /// - Parameter kept: returns that space, in bytes; called if there is a limit.
-    package func recordKept(_ kept: () -> UInt64, of peer: Fingerprint, at source: String) {
+    /// - Parameter partial: returns that space, in bytes; called if there is a limit.
+    package func recordPartial(_ partial: () -> UInt64, of peer: Fingerprint, at source: String) {
         guard limit != nil else { return }
-        let byteCount = kept()
-        state.withLock { $0.kept[source, default: [:]][peer] = byteCount > 0 ? byteCount : nil }
+        let byteCount = partial()
+        state.withLock { $0.partial[source, default: [:]][peer] = byteCount > 0 ? byteCount : nil }
     }
 
     /// Releases what was reserved for a transfer that was not stored.

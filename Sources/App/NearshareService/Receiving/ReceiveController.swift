@@ -208,7 +208,7 @@ package final class ReceiveController: Sendable {
                 return invitation.features.contains(.listsFiles)
                     && destination.inbox?.comparesFiles(of: invitation.offer, mayCompare: paths.contains) ?? false
             },
-            kept: { keptByteCount(beside: invitation) })
+            partial: { partialByteCount(beside: invitation) })
     }
 
     /// The accepted transfers of a sender that have not ended.
@@ -217,27 +217,27 @@ package final class ReceiveController: Sendable {
     }
 
     /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
-    private func keptByteCount(beside invitation: Invitation) -> UInt64 {
-        keptByteCount(of: invitation.peer.fingerprint, except: [invitation.resumeKey])
+    private func partialByteCount(beside invitation: Invitation) -> UInt64 {
+        partialByteCount(of: invitation.peer.fingerprint, except: [invitation.resumeKey])
     }
 
     /// The disk space that a peer's unfinished transfers take, one that has just ended included.
-    private func keptByteCount(of sender: Fingerprint, after ended: AcceptedOffers.Identity) -> UInt64 {
-        keptByteCount(of: sender, except: [], running: { $0 != ended })
+    private func partialByteCount(of sender: Fingerprint, after ended: AcceptedOffers.Identity) -> UInt64 {
+        partialByteCount(of: sender, except: [], running: { $0 != ended })
     }
 
-    private func keptByteCount(
+    private func partialByteCount(
         of sender: Fingerprint, except resumeKeys: [[UInt8]],
         running isRunning: (AcceptedOffers.Identity) -> Bool = { _ in true }
     ) -> UInt64 {
         let running = receiving.withLock { $0.keys.filter { $0.sender == sender && isRunning($0) }.map(\.resumeKey) }
-        return destination.inbox?.keptByteCount(of: sender, except: running + resumeKeys) ?? 0
+        return destination.inbox?.partialByteCount(of: sender, except: running + resumeKeys) ?? 0
     }
 
     /// The address of a peer that is no friend, or its IPv6 network: keys are free, and all of them there share a limit.
     private static func source(of peer: Peer) -> String? {
         guard !peer.trustStatus.isFriend, let address = peer.address, address.medium == .network else { return nil }
-        return address.ipv6Network ?? address.host
+        return address.limitKey
     }
 
     /// Whether the user can accept a part of an offer.
@@ -490,7 +490,7 @@ package final class ReceiveController: Sendable {
             // It goes on in a hotspot, which is said already.
             isRepeated: result.outcome == .interrupted && hotspot.isPartner(identity.sender))
         status.withLock { if $0 != .ok { $0 = ExitStatus(result) } }
-        reservation.recordKept { keptByteCount(of: identity.sender, after: identity) }
+        reservation.recordPartial { partialByteCount(of: identity.sender, after: identity) }
         guard !result.isStored else { return true }
         reservation.release()
         // A part of the content was written, or the reader of standard output has closed it: another content must not follow.
@@ -524,8 +524,8 @@ package final class ReceiveController: Sendable {
                 earlierPaths = paths
                 return paths.contains(path)
             },
-            admit: { [self] (byteCount) throws(StorageError) in
-                try reservation.replace(by: byteCount) { keptByteCount(beside: invitation) }
+            reserveQuota: { [self] (byteCount) throws(StorageError) in
+                try reservation.replace(by: byteCount) { partialByteCount(beside: invitation) }
             },
             onOutput: { [self] in output.withLock { $0 = .used } })
     }

@@ -20,18 +20,18 @@ package enum ReceiveDestination: Sendable {
     /// - Parameters:
     ///   - part: the accepted part; nil for the whole offer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
-    ///   - admit: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
+    ///   - reserveQuota: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
     ///   - onOutput: called when the first bytes have been written to standard output.
     func makeSink(
         for invitation: Invitation, part: OfferPart? = nil, mayCompare: (String) -> Bool,
-        admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void, onOutput: @escaping @Sendable () -> Void
+        reserveQuota: @escaping @Sendable (UInt64) throws(StorageError) -> Void, onOutput: @escaping @Sendable () -> Void
     ) throws(StorageError) -> any ResourceSink {
         switch self {
         case .inbox(let inbox):
             return try inbox.makeSink(
                 for: part?.offer ?? invitation.offer, listed: invitation.contents, selection: part?.selection,
                 from: invitation.peer.fingerprint, resumeKey: invitation.resumeKey, mayCompare: mayCompare,
-                admit: admit, clock: { SystemClock.monotonic() })
+                reserveQuota: reserveQuota, clock: { SystemClock.monotonic() })
         case .standardOutput(let limit):
             return OutputSink(descriptor: STDOUT_FILENO, limit: limit, onOutput: onOutput)
         }

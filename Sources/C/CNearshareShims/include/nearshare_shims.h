@@ -28,8 +28,8 @@ int nearshare_rename_without_replacing(int from_directory, const char *from, int
 /// syncfs(2): everything written to the file system that the descriptor is on becomes durable.
 int nearshare_sync_filesystem(int descriptor);
 
-/// fallocate(2) with FALLOC_FL_KEEP_SIZE: reserves space without changing the size.
-int nearshare_reserve(int descriptor, off_t offset, off_t length);
+/// fallocate(2) with FALLOC_FL_KEEP_SIZE: preallocates space without changing the size.
+int nearshare_preallocate(int descriptor, off_t offset, off_t length);
 
 /// fallocate(2) with FALLOC_FL_PUNCH_HOLE: releases space, which then reads as zeros.
 int nearshare_release(int descriptor, off_t offset, off_t length);

@@ -32,7 +32,10 @@ extension Offer {
     }
 
     /// The size that is compared with a limit on one transfer: a single file counts as its content alone.
-    package var byteCountForLimit: UInt64 { storedByteCount.subtractingClamped(Self.diskByteCountPerEntry) }
+    package var byteCountForLimit: UInt64 { Self.byteCountForLimit(storedByteCount) }
+
+    /// The bytes that count towards a limit on the size of one transfer, of the disk space that it takes: one entry is free.
+    package static func byteCountForLimit(_ stored: UInt64) -> UInt64 { stored.subtractingClamped(diskByteCountPerEntry) }
 }
 
 extension Offer {

@@ -265,7 +265,7 @@ final class SinkPump: Sendable {
             present = files
         }
         do {
-            try sink.sink.checkSpace()
+            try sink.sink.checkLimits()
         } catch {
             throw .receiver(error)
         }
@@ -385,7 +385,7 @@ private struct SinkComparer: FileComparer {
     }
 
     mutating func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
-        try sink.decide(number: number, digest: digest)
+        try sink.compareDigest(digest, number: number)
     }
 }
 

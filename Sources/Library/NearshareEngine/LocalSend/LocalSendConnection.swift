@@ -62,7 +62,7 @@ final class LocalSendConnection {
     /// The address of the client, or its IPv6 network, all of whose addresses one host can use.
     var source: String { Self.source(of: client.host) }
 
-    static func source(of host: String) -> String { LinkAddress(host: host, port: 0).ipv6Network ?? host }
+    static func source(of host: String) -> String { LinkAddress(host: host, port: 0).limitKey }
 
     // MARK: Requests
 

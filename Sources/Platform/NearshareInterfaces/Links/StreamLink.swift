@@ -73,6 +73,9 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
         return (head + zeros + tail).prefix(4).joined(separator: ":") + zone
     }
 
+    /// The key of a limit that all addresses of one host share: the /64 of an IPv6 address, or else the host.
+    package var limitKey: String { ipv6Network ?? host }
+
     /// The host and port for a request of HTTP: a zone means something on this machine alone (RFC 6874, section 1).
     package var authority: String {
         LinkAddress(host: String(host.prefix { $0 != "%" }), port: port).description

@@ -28,14 +28,14 @@ extension ResourceSource {
 
 /// One pass over the entries of a source, used by one thread at a time. Calls block.
 package protocol ResourceReader: AnyObject {
-    /// Moves to the next entry, skipping unread content of the present one; nil after the last.
+    /// Moves to the next entry, skipping unread content of the current one; nil after the last.
     func nextEntry() throws(StorageError) -> EntryHeader?
 
-    /// Reads from the present entry's content. Returns 0 at its end. Never returns more than the size in the header: a file
+    /// Reads from the current entry's content. Returns 0 at its end. Never returns more than the size in the header: a file
     /// that has grown is truncated, one that has shrunk throws ``StorageError/Code/changed``.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int
 
-    /// Moves to `offset` bytes from the start of the present entry's content; only in sources of known size.
+    /// Moves to `offset` bytes from the start of the current entry's content; only in sources of known size.
     func seek(to offset: UInt64) throws(StorageError)
 
     /// Makes a blocked ``read(into:)`` throw. May be called from any thread and more than once.

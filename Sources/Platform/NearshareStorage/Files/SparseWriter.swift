@@ -8,18 +8,18 @@ struct SparseWriter {
     let file: FileDescriptor
     /// The end of the content, a hole included.
     private(set) var size: UInt64
-    /// The end of the space that is reserved on the disk; the largest number where none is to be reserved.
-    var reserved: UInt64
+    /// The end of the space that is preallocated on the disk; the largest number where none is to be preallocated.
+    var preallocated: UInt64
     private var endsInHole = false
 
     /// The block of most file systems: shorter zeros save no space.
     private static let blockByteCount = 4096
 
     /// - Parameter size: the file's size, which is also its position.
-    init(_ file: FileDescriptor, size: UInt64 = 0, reserved: UInt64 = .max) {
+    init(_ file: FileDescriptor, size: UInt64 = 0, preallocated: UInt64 = .max) {
         self.file = file
         self.size = size
-        self.reserved = reserved
+        self.preallocated = preallocated
     }
 
     mutating func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
@@ -52,11 +52,11 @@ struct SparseWriter {
     }
 
     private mutating func skip(_ count: Int) {
-        if size < reserved, reserved != .max {
-            // A file with holes is not reserved any further. File systems that can't release space keep it.
-            _ = nearshare_release(file.rawValue, off_t(clamping: size), off_t(clamping: reserved.subtractingClamped(size)))
+        if size < preallocated, preallocated != .max {
+            // A file with holes is not preallocated any further. File systems that can't release space keep it.
+            _ = nearshare_release(file.rawValue, off_t(clamping: size), off_t(clamping: preallocated.subtractingClamped(size)))
         }
-        reserved = .max
+        preallocated = .max
         endsInHole = true
         size = size.addingClamped(UInt64(count))
     }

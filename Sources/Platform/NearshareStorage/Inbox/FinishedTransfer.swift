@@ -19,13 +19,18 @@ struct FinishedTransfer: Codable, Sendable {
     /// nil in records of earlier versions, which keep both.
     var existing: ExistingFilePolicy?
     /// Whether files may be hard links to files of the inbox.
-    var sharesFiles: Bool?
+    var mayContainHardLinks: Bool?
+
+    private enum CodingKeys: String, CodingKey {
+        case items, existing
+        case mayContainHardLinks = "sharesFiles"
+    }
 
     static let maximumByteCount = 1 << 20
 
-    init(_ offer: Offer, existing: ExistingFilePolicy, sharesFiles: Bool) {
+    init(_ offer: Offer, existing: ExistingFilePolicy, mayContainHardLinks: Bool) {
         self.existing = existing
-        self.sharesFiles = sharesFiles
+        self.mayContainHardLinks = mayContainHardLinks
         items = offer.items.map {
             Item(kind: $0.kind.rawValue, claimedName: $0.name.bytes, claimedType: $0.mediaType.text, size: $0.size)
         }

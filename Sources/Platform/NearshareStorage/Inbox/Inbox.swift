@@ -65,8 +65,8 @@ public final class Inbox: Sendable {
 
     /// The disk space that a peer's unfinished transfers take until they are resumed or removed, in bytes (Q7).
     /// - Parameter resumeKeys: of transfers that do not count, because they run or are about to.
-    package func keptByteCount(of sender: Fingerprint, except resumeKeys: [[UInt8]]) -> UInt64 {
-        stagingAreas().reduce(0) { $0.addingClamped($1.keptByteCount(of: sender, except: resumeKeys)) }
+    package func partialByteCount(of sender: Fingerprint, except resumeKeys: [[UInt8]]) -> UInt64 {
+        stagingAreas().reduce(0) { $0.addingClamped($1.partialByteCount(of: sender, except: resumeKeys)) }
     }
 
     /// The bytes of content of an offer that an earlier, interrupted transfer of all of it has stored.
@@ -89,12 +89,12 @@ public final class Inbox: Sendable {
     ///   - sender: authenticated by its link.
     ///   - resumeKey: 32 bytes that the sender uses for all attempts at this transfer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
-    ///   - admit: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
+    ///   - reserveQuota: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
     package func makeSink(
         for offer: Offer, listed: [EntryHeader] = [], selection: EntrySelection? = nil, from sender: Fingerprint,
         resumeKey: [UInt8],
         mayCompare: (String) -> Bool = { _ in false },
-        admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void = { _ throws(StorageError) in },
+        reserveQuota: @escaping @Sendable (UInt64) throws(StorageError) -> Void = { _ throws(StorageError) in },
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) -> any ResourceSink {
         let staged = try stagingArea().open(sender: sender, resumeKey: resumeKey)
@@ -106,11 +106,11 @@ public final class Inbox: Sendable {
         }
         return try IncomingTransferSink(
             offer: offer, listed: listed, selection: selection, staged: staged, comparison: comparison, inbox: self,
-            cancellation: cancellation, admit: admit, clock: clock)
+            cancellation: cancellation, reserveQuota: reserveQuota, clock: clock)
     }
 
     /// Whether files of an offer may be here already, so that less than all of it is received.
-    /// - Parameter mayCompare: as for ``makeSink(for:listed:selection:from:resumeKey:mayCompare:admit:clock:)``.
+    /// - Parameter mayCompare: as for ``makeSink(for:listed:selection:from:resumeKey:mayCompare:reserveQuota:clock:)``.
     package func comparesFiles(of offer: Offer, mayCompare: (String) -> Bool) -> Bool {
         guard let directory = try? filesystem.open(creating: false) else { return false }
         return InboxComparison(
@@ -197,7 +197,7 @@ public final class Inbox: Sendable {
             let placement = directory?.place(
                 // The sender of a text, or of standard input without a name, names no file that the user knows (P15).
                 name, from: itemDirectory, facts.kind == .text || claim?.isUnnamedStream == true ? .keepBoth : policy,
-                sharesFiles: record?.sharesFiles ?? false)
+                mayContainHardLinks: record?.mayContainHardLinks ?? false)
             let stagedPath = staged.path(ofItem: number, named: name)
             var item = DeliveredItem(
                 item: number, kind: facts.kind, claimedName: claimedName,

@@ -5,7 +5,7 @@ package struct InboxLimits: Sendable, Hashable {
     /// Limit on the files, folders and links of one transfer (R13).
     package var maximumEntries: UInt64 = 1_000_000
     /// Bytes that stay free on the disk: a full disk breaks other programs, too (R8).
-    package var reserve: UInt64 = 64 << 20
+    package var minimumFreeByteCount: UInt64 = 64 << 20
     /// Whether symbolic links that stay inside their folder are created; otherwise a transfer that contains one is refused.
     package var allowsLinks = true
     /// Whether harmless permission bits of the sender's are set; otherwise all files are 0600 and all folders 0700.
@@ -19,8 +19,8 @@ package struct InboxLimits: Sendable, Hashable {
 
     package init() {}
 
-    /// Free bytes beyond the reserve; nil when the free space is not known.
+    /// Free bytes that a transfer may use; nil when the free space is not known.
     func usable(of free: UInt64?) -> UInt64? {
-        free.map { $0 > reserve ? $0 - reserve : 0 }
+        free.map { $0 > minimumFreeByteCount ? $0 - minimumFreeByteCount : 0 }
     }
 }

@@ -25,6 +25,12 @@ final class IncomingTransferSink: ResourceSink {
         var size: UInt64 = 0
     }
 
+    /// The entry that was begun and not ended.
+    private enum OpenEntry {
+        case file(OpenFile)
+        case created(CreatedEntry)
+    }
+
     private let offer: Offer
     private let offerDigest: [UInt8]
     private let staged: StagedTransfer
@@ -34,39 +40,43 @@ final class IncomingTransferSink: ResourceSink {
     /// Whether the content of a staged file was copied from the inbox.
     private var hasCopies = false
     /// Whether staged files may be hard links to files of the inbox.
-    private var sharesFiles = false
+    private var mayContainHardLinks = false
     private var quota: TransferQuota
     private let cancellation: Cancellation
-    /// Asks for the disk space that the rest of the transfer takes, in bytes.
-    private let admit: @Sendable (UInt64) throws(StorageError) -> Void
+    /// Reserves the bytes of the rest of the transfer in the limit of its peer.
+    private let reserveQuota: @Sendable (UInt64) throws(StorageError) -> Void
     /// Whether limits and free space were checked; no content is received before.
     private var isAdmitted = false
     private var checkpoints: CheckpointWriter
     /// The state that an earlier attempt has left.
     private var partial: PartialTransfer?
-    private var point = ResumePoint.start
+    private var storedPoint = ResumePoint.start
     /// nil until both ends agree on the point to resume from.
     private var completed: CompletedEntries?
+    /// Whether each file and folder is synchronised by itself.
+    private let syncsEachEntry: Bool
     private var tree: StagedTree
     /// Content of earlier attempts that is of no use.
     private var discarded: StagedTransfer?
-    /// The file that is being received.
-    private var file: OpenFile?
-    /// The entry that was created and not ended.
-    private var created: CreatedEntry?
+    private var open: OpenEntry?
+    /// The file that is being received; nil for none.
+    private var file: OpenFile? {
+        get { if case .file(let file)? = open { file } else { nil } }
+        set { open = newValue.map { .file($0) } }
+    }
     /// Changed names of complete entries.
     private(set) var changedNames = ChangedNames()
 
     /// A checkpoint for a smaller file would cost more than sending the file again.
     private static let checkpointedFileSize: UInt64 = 1 << 20
-    /// Limit on the entries that are made durable one by one. More of them are by synchronising the file system, which waits for
-    /// what all other programs have written there as well: minutes on a busy machine.
-    private static let fewEntries = 16
+    /// Limit on the entries of a transfer that are synchronised one by one. Beyond it the whole file system is synchronised, which
+    /// waits for other programs' writes too: minutes on a busy machine.
+    private static let maximumIndividuallySyncedEntryCount = 16
 
     init(
         offer: Offer, listed: [EntryHeader], selection: EntrySelection?, staged: StagedTransfer,
         comparison: InboxComparison?, inbox: Inbox,
-        cancellation: Cancellation, admit: @escaping @Sendable (UInt64) throws(StorageError) -> Void,
+        cancellation: Cancellation, reserveQuota: @escaping @Sendable (UInt64) throws(StorageError) -> Void,
         clock: @escaping @Sendable () -> MonotonicInstant
     ) throws(StorageError) {
         self.offer = offer
@@ -74,13 +84,14 @@ final class IncomingTransferSink: ResourceSink {
         self.staged = staged
         self.comparison = comparison
         self.inbox = inbox
-        (self.cancellation, self.admit) = (cancellation, admit)
+        (self.cancellation, self.reserveQuota) = (cancellation, reserveQuota)
         quota = try TransferQuota(offer: offer, limits: inbox.limits)
         // Files that the inbox has do not count, and are known later.
         if comparison == nil { try quota.checkSize() }
         checkpoints = CheckpointWriter(of: staged, clock: clock)
         tree = StagedTree(staged, limits: inbox.limits)
-        tree.synchronizesFolders = offer.entryCount <= Self.fewEntries
+        syncsEachEntry = offer.entryCount <= Self.maximumIndividuallySyncedEntryCount
+        tree.synchronizesFolders = syncsEachEntry
     }
 
     // MARK: Resuming
@@ -88,29 +99,29 @@ final class IncomingTransferSink: ResourceSink {
     func resumePoint() throws(StorageError) -> ResumePoint {
         // Where the size is not known, the sender can't say how much it skips.
         partial = offer.totalSize == nil ? nil : PartialTransfer(in: staged, of: offerDigest)
-        point = try partial?.resumePoint(cancellation) ?? .start
-        return point
+        storedPoint = try partial?.resumePoint(cancellation) ?? .start
+        return storedPoint
     }
 
-    func checkSpace() throws(StorageError) {
+    func checkLimits() throws(StorageError) {
         if let comparison { quota.recordPresent(comparison.shared) }
         try quota.checkSize()
-        try quota.checkSpace(beyond: try partial?.storedByteCount(point) ?? 0, free: staged.items.freeBytes)
-        try admit(quota.storedByteCount)
+        try quota.checkSpace(beyond: try partial?.storedByteCount(storedPoint) ?? 0, free: staged.items.freeBytes)
+        try reserveQuota(quota.storedByteCount)
         isAdmitted = true
     }
 
     func cancel() { cancellation.cancel() }
 
     func resume(at point: ResumePoint) throws(StorageError) {
-        if !isAdmitted { try checkSpace() }
+        if !isAdmitted { try checkLimits() }
         guard point != .start, let partial else {
             self.partial = nil
             discarded = try staged.clear()
             completed = CompletedEntries(names: try CompletedNames(in: staged.directory, keeping: 0))
             return
         }
-        sharesFiles = inbox.limits.existing != .keepBoth
+        mayContainHardLinks = inbox.limits.existing != .keepBoth
         try tree.resume(from: partial)
         completed = CompletedEntries(resuming: partial)
         changedNames = partial.checkpoint.names
@@ -123,24 +134,27 @@ final class IncomingTransferSink: ResourceSink {
 
     func compare(_ entry: EntryHeader, encodedHeader: [UInt8], number: UInt64) throws(StorageError) -> FilePresence {
         // Entries that an earlier attempt has stored are not received again anyway.
-        let kept = (partial?.checkpoint.completeEntries ?? 0).addingClamped(point.partialSize > 0 ? 1 : 0)
-        guard number >= kept else { return .absent }
+        let storedCount = (partial?.checkpoint.completeEntries ?? 0).addingClamped(storedPoint.partialSize > 0 ? 1 : 0)
+        guard number >= storedCount else { return .absent }
         return try comparison?.compare(entry, encodedHeader: encodedHeader, number: number) ?? .absent
     }
 
-    func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
+    func compareDigest(_ digest: [UInt8], number: UInt64) throws(StorageError) -> FilePresence {
         try comparison?.decide(number: number, digest: digest) ?? .absent
     }
 
     func keepPresent(_ entry: EntryHeader, number: UInt64, entriesDigest: [UInt8]) throws(StorageError) {
         let (directory, claimed, name) = try enter(entry, entriesDigest)
         let stored = try StagedTree.create(name) { (candidate) throws(StorageError) -> String? in
-            guard let isLink = try comparison?.stage(entry, number: number, as: candidate, in: directory) else { return nil }
-            if isLink { sharesFiles = true } else { hasCopies = true }
+            guard let isHardLink = try comparison?.stage(entry, number: number, as: candidate, in: directory) else {
+                return nil
+            }
+            if isHardLink { mayContainHardLinks = true } else { hasCopies = true }
             return candidate
         }
         if comparison?.isShared(entry, number: number) == true { quota.recordUnsent(entry.size ?? 0) }
-        created = CreatedEntry(claimed: claimed, stored: stored, depth: entry.path.count - 1, size: entry.size ?? 0)
+        open = .created(
+            CreatedEntry(claimed: claimed, stored: stored, depth: entry.path.count - 1, size: entry.size ?? 0))
     }
 
     // MARK: Entries
@@ -168,15 +182,16 @@ final class IncomingTransferSink: ResourceSink {
         switch entry.kind {
         case .folder:
             let stored = try tree.createFolder(entry, named: name, in: directory)
-            created = CreatedEntry(claimed: claimed, stored: stored, depth: depth)
+            open = .created(CreatedEntry(claimed: claimed, stored: stored, depth: depth))
         case .link(let target):
             guard inbox.limits.allowsLinks else { throw StorageError(.rejected, "this receiver accepts no symbolic links") }
             guard LinkTarget.staysInside(target, depth: entry.path.count) else {
                 throw StorageError(.rejected, "the link \(claimed) leads out of what was offered")
             }
             let stored = try tree.createLink(to: target, named: name, in: directory)
-            created = CreatedEntry(claimed: claimed, stored: stored, depth: depth)
-        case .file where offset > 0: file = try resumeFile(entry, claimed, at: offset, named: name, in: directory)
+            open = .created(CreatedEntry(claimed: claimed, stored: stored, depth: depth))
+        case .file where offset > 0:
+            open = .file(try resumeFile(entry, claimed, at: offset, named: name, in: directory))
         case .file: try createFile(entry, claimed, named: name, in: directory)
         }
     }
@@ -185,28 +200,27 @@ final class IncomingTransferSink: ResourceSink {
         _ entry: EntryHeader, _ claimed: ClaimedFileName, named name: SafeFileName, in directory: FileDescriptor
     ) throws(StorageError) {
         let (descriptor, stored) = try tree.createFile(named: name, in: directory)
-        file = OpenFile(
-            header: entry, claimed: claimed, stored: stored,
-            writer: SparseWriter(descriptor, reserved: Self.mayReserve(descriptor, entry) ? 0 : .max))
+        let writer = SparseWriter(descriptor, preallocated: Self.mayPreallocate(descriptor, entry) ? 0 : .max)
+        open = .file(OpenFile(header: entry, claimed: claimed, stored: stored, writer: writer))
         if entry.size ?? .max >= Self.checkpointedFileSize { try writeCheckpoint() }
     }
 
-    /// Whether space is reserved for a file, which keeps a large one unfragmented.
-    private static func mayReserve(_ descriptor: FileDescriptor, _ entry: EntryHeader) -> Bool {
+    /// Whether space is preallocated for a file, which keeps a large one unfragmented.
+    private static func mayPreallocate(_ descriptor: FileDescriptor, _ entry: EntryHeader) -> Bool {
         entry.size ?? 0 >= checkpointedFileSize && nearshare_is_in_memory(descriptor.rawValue) == 0
     }
 
-    /// Reserves space for the next bytes of a file, a step ahead of those that were received (Q7).
-    private func reserve(upTo written: UInt64) {
-        guard let open = file, written > open.writer.reserved, let size = open.header.size else { return }
-        let reserved = open.writer.reserved
-        guard let end = quota.reservation(after: written, of: size, free: staged.items.freeBytes), end > reserved else {
+    /// Preallocates space for the next bytes of a file, a step ahead of those that were received (Q7).
+    private func preallocate(upTo written: UInt64) {
+        guard let current = file, written > current.writer.preallocated, let size = current.header.size else { return }
+        let start = current.writer.preallocated
+        guard let end = quota.preallocationEnd(after: written, of: size, free: staged.items.freeBytes), end > start else {
             return
         }
-        // File systems that can't reserve space do without.
-        let length = off_t(clamping: end.subtractingClamped(reserved))
-        let isReserved = nearshare_reserve(open.descriptor.rawValue, off_t(clamping: reserved), length) == 0
-        file?.writer.reserved = isReserved ? end : .max
+        // File systems that can't preallocate do without.
+        let length = off_t(clamping: end.subtractingClamped(start))
+        let isPreallocated = nearshare_preallocate(current.descriptor.rawValue, off_t(clamping: start), length) == 0
+        file?.writer.preallocated = isPreallocated ? end : .max
     }
 
     /// Opens the partial file of an earlier attempt, moving it if the sender has renamed it since: names of unfinished files
@@ -232,17 +246,17 @@ final class IncomingTransferSink: ResourceSink {
         }
         try descriptor.truncate(to: offset)
         try descriptor.seek(to: offset)
-        let reserved = Self.mayReserve(descriptor, entry) ? offset : .max
+        let preallocated = Self.mayPreallocate(descriptor, entry) ? offset : .max
         return OpenFile(
             header: entry, claimed: claimed, stored: stored,
-            writer: SparseWriter(descriptor, size: offset, reserved: reserved))
+            writer: SparseWriter(descriptor, size: offset, preallocated: preallocated))
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
         guard file != nil else { throw StorageError(.failed, "content outside a file") }
         let received = receivedByteCount
         try quota.checkWrite(of: UInt64(bytes.count), received: received) { staged.items.freeBytes }
-        reserve(upTo: (file?.size ?? 0).addingClamped(UInt64(bytes.count)))
+        preallocate(upTo: (file?.size ?? 0).addingClamped(UInt64(bytes.count)))
         do throws(StorageError) {
             try file?.writer.write(bytes)
         } catch {
@@ -254,18 +268,19 @@ final class IncomingTransferSink: ResourceSink {
 
     func endEntry() throws(StorageError) {
         guard completed != nil else { throw StorageError(.failed, "an entry before the resume point is settled") }
-        if var file {
+        switch open {
+        case .file(var file)?:
             try file.writer.finish()
             tree.setAttributes(of: file.descriptor, from: file.header)
-            if tree.synchronizesFolders { try file.descriptor.synchronizeContent() }
+            if syncsEachEntry { try file.descriptor.synchronizeContent() }
             try completed?.completeEntry(name: file.stored, depth: file.header.path.count - 1, byteCount: file.size)
             changedNames.record(file.claimed, storedAs: file.stored)
-        } else if let created {
+        case .created(let created)?:
             try completed?.completeEntry(name: created.stored, depth: created.depth, byteCount: created.size)
             changedNames.record(created.claimed, storedAs: created.stored)
+        case nil: break
         }
-        file = nil
-        created = nil
+        open = nil
         if checkpoints.isDue { try writeCheckpoint() }
     }
 
@@ -280,7 +295,7 @@ final class IncomingTransferSink: ResourceSink {
     func abandonEntry() throws(StorageError) {
         guard let file else { throw StorageError(.failed, "no file was begun") }
         try tree.enterParent(of: file.header.path).unlink(file.stored)
-        self.file = nil
+        open = nil
     }
 
     // MARK: Ends
@@ -300,8 +315,9 @@ final class IncomingTransferSink: ResourceSink {
         guard staged.matches(offer, keepsNewer: inbox.limits.existing == .update) else {
             throw StorageError(.rejected, "the content is not what was offered")
         }
-        if !tree.synchronizesFolders || hasCopies { try staged.items.synchronizeFileSystem() }
-        try staged.markFinished(FinishedTransfer(offer, existing: inbox.limits.existing, sharesFiles: sharesFiles))
+        if !syncsEachEntry || hasCopies { try staged.items.synchronizeFileSystem() }
+        try staged.markFinished(
+            FinishedTransfer(offer, existing: inbox.limits.existing, mayContainHardLinks: mayContainHardLinks))
         return inbox.deliver(staged)
     }
 
@@ -313,7 +329,7 @@ final class IncomingTransferSink: ResourceSink {
         // Content without a checkpoint is sent again; nothing else is lost.
         do throws(StorageError) {
             if let file {
-                // Releases the space that was reserved beyond the received content.
+                // Releases the space that was preallocated beyond the received content.
                 try file.descriptor.truncate(to: file.size)
                 try file.descriptor.synchronizeContent()
             }
@@ -321,11 +337,11 @@ final class IncomingTransferSink: ResourceSink {
         } catch {
             try? writeCheckpoint()
         }
-        file = nil
+        open = nil
     }
 
     func discard() {
-        file = nil
+        open = nil
         staged.remove()
     }
 
@@ -355,6 +371,9 @@ final class IncomingTransferSink: ResourceSink {
             namesByteCount: completed?.names.byteCount ?? 0, changedNames: TransferCheckpoint.ChangedNameList(changedNames))
     }
 
-    /// Without a folder whose own entry has not ended yet.
-    private var completeFolderCount: Int { created.map { min($0.depth, tree.folders.count) } ?? tree.folders.count }
+    /// The number of open folders whose own entries are complete.
+    private var completeFolderCount: Int {
+        guard case .created(let entry)? = open else { return tree.folders.count }
+        return min(entry.depth, tree.folders.count)
+    }
 }

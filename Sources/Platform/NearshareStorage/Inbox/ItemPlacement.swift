@@ -17,10 +17,10 @@ struct ItemPlacement {
 
 extension InboxDirectory {
     /// Moves an item into the inbox, as the policy says where its name is in use.
-    /// - Parameter sharesFiles: whether files of the item may be hard links to files of the inbox.
+    /// - Parameter mayContainHardLinks: whether files of the item may be hard links to files of the inbox.
     /// - Returns: nil when the inbox does not accept it.
     mutating func place(
-        _ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy, sharesFiles: Bool
+        _ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy, mayContainHardLinks: Bool
     ) -> ItemPlacement? {
         if policy != .keepBoth, let existing = try? descriptor.status(of: name),
             let received = try? itemDirectory.status(of: name)
@@ -39,7 +39,7 @@ extension InboxDirectory {
             let isMergeable = received.isFolder ? existing.isFolder : received.isFile && existing.isFile
             if policy.mergesFolders, isMergeable { return merge(name, from: itemDirectory, policy) }
         }
-        if sharesFiles, (try? ItemMerge.unshare(name, in: itemDirectory)) == nil { return nil }
+        if mayContainHardLinks, (try? ItemMerge.unshare(name, in: itemDirectory)) == nil { return nil }
         return moveIn(name, from: itemDirectory).map { ItemPlacement(name: $0) }
     }
 

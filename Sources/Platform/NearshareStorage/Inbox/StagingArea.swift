@@ -81,10 +81,10 @@ final class StagingArea: Sendable {
 
     /// The disk space that a sender's unfinished transfers take, in bytes.
     /// - Parameter resumeKeys: of transfers that do not count, because they run or are about to.
-    func keptByteCount(of sender: Fingerprint, except resumeKeys: [[UInt8]]) -> UInt64 {
+    func partialByteCount(of sender: Fingerprint, except resumeKeys: [[UInt8]]) -> UInt64 {
         let others = resumeKeys.map { Self.name(of: sender, $0) }
         return unfinished(of: sender).filter { !others.contains($0) }
-            .reduce(0) { $0.addingClamped(keptByteCount(in: $1)) }
+            .reduce(0) { $0.addingClamped(partialByteCount(in: $1)) }
     }
 
     /// The bytes of content of an offer that an unfinished transfer has stored.
@@ -97,7 +97,7 @@ final class StagingArea: Sendable {
         return FileTree.contentByteCount(of: items)
     }
 
-    private func keptByteCount(in name: String) -> UInt64 {
+    private func partialByteCount(in name: String) -> UInt64 {
         guard let items = try? directory.openDirectory(name).openDirectory("items") else { return 0 }
         let size = FileTree.size(of: items)
         // One more for the folder itself.

@@ -13,7 +13,7 @@ struct TransferQuota {
     private var uncheckedByteCount: UInt64 = 0
 
     /// Interval between reads of the free space: other programs write to the same disk, and a stream has no known size.
-    private static let checkInterval: UInt64 = 64 << 20
+    private static let checkIntervalByteCount: UInt64 = 64 << 20
 
     /// - Throws: ``StorageError/Code/overLimit`` for an offer beyond the limits.
     init(offer: Offer, limits: InboxLimits) throws(StorageError) {
@@ -32,7 +32,7 @@ struct TransferQuota {
 
     /// Checks the size of the offer, or of what is missing of it.
     func checkSize() throws(StorageError) {
-        let size = storedByteCount.subtractingClamped(Offer.diskByteCountPerEntry)
+        let size = Offer.byteCountForLimit(storedByteCount)
         guard let limit = limits.maximumSize, size > limit else { return }
         throw StorageError(.overLimit, "\(size.asByteCount) exceed the limit of \(limit.asByteCount)")
     }
@@ -51,11 +51,11 @@ struct TransferQuota {
         guard let free, let space = limits.usable(of: free) else { return }
         let needed = storedByteCount.subtractingClamped(stored)
         guard needed > space else { return }
-        let missing = needed.addingClamped(limits.reserve).subtractingClamped(free)
+        let missing = needed.addingClamped(limits.minimumFreeByteCount).subtractingClamped(free)
         throw StorageError(
             .noSpace,
             "\(needed.asByteCount) are still to be received, and \(space.asByteCount) of the disk can be used, as "
-                + "\(limits.reserve.asByteCount) stay free; free \(missing.asByteCount) more and try again")
+                + "\(limits.minimumFreeByteCount.asByteCount) stay free; free \(missing.asByteCount) more and try again")
     }
 
     /// Checks one write.
@@ -67,43 +67,43 @@ struct TransferQuota {
         let sent = received.addingClamped(byteCount).subtractingClamped(unsentByteCount)
         // A file that was admitted because it is present must not be sent all the same.
         if present.byteCount > 0, let total = offer.totalSize, sent > total.subtractingClamped(present.byteCount) {
-            throw StorageError(.overLimit, "more was sent than is missing here")
+            throw StorageError(.overLimit, "the sender sent files that the inbox already has")
         }
         let entries = offer.byteCountForLimit.subtractingClamped(offer.totalSize ?? 0)
             .subtractingClamped(present.count.multipliedClamped(by: Offer.diskByteCountPerEntry))
         if let limit = limits.maximumSize, sent.addingClamped(entries) > limit {
             throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
         }
-        try checkReserve(beyond: byteCount, received: received, free: free)
+        try checkFreeSpace(beyond: byteCount, received: received, free: free)
     }
 
     /// Checks one entry: a million empty ones fill a disk as well.
     mutating func checkEntry(received: UInt64, free: () -> UInt64?) throws(StorageError) {
-        try checkReserve(beyond: Offer.diskByteCountPerEntry, received: received, free: free)
+        try checkFreeSpace(beyond: Offer.diskByteCountPerEntry, received: received, free: free)
     }
 
-    private mutating func checkReserve(
+    private mutating func checkFreeSpace(
         beyond byteCount: UInt64, received: UInt64, free: () -> UInt64?
     ) throws(StorageError) {
         uncheckedByteCount = uncheckedByteCount.addingClamped(byteCount)
-        guard uncheckedByteCount >= Self.checkInterval else { return }
+        guard uncheckedByteCount >= Self.checkIntervalByteCount else { return }
         uncheckedByteCount = 0
-        if let free = free(), free < limits.reserve { throw diskFullError(received: received) }
+        if let free = free(), free < limits.minimumFreeByteCount { throw diskFullError(received: received) }
     }
 
-    /// The end of the space to reserve for a file: a step beyond what was received, so that a claimed size alone takes none; nil
-    /// where nothing is to be reserved.
+    /// The end of the space to preallocate for a file: a step beyond the received content, so that a claimed size alone takes
+    /// none; nil where nothing is to be preallocated.
     /// - Parameters:
-    ///   - written: the file's bytes after the present write.
+    ///   - written: the file's bytes after the current write.
     ///   - size: the claimed size.
-    func reservation(after written: UInt64, of size: UInt64, free: UInt64?) -> UInt64? {
-        let step = min(max(written, Self.smallestReservation), Self.largestReservation)
+    func preallocationEnd(after written: UInt64, of size: UInt64, free: UInt64?) -> UInt64? {
+        let step = min(max(written, Self.minimumPreallocation), Self.maximumPreallocation)
         guard let space = limits.usable(of: free), space > step else { return nil }
         return min(size, written.addingClamped(step))
     }
 
-    private static let smallestReservation: UInt64 = 1 << 20
-    private static let largestReservation: UInt64 = 16 << 20
+    private static let minimumPreallocation: UInt64 = 1 << 20
+    private static let maximumPreallocation: UInt64 = 16 << 20
 
     func diskFullError(received: UInt64) -> StorageError {
         guard let totalSize = offer.totalSize, totalSize > received else {

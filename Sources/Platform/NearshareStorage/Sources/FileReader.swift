@@ -6,17 +6,17 @@ internal import NearshareInterfaces
 final class FileReader: ResourceReader {
     private let source: FileSource
     private var nextItem = 0
-    /// The present folder's item and its enumerator.
+    /// The current folder's item and its enumerator.
     private var folder: (item: FileSource.Item, enumerator: FolderEnumerator)?
     private var header: EntryHeader?
-    /// The present entry's content.
+    /// The current entry's content.
     private var content: Content?
-    /// Content of the present folder up to here.
+    /// Content of the current folder up to here.
     private var folderSize: UInt64 = 0
     private var folderEntryCount: UInt64 = 0
     private let cancellation = Cancellation()
 
-    /// The content of the present file, as far as it was read.
+    /// The content of the current file, as far as it was read.
     private struct Content {
         let file: FileDescriptor
         /// The file when it was opened.

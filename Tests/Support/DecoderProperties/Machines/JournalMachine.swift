@@ -47,7 +47,7 @@ private final class InboxStory {
         }
         self.content = content
         var limits = InboxLimits()
-        limits.reserve = 0
+        limits.minimumFreeByteCount = 0
         try! FileManager.default.createDirectory(atPath: scratch("state"), withIntermediateDirectories: false)
         inbox = try! Inbox(
             path: scratch("inbox"), spoolPath: scratch("state/spool"), limits: limits, detector: Self.detector)
