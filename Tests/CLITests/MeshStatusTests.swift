@@ -9,10 +9,10 @@ import Testing
 
 @Suite("the state of a node") struct MeshStatusTests {
     private func status(
-        _ bluetooth: NodeStatus.Bluetooth = .notUsed, isStanding: Bool = true, neighbours: [NodeStatus.Neighbour] = []
+        _ bluetooth: NodeStatus.Bluetooth = .notUsed, isDaemon: Bool = true, neighbours: [NodeStatus.Neighbour] = []
     ) throws -> NodeStatus {
         NodeStatus(
-            id: try #require(annaID), name: try DisplayName("an\u{1b}na"), process: 42, uptime: 3_725, isStanding: isStanding,
+            id: try #require(annaID), name: try DisplayName("an\u{1b}na"), process: 42, uptime: 3_725, isDaemon: isDaemon,
             profile: NodeStatus.Profile(
                 name: nil, hopLimit: 7, timeToLive: 86_400, sharingTime: 1_000, maximumPropagation: 5, tracklistLimit: 9),
             port: 4000, neighbours: neighbours, storedBundleCount: 3, sessionLifetime: 60,
@@ -28,7 +28,7 @@ import Testing
             "name: an\\u{1b}na", "id: 1a2b3c4d5e6f7081", "process: 42, for 1:02:05", "profile: standard", "port: 4000",
             "bluetooth: not used", "inbox: /in\\u{202e}box", "messages stored: 3", "secure sessions: 0, for 60 s each",
         ] { #expect(rows.contains(row), "\(rows)") }
-        #expect(self.rows(try status(isStanding: false)).contains("process: 42, for 1:02:05, until another command ends"))
+        #expect(self.rows(try status(isDaemon: false)).contains("process: 42, for 1:02:05, until another command ends"))
     }
 
     private static let radios: [(NodeStatus.Bluetooth, String)] = [

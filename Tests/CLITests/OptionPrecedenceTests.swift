@@ -54,7 +54,7 @@ import Testing
         #expect(options.inbox == "/in" && options.name?.claimed == "anna" && options.accept == Configuration.Accept.none)
         #expect(options.maximumSize == 7 && options.maximumPerPeer == 8 && options.port == 9 && options.interface == "eth0")
         #expect(options.radio == nil && options.keepsExecutable)
-        guard case .standing = options.purpose else {
+        guard case .daemon = options.purpose else {
             Issue.record("the node of `mesh run` serves one command only")
             return
         }

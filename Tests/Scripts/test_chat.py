@@ -226,7 +226,7 @@ class ChatStory(Story):
         self.assertCode(0, self.anna.run("peers", "block", "ben"))
         blocked = self.anna.run("message", "hi", "--to", "ben", "--adapter", "none")
         self.assertCode(5, blocked)
-        self.assertIn("ben is blocked here", blocked.stderr.decode())
+        self.assertIn("ben is blocked;", blocked.stderr.decode())
         anna = self.anna.start("mesh", "run", "--json", "--accept", "none", "--adapter", "none")
         anna.wait_for("ready")
         self.assertCode(0, self.ben.run("chat", "--public", "--adapter", "none", input=b"not this\n"))

@@ -133,8 +133,8 @@ class RuleStory(MessageStory):
         self.refused(2, "exceeds 2048 bytes", "-", "--broadcast", input=b"y" * 1_000_000)
 
     def test_no_peer_in_range(self):
-        self.refused(3, "zoe is not known here", "hi", "--to", "zoe", "--timeout", "0.5")
-        self.refused(3, "is not known here", "hi", "--to", "0123456789abcdef", "--mode", "mesh", "--timeout", "0.5")
+        self.refused(3, "zoe is not known to this machine", "hi", "--to", "zoe", "--timeout", "0.5")
+        self.refused(3, "is not known to this machine", "hi", "--to", "0123456789abcdef", "--mode", "mesh", "--timeout", "0.5")
         self.exchange_keys()
         self.refused(3, "not in range", "hi", "--to", "ben", "--mode", "direct", "--timeout", "0.5")
         self.refused(1, "no such file", "hi", "--to", "ben", "--mode", "direct", "--file", self.place / "none")

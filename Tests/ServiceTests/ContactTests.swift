@@ -57,8 +57,8 @@ struct NameMatchTests {
     func trustStore() throws {
         var trust = TrustStore()
         let anna = try DisplayName("anna")
-        let isKept = trust.introduce(fingerprint(1), claiming: anna, as: anna, at: day)
-        #expect(isKept)
+        let isStored = trust.introduce(fingerprint(1), claiming: anna, as: anna, at: day)
+        #expect(isStored)
         #expect(try trust.peer(named: "ann")?.fingerprint == fingerprint(1))
         #expect(try trust.requirePeer(named: fingerprint(1).hex).entry.name == anna)
         #expect(try trust.peer(named: "ben") == nil)
@@ -94,8 +94,8 @@ struct ContactSnapshotTests {
 
     private func introduce(_ identity: LocalIdentity, _ name: String, to trust: inout TrustStore) throws {
         let name = try DisplayName(name)
-        let isKept = trust.introduce(identity.fingerprint, claiming: name, as: name, at: day)
-        #expect(isKept)
+        let isStored = trust.introduce(identity.fingerprint, claiming: name, as: name, at: day)
+        #expect(isStored)
     }
 
     @Test("a list has friends, peers in range and conversations, near ones first, and no blocked peer")

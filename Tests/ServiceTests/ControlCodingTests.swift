@@ -76,7 +76,7 @@ struct ControlCodingTests {
         let states: [NodeStatus.Bluetooth] = [.starting, .notUsed, .on(channel: 131), .unavailable(reason: "no adapter")]
         let statuses = try states.map { bluetooth in
             NodeStatus(
-                id: anna, name: try DisplayName("me"), process: 42, uptime: 1, isStanding: true, profile: profile, port: 4_000,
+                id: anna, name: try DisplayName("me"), process: 42, uptime: 1, isDaemon: true, profile: profile, port: 4_000,
                 neighbours: [NodeStatus.Neighbour(contact: try contact(.new), isDirect: false)], storedBundleCount: 2,
                 sessionLifetime: 3, secureSessions: [anna], bluetooth: bluetooth, inbox: "/inbox")
         }

@@ -90,14 +90,14 @@ struct PrimaryRoleTests {
             }
             var each = nodes.makeAsyncIterator()
             let own = try #require(await each.next())
-            #expect(own is NodeService && own.endsForGood)
-            #expect(try await !own.status().isStanding)
-            group.addTask { [environment, options = options(.standing)] in
+            #expect(own is NodeService && own.isEndFinal)
+            #expect(try await !own.status().isDaemon)
+            group.addTask { [environment, options = options(.daemon)] in
                 try await runNode(machine, options, environment) { _ in _ = await hasEnded.value }
             }
             let other = try #require(await each.next())
-            #expect(other is ControlClient && !own.endsForGood)
-            #expect(try await other.status().isStanding)
+            #expect(other is ControlClient && !own.isEndFinal)
+            #expect(try await other.status().isDaemon)
             let late = await #expect(throws: ControlFailure.self) { _ = try await own.status() }
             #expect(late?.kind == .gone)
             // The standing node itself is not handed over.
@@ -137,7 +137,7 @@ struct PrimaryRoleTests {
         let options = options(.command)
         try await withNodeClient(machine, options, environment) { first in
             let status = try await first.status()
-            #expect(status.process == getpid() && !status.isStanding)
+            #expect(status.process == getpid() && !status.isDaemon)
             try await withNodeClient(machine, options, environment) { second in
                 #expect(second is ControlClient)
                 #expect(try await second.status().id == status.id)

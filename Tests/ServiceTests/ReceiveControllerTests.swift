@@ -134,7 +134,7 @@ struct ReceiveControllerTests {
     @Test("R14: of many new keys that a policy accepts, few are stored in a minute, and one that the user accepts always")
     func newKeys() async throws {
         let bea = try stage.user("bea")
-        let limit = ReceiveController.maximumRecordedKeyCount
+        let limit = KeyWriteLimit.maximumCount
         let users = try (0..<limit + 3).map { try stage.user("user\($0)") }
         _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
             for user in users { #expect(try await offer(user, bea, listener) == .completed) }
@@ -305,21 +305,21 @@ struct ReceiveControllerTests {
                 #expect(try await offer(peer, bea, listener) == .declined(.notAllowed))
             }
         }
-        #expect(reporter.ended.map(\.isRepeated) == [false, true, false, true])
-        let log = RefusalLog()
+        #expect(reporter.ended.map(\.isSilent) == [false, true, false, true])
+        let log = DeclineLog()
         let now = MonotonicInstant(nanoseconds: 0)
-        let repeated = [0, 59, 60].map { log.isRepeated(.notAllowed, of: ada.fingerprint, .new, now: now + .seconds($0)) }
-        #expect(repeated == [false, true, false])
+        let admitted = [0, 59, 60].map { log.admitReport(of: .notAllowed, to: ada.fingerprint, .new, now: now + .seconds($0)) }
+        #expect(admitted == [true, false, true])
     }
 
     @Test("R11: of refusals by policy, twenty a minute of new keys are said, whatever their number, and those of known peers")
     func manyRefusals() throws {
-        let log = RefusalLog()
+        let log = DeclineLog()
         let now = MonotonicInstant(nanoseconds: 0)
         let keys = try (0...100).map { try #require(Fingerprint(bytes: [UInt8](repeating: $0, count: 32))) }
-        let newOnes = keys.dropLast().filter { !log.isRepeated(.tooLarge, of: $0, .new, now: now) }
-        #expect(newOnes.count == RefusalLog.maximumCount)
-        #expect(!log.isRepeated(.tooLarge, of: try #require(keys.last), .known(.seen, isFriend: false), now: now))
+        let newOnes = keys.dropLast().filter { log.admitReport(of: .tooLarge, to: $0, .new, now: now) }
+        #expect(newOnes.count == DeclineLog.maximumCount)
+        #expect(log.admitReport(of: .tooLarge, to: try #require(keys.last), .known(.seen, isFriend: false), now: now))
     }
 
     @Test("R11: offers that are too large take nothing from the questions of other peers", arguments: [true, false])
@@ -348,7 +348,7 @@ struct ReceiveControllerTests {
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
             #expect(try await offer(mallory, bea, listener) == .declined(.declined))
         }
-        #expect(display.shown.hasPrefix("WARNING: \"ada\" is known here with another key."))
+        #expect(display.shown.hasPrefix("WARNING: \"ada\" is known with another key."))
         #expect(display.shown.contains("KNOWN NAME, OTHER KEY"))
         _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
             #expect(try await offer(mallory, bea, listener) == .declined(.identityChanged))
@@ -640,10 +640,10 @@ struct ReceiveControllerTests {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
             let error = await #expect(throws: NodeError.self) { try await compare(ada, bea, listener, answer: true) }
-            #expect(error?.description.hasPrefix("nothing was compared: nobody can be asked on the other side") == true)
+            #expect(error?.description.hasPrefix("nothing was compared: the peer's user cannot be asked") == true)
         }
         #expect(reporter.warnings.count == 1)
-        #expect(reporter.warnings.first?.hasPrefix("ada wants to compare the short code, but nobody can be asked") == true)
+        #expect(reporter.warnings.first?.hasPrefix("ada wants to compare the short code, but the user cannot be asked") == true)
         #expect(try bea.trust(in: ada.fingerprint) == nil)
     }
 }

@@ -336,7 +336,8 @@ extension ChatScreen {
     /// Draws this node's verification code.
     mutating func showCode(of link: String, in conversation: Conversation?, at now: WallTime) {
         addNotice(
-            "for the peer to scan within five minutes, or paste; only by a way that nobody else can change:", in: conversation,
+            "for the peer to scan within five minutes, or paste; only by a way that no other person can change:",
+            in: conversation,
             at: now)
         // The link precedes the code, so that the whole code is visible at the end of the conversation.
         addNotice(link, in: conversation, at: now)

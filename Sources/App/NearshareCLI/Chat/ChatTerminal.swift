@@ -207,7 +207,7 @@ final class ChatTerminal: Sendable {
             state.endingAfterRecording = state.endingAfterRecording ?? .nodeEnded
         case .interrupted: (state.ending, state.isOver) = (.interrupted, true)
         case .nodeEnded:
-            if client.endsForGood { return state.screen.handle(.nodeEnded, at: now) }
+            if client.isEndFinal { return state.screen.handle(.nodeEnded, at: now) }
             if state.ending == nil {
                 state.ending = .nodeEnded
                 scheduleEnd(&group)

@@ -20,7 +20,7 @@ struct DeliveryTracker: Sendable {
     private(set) var inputHasEnded = false
     /// An event may arrive before the reply that names its message.
     private var unmatched: [String: UnmatchedStatus] = [:]
-    /// States that were read from the store and reported before their events arrived, by id.
+    /// Statuses that were read from the store and reported before their events arrived, by id.
     private var reportedStates: [String: MessageStatus] = [:]
     /// The ids of ``unmatched``, the oldest first.
     private var unmatchedIDs: [String] = []
@@ -64,13 +64,13 @@ struct DeliveryTracker: Sendable {
         }
     }
 
-    /// Reads the status that the node has stored: an event may have been lost.
+    /// Applies the status of a message of the local user, from an event or the store.
     mutating func update(with message: ChatMessage) {
         if message.isLocal, message.conversation == conversation { record(message.status, of: message.id, reason: nil) }
     }
 
-    /// Reads the status that the node has stored.
-    /// - Returns: The change to report: its event may have been lost, or not be read before the command ends.
+    /// Applies a status read from the store.
+    /// - Returns: the change to report: its event may have been lost, or not be read before the command ends.
     mutating func updateFromStore(_ message: ChatMessage) -> ControlEvent? {
         let earlier = pending[message.id]
         update(with: message)

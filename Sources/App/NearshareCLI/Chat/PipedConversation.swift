@@ -29,8 +29,8 @@ final class PipedConversation: Sendable {
         case stopped
     }
 
-    /// The progress that outlives a node: the next one goes on from it.
-    private struct Progress: Sendable {
+    /// The state that outlives a node: the next one goes on from it.
+    private struct ResumableState: Sendable {
         var conversation: Conversation?
         /// The receiver's name, escaped for a terminal.
         var name = "everyone"
@@ -41,22 +41,22 @@ final class PipedConversation: Sendable {
         var lineNumber: UInt64 = 0
         var inputHasEnded = false
         var isStopped = false
-        /// Receives the inputs of the present run.
-        var sink: AsyncStream<Input>.Continuation?
+        /// Receives the inputs of the current run.
+        var continuation: AsyncStream<Input>.Continuation?
     }
 
     private let parameters: Parameters
     private let lines: LineReader
-    private let progress = Mutex(Progress())
+    private let state = Mutex(ResumableState())
 
     /// Timeout of the search for an unknown peer.
     private static let lookupTimeout = Duration.seconds(10)
     /// Time after which the user is told about the search.
     private static let noticeDelay = Duration.milliseconds(500)
     private static let maximumHistory = 500
-    /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the 1,024 events
-    /// that wait for it, so at least one reading follows each loss.
-    private static let refreshEventCount = 512
+    /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the events that are
+    /// buffered, so at least one reading follows each loss.
+    private static let refreshEventCount = ControlClient.maximumBufferedEventCount / 2
 
     init(parameters: Parameters, input: Int32 = STDIN_FILENO) {
         self.parameters = parameters
@@ -66,9 +66,9 @@ final class PipedConversation: Sendable {
     /// Makes ``run(through:)`` end soon.
     func stop() {
         lines.stop()
-        progress.withLock { progress in
-            progress.isStopped = true
-            progress.sink?.yield(.stopped)
+        state.withLock { state in
+            state.isStopped = true
+            state.continuation?.yield(.stopped)
         }
     }
 
@@ -77,11 +77,11 @@ final class PipedConversation: Sendable {
     func run(through client: any NodeClient) async throws {
         // Subscribes before the first line is sent, so that no state is missed.
         let events = try await client.events()
-        let (inputs, sink) = AsyncStream.makeStream(of: Input.self)
-        let isFirst = progress.withLock { progress in
-            progress.sink = sink
-            if progress.isStopped { sink.yield(.stopped) }
-            return progress.conversation == nil
+        let (inputs, continuation) = AsyncStream.makeStream(of: Input.self)
+        let isFirst = state.withLock { state in
+            state.continuation = continuation
+            if state.isStopped { continuation.yield(.stopped) }
+            return state.conversation == nil
         }
         if isFirst {
             let contact: Contact?
@@ -90,12 +90,12 @@ final class PipedConversation: Sendable {
             } else {
                 contact = nil
             }
-            progress.withLock { progress in
-                progress.conversation = contact.map { .peer($0.id) } ?? .publicRoom
-                if let contact { progress.name = contact.name.shown }
+            state.withLock { state in
+                state.conversation = contact.map { .peer($0.id) } ?? .publicRoom
+                if let contact { state.name = contact.name.shown }
             }
         }
-        let (conversation, name) = progress.withLock { ($0.conversation ?? .publicRoom, $0.name) }
+        let (conversation, name) = state.withLock { ($0.conversation ?? .publicRoom, $0.name) }
         let report = ChatReport(
             conversation: conversation, name: name, isJSON: parameters.isJSON, showsMessages: parameters.follows)
         if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
@@ -103,11 +103,11 @@ final class PipedConversation: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask {
-                for await event in events { sink.yield(.event(event)) }
-                sink.yield(.nodeEnded)
+                for await event in events { continuation.yield(.event(event)) }
+                continuation.yield(.nodeEnded)
             }
-            group.addTask { try await self.sendLines(in: conversation, client, sink) }
-            try await follow(conversation, name: name, report, client, inputs, sink, &group)
+            group.addTask { try await self.sendLines(in: conversation, client, continuation) }
+            try await processInputs(conversation, name: name, report, client, inputs, continuation, &group)
             lines.stop()
         }
     }
@@ -124,14 +124,14 @@ final class PipedConversation: Sendable {
         }
     }
 
-    private func follow(
+    private func processInputs(
         _ conversation: Conversation, name: String, _ report: ChatReport, _ client: any NodeClient,
-        _ inputs: AsyncStream<Input>, _ sink: AsyncStream<Input>.Continuation,
+        _ inputs: AsyncStream<Input>, _ continuation: AsyncStream<Input>.Continuation,
         _ group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {
-        let earlier = progress.withLock(\.tracker)
+        let earlier = state.withLock(\.tracker)
         var tracker = earlier ?? DeliveryTracker(conversation, requiredStatus: parameters.requiredStatus)
-        defer { progress.withLock { $0.tracker = tracker } }
+        defer { state.withLock { $0.tracker = tracker } }
         // Lines may have been delivered between two nodes.
         if earlier != nil { try await refresh(&tracker, report, client) }
         var eventCount = 0
@@ -159,7 +159,7 @@ final class PipedConversation: Sendable {
                 if !parameters.follows {
                     group.addTask { [parameters] in
                         try? await Task.sleep(for: parameters.timeout)
-                        sink.yield(.timedOut)
+                        continuation.yield(.timedOut)
                     }
                 }
             case .timedOut:
@@ -200,34 +200,34 @@ final class PipedConversation: Sendable {
 
     /// Submits each line before the next one is read.
     private func sendLines(
-        in conversation: Conversation, _ client: any NodeClient, _ sink: AsyncStream<Input>.Continuation
+        in conversation: Conversation, _ client: any NodeClient, _ continuation: AsyncStream<Input>.Continuation
     ) async throws {
-        if let text = progress.withLock(\.unanswered) {
+        if let text = state.withLock(\.unanswered) {
             // The node that has ended may have stored it: the same line must not be sent twice.
             if let id = try await storedID(of: text, in: conversation, client) {
-                recordAcceptance(of: id, sink)
-            } else if await !submit(text, in: conversation, client, sink) {
+                recordAcceptance(of: id, continuation)
+            } else if await !submit(text, in: conversation, client, continuation) {
                 return
             }
         }
-        while !progress.withLock(\.inputHasEnded) {
+        while !state.withLock(\.inputHasEnded) {
             guard let line = await lines.next() else {
                 // The line after a cancellation is read by the next run.
                 if Task.isCancelled { return }
-                progress.withLock { $0.inputHasEnded = true }
+                state.withLock { $0.inputHasEnded = true }
                 break
             }
-            progress.withLock { $0.lineNumber += 1 }
+            state.withLock { $0.lineNumber += 1 }
             guard line.contains(where: { !$0.isWhitespace }) else { continue }
-            progress.withLock { $0.unanswered = line }
-            guard await submit(line, in: conversation, client, sink) else { return }
+            state.withLock { $0.unanswered = line }
+            guard await submit(line, in: conversation, client, continuation) else { return }
         }
-        sink.yield(.ended)
+        continuation.yield(.ended)
     }
 
     /// - Returns: false when the node has ended, so that the line is still unanswered.
     private func submit(
-        _ text: String, in conversation: Conversation, _ client: any NodeClient, _ sink: AsyncStream<Input>.Continuation
+        _ text: String, in conversation: Conversation, _ client: any NodeClient, _ continuation: AsyncStream<Input>.Continuation
     ) async -> Bool {
         do throws(ControlFailure) {
             guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
@@ -235,32 +235,32 @@ final class PipedConversation: Sendable {
                     .refused,
                     "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
             }
-            recordAcceptance(of: try await client.sendLine(text, in: conversation), sink)
+            recordAcceptance(of: try await client.sendLine(text, in: conversation), continuation)
         } catch {
             if error.kind == .gone { return false }
-            let number = progress.withLock { progress in
-                progress.unanswered = nil
-                return progress.lineNumber
+            let number = state.withLock { state in
+                state.unanswered = nil
+                return state.lineNumber
             }
-            sink.yield(.refused(error, line: number))
+            continuation.yield(.refused(error, line: number))
         }
         return true
     }
 
-    private func recordAcceptance(of id: String, _ sink: AsyncStream<Input>.Continuation) {
-        let number = progress.withLock { progress in
-            progress.unanswered = nil
-            progress.acceptedIDs.insert(id)
-            return progress.lineNumber
+    private func recordAcceptance(of id: String, _ continuation: AsyncStream<Input>.Continuation) {
+        let number = state.withLock { state in
+            state.unanswered = nil
+            state.acceptedIDs.insert(id)
+            return state.lineNumber
         }
-        sink.yield(.accepted(id, line: number))
+        continuation.yield(.accepted(id, line: number))
     }
 
     /// The id of a line of this user with this text that no node has reported yet.
     private func storedID(
         of text: String, in conversation: Conversation, _ client: any NodeClient
     ) async throws -> String? {
-        let known = progress.withLock(\.acceptedIDs)
+        let known = state.withLock(\.acceptedIDs)
         return try await client.history(of: conversation, limit: 2)
             .last { $0.isLocal && $0.text == text && !known.contains($0.id) }?.id
     }

@@ -113,14 +113,14 @@ struct KeysImportCommand: AsyncParsableCommand {
             let name = try introduce(keys, fingerprint, to: machine)
             let book = try machine.trust.read()
             let now = SystemClock.wall()
-            let (before, isKept) = try machine.contacts.update { contacts in
+            let (before, isStored) = try machine.contacts.update { contacts in
                 let before = contacts.entry(of: fingerprint)
-                let isKept = contacts.recordImport(
+                let isStored = contacts.recordImport(
                     agreementKey: keys.publicKeys.agreementKey, signingKey: keys.publicKeys.signingKey, name: name,
                     isFriend: { book[$0]?.isFriend == true }, at: now)
-                return (before, isKept)
+                return (before, isStored)
             }
-            guard isKept else {
+            guard isStored else {
                 throw CommandFailure(
                     .noSpace,
                     "\(ContactBook.capacity) keys of friends or imported keys are stored; remove one with `nearshare keys forget`"
@@ -154,8 +154,8 @@ struct KeysImportCommand: AsyncParsableCommand {
         case .known(let entry): return entry.name
         case .new(let name):
             let now = SystemClock.wall()
-            let isKept = try machine.trust.update { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
-            guard isKept else {
+            let isStored = try machine.trust.update { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
+            guard isStored else {
                 throw CommandFailure(.noSpace, "the address book is full; remove a peer with `nearshare peers forget`")
             }
             return name

@@ -111,7 +111,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
             ["name", status.name.unquoted], ["id", status.id.hex],
             [
                 "process",
-                "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isStanding ? "" : ", until another command ends")",
+                "\(status.process), for \(Duration.seconds(status.uptime).asClock)\(status.isDaemon ? "" : ", until another command ends")",
             ],
             ["profile", MeshRunCommand.shown(profile)],
             ["  hop limit", "\(profile.hopLimit)"], ["  time to live", "\(profile.timeToLive) s"],
@@ -137,7 +137,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
         let profile = status.profile
         return [
             "name": .string(status.name.claimed), "id": .string(status.id.hex), "process": number(Int(status.process)),
-            "uptime": number(status.uptime), "standing": .bool(status.isStanding), "port": number(Int(status.port)),
+            "uptime": number(status.uptime), "standing": .bool(status.isDaemon), "port": number(Int(status.port)),
             "profile": .object([
                 "name": JSONValue(profile.name), "hop_limit": number(profile.hopLimit),
                 "time_to_live": number(profile.timeToLive), "sharing_time": number(profile.sharingTime),

@@ -17,7 +17,7 @@ extension NearshareCommand {
             let names = list.peers.prefix(5).map { list.row($0)[0] }
             let example = list.peers.first.map { PeerArgument.completion($0.name, $0.id) } ?? "anna"
             let more = list.peers.count - names.count
-            let near = names.isEmpty ? "nobody; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
+            let near = names.isEmpty ? "no peers; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
             Console.writeTable([
                 ["near", near + (more > 0 ? " and \(more) more (`nearshare browse`)" : "")],
                 ["send", "nearshare send photo.jpg --to \(example)"],

@@ -112,7 +112,7 @@ extension PeersVerifyCommand {
                 .notTrusted,
                 "not verified: \(name.shown) has another certificate since you met it (\(CertificateText.short(certificate)), now "
                     + "\(CertificateText.short(other))); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
-                    + "\(fingerprint.peerID)`, and send something to it; otherwise somebody else uses the name")
+                    + "\(fingerprint.peerID)`, and send something to it; otherwise another device uses the name")
         }
         let isSame = await YesNoPrompt.ask(
             "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.shown) should see the same "
@@ -242,7 +242,7 @@ struct PeersForgetCommand: AsyncParsableCommand {
             let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
             try machine.contacts.update { $0.remove(found.fingerprint) }
             try machine.trust.update { $0.remove(found.fingerprint) }
-            try InterruptedOfferFile(in: machine.state).update { $0.removeAll(of: found.fingerprint) }
+            try AnsweredOfferFile(in: machine.state).update { $0.removeAll(of: found.fingerprint) }
             Console.notice("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
         }
     }

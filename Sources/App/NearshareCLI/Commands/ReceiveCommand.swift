@@ -152,11 +152,11 @@ struct ReceiveCommand: ConfinedCommand {
                 ? try node.listen(
                     onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
                 : node.makeListener(joinsMesh: false)
-            let facts = NodeService.Facts(
+            let properties = NodeService.Properties(
                 purpose: .receiver, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
             let service = try role?.start(
-                on: node, facts, feed: reception.feed,
+                on: node, properties, feed: reception.feed,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil

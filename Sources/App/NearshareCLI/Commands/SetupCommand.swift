@@ -133,9 +133,3 @@ private struct SetupDialogue {
         }
     }
 }
-
-extension String {
-    fileprivate var trimmingSpaces: String {
-        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
-    }
-}

@@ -68,7 +68,7 @@ struct ReceivingOptions: ParsableArguments {
 
     /// The same options for a node, such as that of `nearshare mesh run`.
     func nodeOptions(log: Logger) -> NodeOptions {
-        var options = NodeOptions(purpose: .standing, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
+        var options = NodeOptions(purpose: .daemon, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)
         (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
         (options.keepsExecutable, options.existing) = (keepExecutable, existing)

@@ -156,7 +156,7 @@ struct DialogPicker: Sendable {
             guard !peers.isEmpty else {
                 throw CommandFailure(
                     .peerNotFound,
-                    "nobody is near; run `nearshare receive` on the other machine, or open LocalSend there, and send again")
+                    "no peers nearby; run `nearshare receive` on the other machine, or open LocalSend there, and send again")
             }
             // A label that begins with a hyphen would be an option.
             words =

@@ -39,7 +39,7 @@ struct TextReporter: Reporter {
             default: break
             }
         case .delivered(let item, let content, let sender, _): reportDelivered(item, content, from: sender)
-        case .receiveEnded(let result): if !result.isRepeated { reportEnd(result) }
+        case .receiveEnded(let result): if !result.isSilent { reportEnd(result) }
         case .node(let event): reportNodeEvent(event)
         case .result(let line): writeResult(line)
         case .notice(let line): notice(line)
@@ -190,7 +190,7 @@ struct TextReporter: Reporter {
         case .declined(let reason):
             notice("\(subject): declined (\(reason.words))\(result.detail.map { ": \($0)" } ?? "")")
         default:
-            let sentence = result.outcome.receiverSentence(result.name, isKept: result.isKept)
+            let sentence = result.outcome.receiverSentence(result.name, isResumable: result.isResumable)
             warn("\(subject): \(result.detail ?? sentence)")
         }
     }

@@ -20,14 +20,14 @@ package final class ControlClient: NodeClient {
     private let linkContinuation: AsyncStream<(number: Int, descriptor: Int32, opening: [UInt8])>.Continuation
 
     /// Limit on the events that wait for one slow reader.
-    private static let maximumBufferedEvents = 1_024
+    package static let maximumBufferedEventCount = 1_024
 
     /// - Returns: nil when no node listens at the path.
     /// - Throws: `ThreadError`.
     package init?(path: String) throws(ThreadError) {
         guard let descriptor = UnixSocket.connect(to: path) else { return nil }
         link = try LineLink(descriptor)
-        subscribers = Broadcast(bound: Self.maximumBufferedEvents)
+        subscribers = Broadcast(bound: Self.maximumBufferedEventCount)
         (links, linkContinuation) = AsyncStream.makeStream()
     }
 

@@ -13,9 +13,14 @@ package protocol NodeClient: Sendable {
 
     /// The direct links that peers open from now on, for one process that claims and serves them, until the stream is released.
     func links() async throws(ControlFailure) -> AsyncStream<OfferedLink>
+
+    /// Whether the end of this node is final: it runs in this process, and has not been handed over to another one.
+    var isEndFinal: Bool { get }
 }
 
 extension NodeClient {
+    package var isEndFinal: Bool { false }
+
     package func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
         throw ControlFailure(.refused, "this node passes no questions on")
     }

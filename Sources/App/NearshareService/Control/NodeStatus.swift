@@ -58,8 +58,8 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     package var process: Int32
     /// Seconds since the start.
     package var uptime: Int
-    /// Whether it was started by `mesh run`, rather than by a command that needs a node while it runs.
-    package var isStanding: Bool
+    /// Whether `mesh run` has started the node, rather than a command that needs one while it runs.
+    package var isDaemon: Bool
     package var profile: Profile
     package var port: UInt16
     package var neighbours: [Neighbour]
@@ -73,7 +73,7 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     package var inbox: String
 
     package init(
-        id: PeerID, name: DisplayName, process: Int32, uptime: Int, isStanding: Bool, profile: Profile, port: UInt16,
+        id: PeerID, name: DisplayName, process: Int32, uptime: Int, isDaemon: Bool, profile: Profile, port: UInt16,
         neighbours: [Neighbour], storedBundleCount: Int, sessionLifetime: Int, secureSessions: [PeerID], bluetooth: Bluetooth,
         inbox: String
     ) {
@@ -81,7 +81,7 @@ package struct NodeStatus: Sendable, Hashable, Codable {
         self.name = name
         self.process = process
         self.uptime = uptime
-        self.isStanding = isStanding
+        self.isDaemon = isDaemon
         self.profile = profile
         self.port = port
         self.neighbours = neighbours
@@ -90,5 +90,11 @@ package struct NodeStatus: Sendable, Hashable, Codable {
         self.secureSessions = secureSessions
         self.bluetooth = bluetooth
         self.inbox = inbox
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case id, name, process, uptime
+        case isDaemon = "isStanding"
+        case profile, port, neighbours, storedBundleCount, sessionLifetime, secureSessions, bluetooth, inbox
     }
 }

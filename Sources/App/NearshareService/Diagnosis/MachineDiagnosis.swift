@@ -129,7 +129,7 @@ package struct MachineDiagnosis: Sendable {
         let usual = machine?.configuration.port ?? Node.defaultPort
         guard let machine, let status = try? await withRunningNode(of: machine, { try await $0.status() }) else { return usual }
         let text = "the running node (process \(status.process)) listens on port \(status.port)"
-        if status.isStanding, status.port != usual {
+        if status.isDaemon, status.port != usual {
             report(
                 Finding(
                     .warning, "node", "\(text), not on \(usual)",

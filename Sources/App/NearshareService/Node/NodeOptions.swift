@@ -5,11 +5,11 @@ package import Nearshare
 package struct NodeOptions: Sendable {
     /// The purpose for which a node runs.
     package enum Purpose: Sendable {
-        /// `mesh run`: it runs until it is stopped, and asks on the terminal.
-        case standing
-        /// `receive`: it hands its role over to a standing node, and receives on.
+        /// `mesh run`: runs until it is stopped, and asks on the terminal.
+        case daemon
+        /// `receive`: hands its role over to a daemon, and receives on.
         case receiver
-        /// It serves one command while that runs, and asks no questions. It hands its role over to a standing node, which the
+        /// Any other command: serves that command while it runs, and asks no questions. Hands its role over to a daemon, which the
         /// command uses from then on.
         case command
     }

@@ -82,11 +82,11 @@ package func runNode(
     _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment,
     _ body: @escaping @Sendable (NodeService) async throws -> Void
 ) async throws {
-    let isStanding = options.purpose == .standing
-    let role = try await PrimaryRole.claim(on: machine, takesOver: isStanding)
+    let isDaemon = options.purpose == .daemon
+    let role = try await PrimaryRole.claim(on: machine, takesOver: isDaemon)
     let configuration = machine.configuration
-    let display = isStanding ? environment.display : nil
-    let accept = configuration.acceptance(given: isStanding ? options.accept : nil, hasTerminal: display != nil)
+    let display = isDaemon ? environment.display : nil
+    let accept = configuration.acceptance(given: isDaemon ? options.accept : nil, hasTerminal: display != nil)
     let feed = ReceiveFeed()
     var settings = try machine.nodeSettings(
         name: options.name, interface: options.interface, discovery: machine.discovery(log: options.log),
@@ -100,18 +100,18 @@ package func runNode(
     try await withNode(settings) { node in
         // Processes that run for seconds take another port each time: others connect to a new address at once.
         let listener =
-            isStanding
+            isDaemon
             ? try await node.listen(
                 onPort: options.port ?? configuration.port, waitingAt: machine.directories.runtime, timeout: .seconds(1))
             : try node.listen(onPort: options.port ?? configuration.port ?? 0)
-        var facts = NodeService.Facts(
+        var properties = NodeService.Properties(
             purpose: options.purpose, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)
         // A node without a terminal shows itself to devices only where the user has said so.
-        if isStanding, configuration.protocols?.contains(.localsend) == true {
-            facts.localSend = try node.serveLocalSend(for: listener, try machine.localSendSecurity())
+        if isDaemon, configuration.protocols?.contains(.localsend) == true {
+            properties.localSend = try node.serveLocalSend(for: listener, try machine.localSendSecurity())
         }
-        let service = try role.start(on: node, facts, profile: options.profile, feed: feed)
+        let service = try role.start(on: node, properties, profile: options.profile, feed: feed)
         let controller = ReceiveController(
             machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,
             reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display,

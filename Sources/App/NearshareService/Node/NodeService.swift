@@ -4,10 +4,10 @@ internal import NearshareBundles
 internal import NearshareMesh
 internal import Synchronization
 
-/// The client of the node in this process: requests are answered by its ``Messenger`` and the user's files.
+/// Answers requests of clients: commands in this process call it, others through ``ControlServer``.
 package final class NodeService: NodeClient {
     /// The immutable properties of the node.
-    package struct Facts: Sendable {
+    package struct Properties: Sendable {
         package var purpose: NodeOptions.Purpose
         package var port: UInt16
         /// Empty when received files are not stored.
@@ -29,12 +29,13 @@ package final class NodeService: NodeClient {
     private let messenger: Messenger
     private let contacts: ContactDirectory
     private let detector: MediaTypeDetector
-    private let facts: Facts
+    private let properties: Properties
     private let feed: ReceiveFeed?
     private let started = SystemClock.monotonic()
     /// Subscribed before the node starts, so that no early event is lost.
     private let messengerEvents: AsyncStream<MessengerEvent>
-    private let subscribers: Broadcast<ControlEvent>
+    private let controlEvents: Broadcast<ControlEvent>
+    /// Called with each event before its subscribers receive it.
     private let observe: @Sendable (ControlEvent) -> Void
     private let files: FileTransferFollower
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
@@ -42,7 +43,7 @@ package final class NodeService: NodeClient {
     private let peerChanges = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
     /// Peers whose keys are to be stored with those of the next change.
     private let postponedMeetings = Mutex<Set<PeerID>>([])
-    private let meetingRate = Mutex(RateWindow())
+    private let keyWrites = KeyWriteLimit()
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
     private let handOverContinuation: AsyncStream<Void>.Continuation
@@ -50,26 +51,26 @@ package final class NodeService: NodeClient {
 
     /// Timeout of requests that run when the role is handed over; most take milliseconds.
     private static let requestTimeout = Duration.seconds(2)
-    /// Timeout of the first message to a peer: a peer appears shortly before messages can be sent to it.
-    private static let linkTimeout = Duration.seconds(3)
-    /// Limit on the messages of one reply.
-    private static let maximumEntryCount = 1_000
+    /// Timeout of the first message to a peer, and of proving and verifying its key: a peer appears shortly before it can be
+    /// reached.
+    private static let reachabilityTimeout = Duration.seconds(3)
+    /// Limit on the entries of one reply.
+    private static let maximumReplyEntryCount = 1_000
+    /// Timeout of the answer to an offered file, where the request has none.
     private static let answerTimeout = Duration.seconds(60)
-    /// Limit on the times in a minute that keys without proof are stored.
-    private static let maximumMeetingCount = 20
-    /// More than a node knows peers.
+    /// Limit on postponed ids; above the capacity of the mesh's `PeerTable`, so that a flood only drops its own.
     private static let maximumPostponedCount = 4_096
-    private static let timeouts = Duration.milliseconds(100)...Duration.seconds(600)
+    private static let allowedTimeouts = Duration.milliseconds(100)...Duration.seconds(600)
 
     init(
-        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ facts: Facts, feed: ReceiveFeed?,
-        subscribers: Broadcast<ControlEvent>,
+        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ properties: Properties, feed: ReceiveFeed?,
+        events: Broadcast<ControlEvent>,
         observe: @escaping @Sendable (ControlEvent) -> Void
     ) {
         self.node = node
         self.messenger = messenger
-        (self.facts, self.feed) = (facts, feed)
-        self.subscribers = subscribers
+        (self.properties, self.feed) = (properties, feed)
+        controlEvents = events
         self.observe = observe
         messengerEvents = messenger.events()
         contacts = ContactDirectory(machine, messenger: messenger)
@@ -79,11 +80,11 @@ package final class NodeService: NodeClient {
     }
 
     /// The server for LocalSend devices; nil for none.
-    package var localSend: LocalSendServer? { facts.localSend }
+    package var localSend: LocalSendServer? { properties.localSend }
 
     // MARK: Events
 
-    package func events() async -> AsyncStream<ControlEvent> { subscribers.subscribe() }
+    package func events() async -> AsyncStream<ControlEvent> { controlEvents.subscribe() }
 
     package func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
         guard let feed else { throw ControlFailure(.refused, "this node receives nothing") }
@@ -91,11 +92,13 @@ package final class NodeService: NodeClient {
     }
 
     package func links() async throws(ControlFailure) -> AsyncStream<OfferedLink> {
-        guard facts.purpose != .receiver else { throw ControlFailure(.refused, "this node receives the offers itself") }
+        guard properties.purpose != .receiver else { throw ControlFailure(.refused, "this node receives the offers itself") }
         let links = linkOffers.links()
         node.passLinks { [linkOffers] link in await linkOffers.offer(link) }
         return links
     }
+
+    package var isEndFinal: Bool { !isHandedOver }
 
     /// Whether another process is taking the role of this node over, or has done so.
     var isHandedOver: Bool { requests.isClosed }
@@ -105,7 +108,7 @@ package final class NodeService: NodeClient {
 
     func publish(_ event: ControlEvent) {
         observe(event)
-        subscribers.publish(event)
+        controlEvents.publish(event)
     }
 
     /// Publishes the messenger's events until the node leaves the mesh.
@@ -117,7 +120,7 @@ package final class NodeService: NodeClient {
             peerChanges.finish()
             files.finish()
         }
-        subscribers.finish()
+        controlEvents.finish()
         handOverContinuation.finish()
         linkOffers.finish()
         requests.end()
@@ -171,11 +174,7 @@ package final class NodeService: NodeClient {
             defer { postponed = [] }
             return postponed.union(ids)
         }
-        let isRecorded = try contacts.recordMeetings(with: all) {
-            meetingRate.withLock {
-                $0.admit(atMost: Self.maximumMeetingCount, within: .seconds(60), now: SystemClock.monotonic())
-            }
-        }
+        let isRecorded = try contacts.recordMeetings(with: all) { keyWrites.admit() }
         guard !isRecorded else { return }
         postponedMeetings.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
     }
@@ -198,7 +197,7 @@ package final class NodeService: NodeClient {
         case .sendMessage(let message): return .messageAccepted(try await send(message))
         case .isPending(let id): return .isPending(try await messenger.waits(id))
         case .messages(let number, let limit):
-            let messages = try await messenger.arrivals(after: number, limit: Self.entryCount(limit))
+            let messages = try await messenger.arrivals(after: number, limit: Self.clampedEntryCount(limit))
             // The messages can be read without the names as well.
             let snapshot = try? contacts.snapshot()
             return .messages(messages.map { ReceivedMessage($0, contacts: snapshot) })
@@ -207,7 +206,7 @@ package final class NodeService: NodeClient {
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
             return .chatMessages(
-                try await messenger.history(of: conversation, before: number, limit: Self.entryCount(limit)))
+                try await messenger.history(of: conversation, before: number, limit: Self.clampedEntryCount(limit)))
         case .markRead(let conversation):
             try await messenger.markRead(conversation)
             return .done
@@ -220,14 +219,14 @@ package final class NodeService: NodeClient {
             try await messenger.clear(conversation)
             return .done
         case .search(let text, let conversation, let limit):
-            return .chatMessages(try await messenger.search(text, in: conversation, limit: Self.entryCount(limit)))
+            return .chatMessages(try await messenger.search(text, in: conversation, limit: Self.clampedEntryCount(limit)))
         case .setBlocked(let id, let isBlocked): return .contact(try await change(id) { $0.setBlocked($1, isBlocked) })
         case .setFriend(let id, let isFriend):
             let contact = try await change(id) { $0.setFriend($1, isFriend) }
             if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
             return .contact(contact)
         case .ping(let id): return .pong(try await ping(id))
-        case .trace(let id, let limit): return .trace(messenger.trace(id, limit: Self.entryCount(limit)))
+        case .trace(let id, let limit): return .trace(messenger.trace(id, limit: Self.clampedEntryCount(limit)))
         case .verificationLink:
             guard let link = messenger.verificationAddress() else {
                 throw ControlFailure(.unavailable, "this machine's name does not fit into a verification link")
@@ -244,10 +243,10 @@ package final class NodeService: NodeClient {
             }
             return .done
         case .handOver:
-            guard facts.purpose != .standing else {
+            guard properties.purpose != .daemon else {
                 throw ControlFailure(.refused, "this node does not hand its role over")
             }
-            guard facts.purpose != .command || files.isEmpty else {
+            guard properties.purpose != .command || files.isEmpty else {
                 throw ControlFailure(.refused, "this node sends a file, which would be cut off")
             }
             handOverContinuation.yield()
@@ -259,10 +258,15 @@ package final class NodeService: NodeClient {
         }
     }
 
-    private static func entryCount(_ limit: Int) -> Int { min(max(limit, 0), maximumEntryCount) }
+    private static func clampedEntryCount(_ limit: Int) -> Int { min(max(limit, 0), maximumReplyEntryCount) }
 
-    private static func clamp(_ timeout: Duration?) -> Duration {
-        min(max(timeout ?? answerTimeout, timeouts.lowerBound), timeouts.upperBound)
+    /// The timeout of the answer to an offered file.
+    private static func clampedAnswerTimeout(_ timeout: Duration?) -> Duration {
+        clamp(timeout ?? answerTimeout, from: allowedTimeouts.lowerBound)
+    }
+
+    private static func clamp(_ timeout: Duration, from minimum: Duration) -> Duration {
+        min(max(timeout, minimum), allowedTimeouts.upperBound)
     }
 
     // MARK: Contacts
@@ -275,29 +279,28 @@ package final class NodeService: NodeClient {
             throw Self.blocked(contact)
         }
         do {
-            let timeout = min(max(timeout, .zero), Self.timeouts.upperBound)
-            let contact = try await contacts.find(name, timeout: timeout)
+            let contact = try await contacts.find(name, timeout: Self.clamp(timeout, from: .zero))
             guard !contact.trustStatus.isBlocked else { throw Self.blocked(contact) }
             return contact
         } catch NodeError.notFound(let text, let nearby) {
             if let contact = try contacts.snapshot().remembered(text) {
                 throw ControlFailure(
                     .peerNotFound,
-                    "\(contact.name.shown) (\(contact.id)) is known here as \(contact.trustStatus.label), but is not nearby, and the "
+                    "\(contact.name.shown) (\(contact.id)) is known as \(contact.trustStatus.label), but is not nearby, and the "
                         + "keys to encrypt messages are missing; run `nearshare mesh run` on both machines while they are near each "
                         + "other, or import its keys with `nearshare keys import`")
             }
             guard nearby.isEmpty else { throw NodeError.notFound(text, nearby: nearby) }
             throw ControlFailure(
                 .peerNotFound,
-                "\(TerminalText.escaped(text)) is not known here, and no peers are nearby; run `nearshare mesh run` there, or "
+                "\(TerminalText.escaped(text)) is not known to this machine, and no peers are nearby; run `nearshare mesh run` on the peer's machine, or "
                     + "`nearshare keys import` the keys of a peer that is away")
         }
     }
 
     private static func blocked(_ contact: Contact) -> ControlFailure {
         ControlFailure(
-            .blocked, "\(contact.name.shown) is blocked here; `nearshare peers unblock \(contact.id.hex)` unblocks it")
+            .blocked, "\(contact.name.shown) is blocked; `nearshare peers unblock \(contact.id.hex)` unblocks it")
     }
 
     // MARK: Changes of contacts
@@ -311,10 +314,11 @@ package final class NodeService: NodeClient {
     ) async throws -> Contact {
         let contact = try contacts.snapshot().contact(id)
         guard contact.software != .blueChat else {
-            throw ControlFailure(.refused, "\(contact.name.shown) has no key: whoever uses its address is the same peer")
+            throw ControlFailure(
+                .refused, "\(contact.name.shown) has no key: every peer that uses its address counts as the same one")
         }
         if try contacts.snapshot().fingerprint(of: id) == nil {
-            guard let peer = await messenger.authenticatedPeer(id, timeout: Self.linkTimeout) else {
+            guard let peer = await messenger.authenticatedPeer(id, timeout: Self.reachabilityTimeout) else {
                 throw ControlFailure(
                     .peerNotFound, "\(contact.name.shown) has not proven its key, and is not in range; try again when it is")
             }
@@ -334,8 +338,7 @@ package final class NodeService: NodeClient {
         }
         let snapshot = try contacts.snapshot()
         return PingReport(
-            milliseconds: Int(
-                result.time.components.seconds * 1_000 + result.time.components.attoseconds / 1_000_000_000_000_000),
+            milliseconds: Int(result.time.nanoseconds / 1_000_000),
             hops: result.hops,
             relay: result.relay.map { snapshot.contact($0) })
     }
@@ -356,7 +359,7 @@ package final class NodeService: NodeClient {
         guard id != node.id else { throw ControlFailure(.refused, "this is the link of this machine; paste the peer's") }
         let contact = try contacts.snapshot().contact(id)
         guard !contact.trustStatus.isBlocked else { throw Self.blocked(contact) }
-        let peer = try await messenger.find(id.hex, timeout: Self.linkTimeout)
+        let peer = try await messenger.find(id.hex, timeout: Self.reachabilityTimeout)
         guard let proven = await messenger.verify(code) else {
             throw ControlFailure(
                 .unavailable, "\(peer.name.shown) has not proven that it holds the keys of the link; ask for a new one")
@@ -371,7 +374,7 @@ package final class NodeService: NodeClient {
     private func startFile(_ path: String, to peer: PeerID, isSealed: Bool, timeout: Duration?) throws -> TransferID {
         let source = try FileSource(paths: [path], detector: detector)
         try refuseTooLarge(source, to: peer)
-        let transfer = try messenger.send(source, to: peer, isSealed: isSealed, timeout: Self.clamp(timeout))
+        let transfer = try messenger.send(source, to: peer, isSealed: isSealed, timeout: Self.clampedAnswerTimeout(timeout))
         follow(transfer, source, to: peer, as: .transfer(transfer.id))
         return transfer.id
     }
@@ -383,7 +386,7 @@ package final class NodeService: NodeClient {
             transfer,
             TransferStatus(
                 id: id, isIncoming: false, peer: peer, name: name, done: 0, total: size,
-                detail: size.flatMap { estimate(forSending: $0, to: peer) }))
+                detail: size.flatMap { durationText(forSending: $0, to: peer) }))
     }
 
     private func refuseTooLarge(_ source: FileSource, to peer: PeerID) throws {
@@ -398,13 +401,14 @@ package final class NodeService: NodeClient {
     }
 
     /// A message about the duration of a file transfer; nil for a short one.
-    private func estimate(forSending byteCount: UInt64, to peer: PeerID) -> String? {
+    private func durationText(forSending byteCount: UInt64, to peer: PeerID) -> String? {
         guard let (time, needsRadio) = messenger.estimate(byteCount: byteCount, to: peer), time >= .seconds(2) else {
             return nil
         }
         let limit = UInt64(MessageRule.recommendedRadioFileByteCount)
         let advice =
-            needsRadio && byteCount > limit ? ", as it goes over Bluetooth; up to \(limit.asByteCount) is best there" : ""
+            needsRadio && byteCount > limit
+            ? ", as it goes over Bluetooth; up to \(limit.asByteCount) is best with Bluetooth" : ""
         return "\(time.asClock) at least\(advice)"
     }
 
@@ -419,7 +423,7 @@ package final class NodeService: NodeClient {
                 "there is no secure session with \(try contacts.snapshot().contact(receiver).name.shown), or it has expired")
         }
         guard let path = message.file else {
-            return try await whenLinked { () throws(MessengerError) in
+            return try await retryUntilReachable { () throws(MessengerError) in
                 try self.messenger.send(
                     content, using: route, isEncrypted: message.isEncrypted, isPrivate: message.isPrivate)
             }
@@ -427,17 +431,18 @@ package final class NodeService: NodeClient {
         // Checked before the file is opened.
         guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(message.mode) }
         let source = try FileSource(paths: [path], detector: detector)
-        let (id, transfer) = try await whenLinked { () throws(MessengerError) in
+        let (id, transfer) = try await retryUntilReachable { () throws(MessengerError) in
             try self.messenger.send(
-                content, with: source, to: peer, isEncrypted: message.isEncrypted, timeout: Self.clamp(message.timeout))
+                content, with: source, to: peer, isEncrypted: message.isEncrypted,
+                timeout: Self.clampedAnswerTimeout(message.timeout))
         }
         follow(transfer, source, to: peer, as: .message(id))
         return id
     }
 
-    /// Repeats `body` at each event of the messenger while the receiver's keys are missing, which arrive shortly after its
+    /// Repeats `body` at each event of the messenger while the receiver's keys are missing: these arrive shortly after the
     /// name.
-    private func whenLinked<Result: Sendable>(
+    private func retryUntilReachable<Result: Sendable>(
         _ body: @escaping @Sendable () throws(MessengerError) -> Result
     ) async throws -> Result {
         let events = messenger.events()
@@ -452,7 +457,7 @@ package final class NodeService: NodeClient {
             }
         }
         if let result = try attempt() { return result }
-        let result = try await withTimeout(Self.linkTimeout) { () throws -> Result? in
+        let result = try await withTimeout(Self.reachabilityTimeout) { () throws -> Result? in
             for await _ in events { if let result = try attempt() { return result } }
             return nil
         }
@@ -469,43 +474,10 @@ package final class NodeService: NodeClient {
         }
         return NodeStatus(
             id: node.id, name: node.name, process: getpid(),
-            uptime: Int((SystemClock.monotonic() - started).components.seconds), isStanding: facts.purpose == .standing,
-            profile: NodeStatus.Profile(messenger.settings.profile, name: facts.profileName), port: facts.port,
+            uptime: Int((SystemClock.monotonic() - started).components.seconds), isDaemon: properties.purpose == .daemon,
+            profile: NodeStatus.Profile(messenger.settings.profile, name: properties.profileName), port: properties.port,
             neighbours: neighbours.sorted { $0.contact.name.claimed < $1.contact.name.claimed },
             storedBundleCount: messenger.storedBundleCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
-            secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: facts.inbox)
-    }
-}
-
-extension NodeClient {
-    /// Whether the end of this node is final: it runs in this process, and has not been handed over to another one.
-    package var endsForGood: Bool { (self as? NodeService)?.isHandedOver == false }
-}
-
-extension ControlFailure {
-    /// Converts an error of any module below.
-    init(_ error: any Error) {
-        switch error {
-        case let failure as ControlFailure: self = failure
-        case let error as MessengerError:
-            switch error {
-            case .storage: self.init(.storage, error.description)
-            case .rule(let rule): self.init(rule)
-            case .file: self.init(.unavailable, error.description)
-            case .nothingToSay, .tooLong: self.init(.refused, error.description)
-            }
-        case let rule as MessageRule:
-            switch rule {
-            // The request itself is valid.
-            case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone:
-                self.init(.peerNotFound, ErrorMessage.text(for: rule))
-            default: self.init(.refused, ErrorMessage.text(for: rule))
-            }
-        case NodeError.notFound, NodeError.ambiguous: self.init(.peerNotFound, ErrorMessage.text(for: error))
-        case let error as StorageError: self.init(.storage, error.description)
-        case is NodeError: self.init(.unavailable, ErrorMessage.text(for: error))
-        case is CancellationError: self.init(.gone, "the node ended before it replied; try again")
-        default: self.init(.unavailable, "\(error)")
-        }
+            secureSessions: messenger.secureSessions, bluetooth: bluetooth.withLock { $0 }, inbox: properties.inbox)
     }
 }

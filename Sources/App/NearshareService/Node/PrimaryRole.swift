@@ -10,7 +10,7 @@ package final class PrimaryRole: Sendable {
     private let server: ControlServer
     /// nil once another process has taken the role over.
     private let lock: Mutex<ProcessLock?>
-    private let subscribers = Broadcast<ControlEvent>()
+    private let events = Broadcast<ControlEvent>()
 
     /// Another command that runs a node may be about to end, or about to listen.
     private static let claimTimeout = Duration.seconds(2)
@@ -103,7 +103,7 @@ package final class PrimaryRole: Sendable {
     ///   - feed: the questions and transfers that other processes can show; nil for none.
     ///   - observe: receives each event before the commands that use the node.
     package func start(
-        on node: Node, _ facts: NodeService.Facts, profile: String? = nil, feed: ReceiveFeed? = nil,
+        on node: Node, _ properties: NodeService.Properties, profile: String? = nil, feed: ReceiveFeed? = nil,
         observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
     ) throws -> NodeService {
         var settings = MessengerSettings(carried: stores.bundles, conversations: stores.conversations) { [machine] id in
@@ -122,9 +122,9 @@ package final class PrimaryRole: Sendable {
             return snapshot?.isBlocked(sender) ?? true
         }
         // A text for a `receive` is offered like a file, unless a command follows the conversations.
-        if facts.purpose == .receiver { settings.acceptsTexts = { [subscribers] in subscribers.hasSubscribers } }
+        if properties.purpose == .receiver { settings.acceptsTexts = { [events] in events.hasSubscribers } }
         let messenger = try node.startMessenger(settings)
-        return NodeService(machine, node, messenger, facts, feed: feed, subscribers: subscribers, observe: observe)
+        return NodeService(machine, node, messenger, properties, feed: feed, events: events, observe: observe)
     }
 
     /// Serves other commands until the task is cancelled.

@@ -55,15 +55,15 @@ extension TransferOutcome {
     /// A message for the receiver.
     /// - Parameters:
     ///   - name: the sender's name, escaped.
-    ///   - isKept: whether what has arrived is kept for another try.
-    package func receiverSentence(_ name: String, isKept: Bool) -> String {
+    ///   - isResumable: whether the stored content can be resumed.
+    package func receiverSentence(_ name: String, isResumable: Bool) -> String {
         switch self {
-        case .cancelled(by: .local): isKept ? "cancelled; what has arrived is kept for another try" : "cancelled"
+        case .cancelled(by: .local): isResumable ? "cancelled; what has arrived is kept for another try" : "cancelled"
         case .interrupted:
-            isKept
+            isResumable
                 ? "the connection to \(name) was lost; it continues where it stopped when \(name) is back"
                 : "the connection to \(name) was lost; it has to be sent again"
-        default: sentence(name, canResume: isKept)
+        default: sentence(name, canResume: isResumable)
         }
     }
 }

@@ -54,7 +54,7 @@ package struct MessageListOperation: Sendable {
             if eventCount.isMultiple(of: Self.refreshInterval) { try await reportStored(at: client) }
         }
         // Only the user ends it then: that is no failure.
-        if !client.endsForGood { throw ControlFailure(.gone, "the node has ended") }
+        if !client.isEndFinal { throw ControlFailure(.gone, "the node has ended") }
     }
 
     private func reportStored(at client: any NodeClient) async throws {

@@ -6,11 +6,11 @@ internal import Synchronization
 package final class ReceiveController: Sendable {
     /// The reason to accept an offer.
     private enum Consent: Sendable {
-        /// The policy accepts it. This says nothing about a later try, which has the policy of its time.
+        /// The policy accepts it. This says nothing about a later attempt, which has the policy of its time.
         case policy
-        /// The user has accepted an earlier try, which was interrupted.
+        /// The user has accepted an earlier attempt, which was interrupted.
         case earlierAnswer
-        /// The user was asked about this try.
+        /// The user was asked about this attempt.
         case answer
     }
 
@@ -20,7 +20,7 @@ package final class ReceiveController: Sendable {
         ///   - part: nil for the whole offer.
         ///   - reserved: the bytes that were counted towards the peer's limit.
         case accept(policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, consent: Consent)
-        case decline(DeclineReason, detail: String? = nil, wasAsked: Bool, isRepeated: Bool = false)
+        case decline(DeclineReason, detail: String? = nil, wasPrompted: Bool, isSilent: Bool = false)
         case ended(TransferOutcome)
     }
 
@@ -33,11 +33,9 @@ package final class ReceiveController: Sendable {
         case used
     }
 
-    /// A try that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
+    /// An attempt that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
     /// the link is broken before this side has.
-    private static let stallTime = Duration.seconds(1)
-    /// Limit on the untrusted keys that a policy accepts, and that are stored in a minute: each time the whole file is replaced.
-    static let maximumRecordedKeyCount = 20
+    private static let stallTimeout = Duration.seconds(1)
 
     private let machine: LocalMachine
     private let destination: ReceiveDestination
@@ -49,20 +47,22 @@ package final class ReceiveController: Sendable {
     private let spool: SpoolDelivery?
     private let endsAfterFirst: Bool
     private let arrivalCommand: [String]
+    /// The accepted transfers that the user can see and cancel.
     private let running = RunningTransfers()
-    private let receiving = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
-    /// The offers of which a try takes the place of an earlier one: an answer is for one try at a time (A12).
-    private let replacing = Mutex<Set<AcceptedOffers.Identity>>([])
+    /// The accepted transfers that have not ended, by offer. A later attempt takes the place of an earlier one.
+    private let acceptedTransfers = Mutex<[AcceptedOffers.Identity: Transfer]>([:])
+    /// The offers of which an attempt takes the place of an earlier one: an answer is for one attempt at a time (A12).
+    private let beingReplaced = Mutex<Set<AcceptedOffers.Identity>>([])
     private let blockedForeign = Mutex(ForeignBlockList())
-    /// Whether the process ends without having been asked to cancel what runs.
+    /// Whether ``Interruption/terminated`` ends the process.
     private let isTerminated = Mutex(false)
     private let accepted = Mutex(AcceptedOffers())
-    /// Those that the user has accepted, for the next process.
-    private let interrupted: InterruptedOfferFile
-    private let recordedKeys = Mutex(RateWindow())
+    /// The offers that the user has accepted, for the next process.
+    private let answered: AnsweredOfferFile
+    private let keyWrites = KeyWriteLimit()
     /// The status of the first completed transfer, or else of the last one; nil before the end of one.
     private let status = Mutex<ExitStatus?>(nil)
-    private let refusals = RefusalLog()
+    private let declines = DeclineLog()
     private let output = Mutex(Output.free)
     private let hotspot: HotspotResponder
 
@@ -91,7 +91,7 @@ package final class ReceiveController: Sendable {
         self.feed = feed
         rules = AcceptanceRules(accept, limits: destination.inbox?.limits, quota: quota, trust: machine.trust)
         trust = TrustRecorder(machine: machine, reporter: reporter)
-        interrupted = InterruptedOfferFile(in: machine.state)
+        answered = AnsweredOfferFile(in: machine.state)
     }
 
     /// Serves until the node shuts down.
@@ -102,7 +102,7 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.spool?.run() }
             let verification = VerificationResponder(
-                trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, refusals: refusals)
+                trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, declines: declines)
             group.addTask { await verification.run(listener.verificationRequests) }
             let context = HotspotResponder.Context(
                 trust: trust, reporter: reporter, prompts: rules.standard.canAsk ? prompts : nil, port: { listener.port },
@@ -111,8 +111,8 @@ package final class ReceiveController: Sendable {
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
                     answers.addTask {
-                        let isLast = await self.answer(invitation)
-                        if isLast, self.endsAfterFirst { node.beginShutdown() }
+                        let endsReceiving = await self.handle(invitation)
+                        if endsReceiving, self.endsAfterFirst { node.beginShutdown() }
                     }
                 }
             }
@@ -140,13 +140,13 @@ package final class ReceiveController: Sendable {
     // MARK: One invitation
 
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
-    private func answer(_ invitation: Invitation) async -> Bool {
+    private func handle(_ invitation: Invitation) async -> Bool {
         reporter.report(.invited(invitation, freeSpace: destination.freeSpace))
         switch await decide(invitation) {
-        case .decline(let reason, let detail, let wasAsked, let isRepeated):
-            decline(invitation, reason, wasAsked: wasAsked)
-            if wasAsked { recordUnreceived(invitation, .declined(reason)) }
-            reportEnd(of: invitation, .declined(reason), detail: detail, isRepeated: isRepeated)
+        case .decline(let reason, let detail, let wasPrompted, let isSilent):
+            decline(invitation, reason, wasPrompted: wasPrompted)
+            if wasPrompted { recordUnreceived(invitation, .declined(reason)) }
+            reportEnd(of: invitation, .declined(reason), detail: detail, isSilent: isSilent)
             return false
         case .ended(let outcome):
             recordUnreceived(invitation, outcome)
@@ -154,22 +154,22 @@ package final class ReceiveController: Sendable {
             return false
         case .accept(let policy, let part, let reserved, let consent):
             let reservation = QuotaReservation(
-                reserved, for: invitation.peer.fingerprint, at: Self.source(of: invitation.peer), policy)
+                reserved, for: invitation.peer.fingerprint, at: Self.quotaSource(of: invitation.peer), policy)
             return await receive(invitation, part, reservation, consent)
         }
     }
 
-    private func decline(_ invitation: Invitation, _ reason: DeclineReason, wasAsked: Bool) {
-        if wasAsked { invitation.decline(reason) } else { invitation.declineUnprompted(reason) }
+    private func decline(_ invitation: Invitation, _ reason: DeclineReason, wasPrompted: Bool) {
+        if wasPrompted { invitation.decline(reason) } else { invitation.declineUnprompted(reason) }
     }
 
-    /// - Parameter isNew: whether answers to earlier tries of the offer do not count.
+    /// - Parameter isNew: whether answers to earlier attempts of the offer do not count.
     private func decide(_ invitation: Invitation, isNew: Bool = false) async -> Decision {
         let peer = invitation.peer
         if isBlocked(peer) {
-            let isRepeated = refusals.isRepeated(
-                .declined, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
-            return .decline(.declined, detail: "it is blocked", wasAsked: false, isRepeated: isRepeated)
+            let isSilent = !declines.admitReport(
+                of: .declined, to: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
+            return .decline(.declined, detail: "it is blocked", wasPrompted: false, isSilent: isSilent)
         }
         var clash: String?
         if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
@@ -185,11 +185,12 @@ package final class ReceiveController: Sendable {
                 policy: policy, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
                 consent: .policy)
         case .decline(let reason, let detail):
-            let isRepeated = refusals.isRepeated(reason, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
-            if let clash, reason == .identityChanged || reason == .notAllowed, !isRepeated {
+            let isSilent = !declines.admitReport(
+                of: reason, to: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic())
+            if let clash, reason == .identityChanged || reason == .notAllowed, !isSilent {
                 reporter.report(.warning(clash))
             }
-            return .decline(reason, detail: detail, wasAsked: false, isRepeated: isRepeated)
+            return .decline(reason, detail: detail, wasPrompted: false, isSilent: isSilent)
         case .ask: return await ask(about: invitation, policy, warning: clash ?? downgrade, refusal: nil, isNew: isNew)
         case .askForPart(let reason, let detail):
             return await ask(
@@ -202,7 +203,7 @@ package final class ReceiveController: Sendable {
         return policy.verdict(
             on: invitation.offer, from: peer.fingerprint,
             trustStatus: policy.accept == rules.standard.accept ? peer.trustStatus : trustStatus(of: peer),
-            freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation), at: Self.source(of: peer),
+            freeSpace: destination.freeSpace, sendsParts: Self.sendsParts(invitation), at: Self.quotaSource(of: peer),
             isPartlyPresent: {
                 let paths = pathsReceived(from: peer.fingerprint)
                 return invitation.features.contains(.listsFiles)
@@ -213,7 +214,7 @@ package final class ReceiveController: Sendable {
 
     /// The accepted transfers of a sender that have not ended.
     private func transfers(from sender: Fingerprint) -> [Transfer] {
-        receiving.withLock { $0.filter { $0.key.sender == sender && !$0.value.hasEnded }.map(\.value) }
+        acceptedTransfers.withLock { $0.filter { $0.key.sender == sender && !$0.value.hasEnded }.map(\.value) }
     }
 
     /// The disk space that the peer's unfinished transfers take, besides those that run: they have reserved their size.
@@ -230,12 +231,12 @@ package final class ReceiveController: Sendable {
         of sender: Fingerprint, except resumeKeys: [[UInt8]],
         running isRunning: (AcceptedOffers.Identity) -> Bool = { _ in true }
     ) -> UInt64 {
-        let running = receiving.withLock { $0.keys.filter { $0.sender == sender && isRunning($0) }.map(\.resumeKey) }
+        let running = acceptedTransfers.withLock { $0.keys.filter { $0.sender == sender && isRunning($0) }.map(\.resumeKey) }
         return destination.inbox?.partialByteCount(of: sender, except: running + resumeKeys) ?? 0
     }
 
-    /// The address of a peer that is no friend, or its IPv6 network: keys are free, and all of them there share a limit.
-    private static func source(of peer: Peer) -> String? {
+    /// The address of a peer that is no friend, or its IPv6 network: keys are free, and all keys of one source share a limit.
+    private static func quotaSource(of peer: Peer) -> String? {
         guard !peer.trustStatus.isFriend, let address = peer.address, address.medium == .network else { return nil }
         return address.limitKey
     }
@@ -247,7 +248,7 @@ package final class ReceiveController: Sendable {
 
     /// - Parameters:
     ///   - refusal: the reason why all of it cannot be accepted.
-    ///   - isNew: whether answers to earlier tries of the offer do not count.
+    ///   - isNew: whether answers to earlier attempts of the offer do not count.
     private func ask(
         about invitation: Invitation, _ policy: AcceptancePolicy, warning: String?,
         refusal: (reason: DeclineReason, detail: String)?, isNew: Bool
@@ -287,48 +288,48 @@ package final class ReceiveController: Sendable {
                 }
                 return .accept(policy: policy, consent: .answer)
             }
-            return .decline(refusal.reason, detail: refusal.detail, wasAsked: true)
+            return .decline(refusal.reason, detail: refusal.detail, wasPrompted: true)
         case .part(let part):
             if case .decline(let reason, let detail)? = policy.refusal(of: part.offer, freeSpace: destination.freeSpace) {
-                return .decline(reason, detail: detail, wasAsked: true)
+                return .decline(reason, detail: detail, wasPrompted: true)
             }
             return .accept(policy: policy, part: part, consent: .answer)
-        case .no: return .decline(.declined, wasAsked: true)
+        case .no: return .decline(.declined, wasPrompted: true)
         case .block:
             if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
-            return .decline(.declined, wasAsked: true)
+            return .decline(.declined, wasPrompted: true)
         case .ended(let outcome): return .ended(outcome)
         // Decided anew, as an offer that arrives when no user can be asked.
         case .unwatched: return await decide(invitation, isNew: isNew)
         }
     }
 
-    /// Accepts another try of an offer that the user has accepted, in the place of an earlier one that was interrupted or
-    /// moves nothing. After every other end of the earlier try the offer is decided as a new one: an answer is for one
+    /// Accepts another attempt of an offer that the user has accepted, in the place of an earlier one that was interrupted or
+    /// moves nothing. After every other end of the earlier attempt the offer is decided as a new one: an answer is for one
     /// delivery, and a cancel revokes it.
     private func acceptAgain(_ invitation: Invitation) async -> Decision {
         let identity = Self.identity(invitation)
-        let busy = Decision.decline(.busy, detail: "another try of the same offer is running", wasAsked: false)
-        guard replacing.withLock({ $0.insert(identity).inserted }) else { return busy }
+        let busy = Decision.decline(.busy, detail: "another attempt of the same offer is running", wasPrompted: false)
+        guard beingReplaced.withLock({ $0.insert(identity).inserted }) else { return busy }
         var isReplaceable = true
-        if let earlier = receiving.withLock({ $0[identity] }) {
-            if !earlier.interrupt(ifStalledFor: Self.stallTime) {
+        if let earlier = acceptedTransfers.withLock({ $0[identity] }) {
+            if !earlier.interrupt(ifStalledFor: Self.stallTimeout) {
                 // Its sender may have noticed before this side that the link is broken.
-                try? await Task.sleep(for: Self.stallTime)
+                try? await Task.sleep(for: Self.stallTimeout)
             }
-            guard earlier.interrupt(ifStalledFor: Self.stallTime) || earlier.hasEnded else {
-                replacing.withLock { _ = $0.remove(identity) }
+            guard earlier.interrupt(ifStalledFor: Self.stallTimeout) || earlier.hasEnded else {
+                beingReplaced.withLock { _ = $0.remove(identity) }
                 return busy
             }
             // The end is known before ``accepted`` has recorded it.
             isReplaceable = await earlier.result.outcome == .interrupted
         }
         if isReplaceable, let decision = acceptedAgain(invitation) { return decision }
-        replacing.withLock { _ = $0.remove(identity) }
+        beingReplaced.withLock { _ = $0.remove(identity) }
         return await decide(invitation, isNew: true)
     }
 
-    /// Reads the user's answer, the trust in the peer and the rules once more: all may have changed during the earlier try.
+    /// Reads the user's answer, the trust in the peer and the rules once more: all may have changed during the earlier attempt.
     /// - Returns: nil when the user's answer does not decide about the offer any more.
     private func acceptedAgain(_ invitation: Invitation) -> Decision? {
         let policy = rules.policy(for: invitation.peer, canAsk: prompts.canAsk)
@@ -344,39 +345,49 @@ package final class ReceiveController: Sendable {
         }
     }
 
-    /// The user's answer to an earlier try of the same offer, in this process or in one that has ended meanwhile.
+    /// The user's answer to an earlier attempt of the same offer, in this process or in one that has ended meanwhile.
     private func earlierAnswer(to invitation: Invitation) -> AcceptedOffers.Answer? {
         let now = SystemClock.monotonic()
         let answer = accepted.withLock {
             $0.answer(to: invitation.offer, listed: invitation.contents, Self.identity(invitation), now: now)
         }
-        return answer ?? (wasInterrupted(invitation) ? .all : nil)
+        return answer ?? (isAnswerStored(invitation) ? .all : nil)
     }
 
     // MARK: Offers of an earlier process
 
-    /// Whether the user has accepted the offer in a process that has ended meanwhile.
-    private func wasInterrupted(_ invitation: Invitation) -> Bool {
-        guard Self.keepsPartial(invitation), let offers = try? interrupted.read() else { return false }
+    /// Whether a stored answer of the user accepts the offer, which this process or an earlier one has stored.
+    private func isAnswerStored(_ invitation: Invitation) -> Bool {
+        guard Self.keepsPartial(invitation), let offers = try? answered.read() else { return false }
         return offers.contains(digest(invitation), of: invitation.peer.fingerprint, at: SystemClock.wall())
     }
 
     /// Stores, or removes, the user's answer to an offer.
-    private func recordInterruption(of invitation: Invitation, _ isInterrupted: Bool) {
-        guard Self.keepsPartial(invitation), isInterrupted || wasInterrupted(invitation) else { return }
+    private func storeAnswer(to invitation: Invitation, isValid: Bool) {
+        guard Self.keepsPartial(invitation), isValid || isAnswerStored(invitation) else { return }
         do {
-            try interrupted.update {
+            try answered.update {
                 $0.update(
-                    digest(invitation), of: invitation.peer.fingerprint, isInterrupted: isInterrupted,
-                    at: SystemClock.wall())
+                    digest(invitation), of: invitation.peer.fingerprint, isAccepted: isValid, at: SystemClock.wall())
             }
         } catch {
             reporter.report(.warning("\(error)"))
         }
     }
 
+    /// Renews the time of a stored answer while its transfer runs: the process may be killed at any time.
+    private func renewAnswer(to invitation: Invitation) {
+        // Written for no transfer that a policy has accepted.
+        guard isAnswerStored(invitation) else { return }
+        do {
+            try answered.update { $0.renew(digest(invitation), of: invitation.peer.fingerprint, at: SystemClock.wall()) }
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
+
     private func digest(_ invitation: Invitation) -> String {
-        InterruptedOffers.digest(
+        AnsweredOffers.digest(
             of: invitation.offer, listed: invitation.contents, resumeKey: invitation.resumeKey,
             consequences: [destination.inbox?.path ?? "", "\(destination.inbox?.limits.existing, default: "")"] + arrivalCommand
         )
@@ -408,8 +419,8 @@ package final class ReceiveController: Sendable {
         _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: Consent
     ) async -> Bool {
         let identity = Self.identity(invitation)
-        // Until this try is in ``receiving``.
-        defer { replacing.withLock { _ = $0.remove(identity) } }
+        // Until this attempt is in ``acceptedTransfers``.
+        defer { beingReplaced.withLock { _ = $0.remove(identity) } }
         return await receive(invitation, part, reservation, consent, identity)
     }
 
@@ -417,13 +428,13 @@ package final class ReceiveController: Sendable {
         _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: Consent,
         _ identity: AcceptedOffers.Identity
     ) async -> Bool {
-        let wasAsked = consent == .answer
-        if let earlier = receiving.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTime) {
-            // The earlier try has to end before its stored part can be resumed.
+        let wasPrompted = consent == .answer
+        if let earlier = acceptedTransfers.withLock({ $0[identity] }), earlier.interrupt(ifStalledFor: Self.stallTimeout) {
+            // The earlier attempt has to end before its stored part can be resumed.
             _ = await earlier.result
         }
         guard reserveOutput() else {
-            decline(invitation, .busy, wasAsked: wasAsked)
+            decline(invitation, .busy, wasPrompted: wasPrompted)
             reservation.release()
             reportEnd(of: invitation, .declined(.busy))
             return false
@@ -437,40 +448,38 @@ package final class ReceiveController: Sendable {
                 switch error.code {
                 case .noSpace: .noSpace
                 case .overLimit: .tooLarge
+                // The protocol has no reason for a fault of the storage, which may pass: another attempt can succeed.
                 default: .busy
                 }
-            decline(invitation, reason, wasAsked: wasAsked)
+            decline(invitation, reason, wasPrompted: wasPrompted)
             reservation.release()
             reportEnd(of: invitation, .declined(reason), detail: error.description)
             return false
         }
         trust.recordMeeting(with: invitation.peer) {
             // Keys are free, and the user has not seen this one (R14).
-            wasAsked || invitation.peer.trustStatus.isVerified || invitation.peer.trustStatus.isFriend
-                || recordedKeys.withLock {
-                    $0.admit(
-                        atMost: Self.maximumRecordedKeyCount, within: .seconds(60), now: SystemClock.monotonic())
-                }
+            wasPrompted || invitation.peer.trustStatus.isVerified || invitation.peer.trustStatus.isFriend
+                || keyWrites.admit()
         }
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: Self.keepsPartial(invitation))
-        receiving.withLock { $0[identity] = transfer }
-        replacing.withLock { _ = $0.remove(identity) }
+        acceptedTransfers.withLock { $0[identity] = transfer }
+        beingReplaced.withLock { _ = $0.remove(identity) }
         accepted.withLock {
             $0.accept(
                 invitation.offer, part: part, listed: invitation.contents, identity, isAnswered: consent != .policy)
         }
-        // Now, and not at an interruption: a process that is killed records none.
-        if wasAsked, part == nil { recordInterruption(of: invitation, true) }
-        defer { receiving.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
+        // Now, and not at an interruption: a process that is killed stores none.
+        if wasPrompted, part == nil { storeAnswer(to: invitation, isValid: true) }
+        defer { acceptedTransfers.withLock { if $0[identity] === transfer { $0[identity] = nil } } }
         let attempt = TransferLog.Attempt(process: getpid(), token: Hex.encode(LocalMachine.randomBytes(8)))
         record(invitation, TransferLog.runningOutcome, attempt)
         var result = await follow(transfer, of: invitation, part)
-        // A later try of the same content has its own entry.
-        if receiving.withLock({ $0[identity] === transfer }) {
+        // A later attempt of the same content has its own entry.
+        if acceptedTransfers.withLock({ $0[identity] === transfer }) {
             let isAnswered = accepted.withLock { $0.end(identity, result.outcome, now: SystemClock.monotonic()) }
-            // Every other end revokes an earlier process's answer too, whatever has accepted this try.
+            // Every other end revokes an earlier process's answer too, whatever has accepted this attempt.
             if isAnswered || result.outcome != .interrupted {
-                recordInterruption(of: invitation, result.outcome == .interrupted)
+                storeAnswer(to: invitation, isValid: result.outcome == .interrupted)
             }
         }
         if result.outcome == .interrupted, isTerminated.withLock({ $0 }) {
@@ -487,8 +496,8 @@ package final class ReceiveController: Sendable {
             of: invitation, part: part, result.outcome, detail: result.detail, transfer: transfer.id,
             changedNames: result.changedNames,
             compared: result.compared, missing: result.missing,
-            // It goes on in a hotspot, which is said already.
-            isRepeated: result.outcome == .interrupted && hotspot.isPartner(identity.sender))
+            // The hotspot is reported already.
+            isSilent: result.outcome == .interrupted && hotspot.isPartner(identity.sender))
         status.withLock { if $0 != .ok { $0 = ExitStatus(result) } }
         reservation.recordPartial { partialByteCount(of: identity.sender, after: identity) }
         guard !result.isStored else { return true }
@@ -541,7 +550,7 @@ package final class ReceiveController: Sendable {
             feed?.publish(.started(transfer.id, label: label))
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
             prompts.updateRunning()
-            await followProgress(of: transfer)
+            await followProgress(of: transfer, for: invitation)
             return await transfer.result
         }
     }
@@ -576,8 +585,14 @@ package final class ReceiveController: Sendable {
         AcceptedOffers.Identity(sender: invitation.peer.fingerprint, resumeKey: invitation.resumeKey)
     }
 
-    private func followProgress(of transfer: Transfer) async {
+    private func followProgress(of transfer: Transfer, for invitation: Invitation) async {
+        var renewed = SystemClock.monotonic()
         for await progress in transfer.progress where progress.phase == .moving {
+            let now = SystemClock.monotonic()
+            if now - renewed >= AnsweredOffers.renewalInterval {
+                renewed = now
+                renewAnswer(to: invitation)
+            }
             if progress.resumed > 0, progress.done == progress.resumed {
                 reporter.report(.resumed(transfer.id, offset: progress.resumed))
             } else {
@@ -625,7 +640,7 @@ package final class ReceiveController: Sendable {
         of invitation: Invitation, part: OfferPart? = nil, _ outcome: TransferOutcome, detail: String? = nil,
         transfer: TransferID? = nil,
         changedNames: ChangedNames = ChangedNames(), compared: ComparedFiles? = nil, missing: MissingFiles? = nil,
-        isRepeated: Bool = false
+        isSilent: Bool = false
     ) {
         reporter.report(
             .receiveEnded(
@@ -633,8 +648,8 @@ package final class ReceiveController: Sendable {
                     offer: part?.offer ?? invitation.offer, peer: invitation.peer.id,
                     name: machine.shown(invitation.peer).name.shown(of: invitation.peer.id), outcome: outcome, detail: detail,
                     transfer: transfer, changedNames: changedNames, compared: compared, missing: missing,
-                    isRepeated: isRepeated,
-                    isKept: transfer != nil && Self.keepsPartial(invitation))))
+                    isSilent: isSilent,
+                    isResumable: transfer != nil && Self.keepsPartial(invitation))))
     }
 
     private static func clashWarning(_ peer: Peer) -> String {
@@ -642,7 +657,7 @@ package final class ReceiveController: Sendable {
             peer.foreign == nil
             ? ("key", "the short code") : ("certificate", "the certificate with the one in LocalSend's settings there")
         return
-            "WARNING: \(peer.name.quoted(of: peer.id)) is known here with another \(kind). This may be another peer that claims "
+            "WARNING: \(peer.name.quoted(of: peer.id)) is known with another \(kind). This may be another peer that claims "
             + "the name, or a new machine. Compare \(check) before you accept anything."
     }
 }

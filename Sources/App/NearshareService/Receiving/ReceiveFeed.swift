@@ -159,7 +159,7 @@ struct ReceiveFeedReporter: Reporter {
     func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
 
     private static func sentence(_ result: ReceiveResult) -> String {
-        result.missing?.sentence ?? result.outcome.receiverSentence(result.name, isKept: result.isKept)
+        result.missing?.sentence ?? result.outcome.receiverSentence(result.name, isResumable: result.isResumable)
     }
 
     private static func arrival(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) -> Arrival {

@@ -107,7 +107,7 @@ package struct ReceiverPort: Sendable {
                 DirectoryWatch.touch(machine.directories.runtime)
             }
             guard let status = try await status(of: client) else { return .unavailable }
-            let ownPort = status.isStanding ? (hasOwnAdvertisement ? 0 : nil) : usualPort
+            let ownPort = status.isDaemon ? (hasOwnAdvertisement ? 0 : nil) : usualPort
             if listener.port == 0, let ownPort, try !node.openPort(ownPort, of: listener) {
                 _ = try node.openPort(0, of: listener)
             }
@@ -117,7 +117,7 @@ package struct ReceiverPort: Sendable {
                 return error.kind == .refused ? .refused(by: status.process) : .unavailable
             }
             emitIfChanged(
-                status.isStanding && !isFixed
+                status.isDaemon && !isFixed
                     ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
             for await link in client.links {
                 // A link that was not claimed in time, because this process was stopped, is served by the node.

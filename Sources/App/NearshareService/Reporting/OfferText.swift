@@ -63,7 +63,7 @@ package enum OfferText {
     private static func certificate(of peer: Peer) -> String? {
         guard let device = peer.foreign, device.kind == .localSend else { return nil }
         if let certificate = device.certificate { return "certificate \(CertificateText.short(certificate))" }
-        return "no certificate: anybody at \(peer.address?.host ?? "its address") could send this"
+        return "no certificate: any device at \(peer.address?.host ?? "its address") could send this"
     }
 
     /// The question for front ends that show few lines: what decides comes first.

@@ -143,8 +143,9 @@ package struct ReceiveResult: Sendable {
     package var compared: ComparedFiles?
     /// The files that were not stored although others were; nil where there are none.
     package var missing: MissingFiles?
-    /// A refusal by policy of which the user has read within the last minute.
-    package var isRepeated = false
-    /// Whether what has arrived of a broken transfer is kept.
-    package var isKept = false
+    /// Whether the user is told nothing: of a decline by a rule that was reported a moment ago, or of a transfer that goes on in a
+    /// hotspot.
+    package var isSilent = false
+    /// Whether the content that a broken transfer has stored can be resumed.
+    package var isResumable = false
 }

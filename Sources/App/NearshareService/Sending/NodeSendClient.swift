@@ -125,7 +125,7 @@ struct NodeSendClient: Sendable {
         guard contact.hasNameClash else { return }
         throw CommandFailure(
             .notTrusted,
-            "\(contact.name.shown) is known here with another key than \(contact.id); `nearshare peers verify` compares the code"
+            "\(contact.name.shown) is known with another key than \(contact.id); `nearshare peers verify` compares the code"
         )
     }
 }

@@ -446,7 +446,7 @@ package final class SendOperation: Sendable {
                 .notTrusted,
                 "nothing was sent: \(claimed.shown) has another certificate than the device that you know by that name (\(other.peerID), now "
                     + "\(peer.id)); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
-                    + "\(other.peerID)`; otherwise somebody else uses the name")
+                    + "\(other.peerID)`; otherwise another device uses the name")
         }
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
         let content = content.offer.totalSize == nil ? try await spool(content) : content

@@ -41,8 +41,8 @@ struct TrustRecorder: Sendable {
 
     /// The warning about a peer that has spoken a newer version of the protocol before; nil for any other (K12).
     /// - Parameters:
-    ///   - version: The version on the present link; nil for a peer in the mesh.
-    ///   - name: The peer's name, escaped for a terminal.
+    ///   - version: the version on the current link; nil for a peer in the mesh.
+    ///   - name: the peer's name, escaped for a terminal.
     func downgradeWarning(of peer: AuthenticatedPeer, to version: UInt8?, name: String) -> String? {
         guard let version, let newest = (try? machine.trust.read())?.downgrade(of: peer, to: version) else { return nil }
         return "\(name) used version \(newest) of the protocol before, and uses version \(version) now, which does not protect "
@@ -53,11 +53,11 @@ struct TrustRecorder: Sendable {
     /// - Returns: whether it is now a friend.
     func befriend(_ peer: Peer, shownAs name: String) -> Bool {
         guard let proven = peer.proven else { return false }
-        let isKept = try? machine.trust.update { trust in
+        let isStored = try? machine.trust.update { trust in
             trust.recordContact(with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
             return trust.setFriend(proven.fingerprint, true)
         }
-        guard isKept == true else {
+        guard isStored == true else {
             reporter.report(
                 .warning(
                     "\(name) could not be made a friend, so only this offer is accepted: the address book is full or not writable; "

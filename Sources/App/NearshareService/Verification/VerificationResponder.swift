@@ -1,13 +1,13 @@
 internal import Nearshare
 
-/// The responder's half of verifying a key: asks the local user to compare the short code that a peer wants to compare. Only a
-/// user can confirm it. ``VerificationOperation`` is the other half.
+/// The responder's end of verifying a key: asks the local user to compare the short code that a peer wants to compare. Only a
+/// user can confirm it. ``VerificationOperation`` is the other end.
 struct VerificationResponder: Sendable {
     let trust: TrustRecorder
     let reporter: any Reporter
-    /// nil where the policy asks nothing.
+    /// nil where the user cannot be asked.
     let prompts: PromptQueue?
-    let refusals: RefusalLog
+    let declines: DeclineLog
 
     /// Answers requests until the node shuts down.
     func run(_ requests: AsyncStream<VerificationRequest>) async {
@@ -21,10 +21,10 @@ struct VerificationResponder: Sendable {
         let givenName = trust.machine.shown(peer).name
         let name = givenName.shown(of: peer.id)
         guard let prompts, prompts.canAsk else {
-            if !refusals.isRepeated(.notAllowed, of: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
+            if declines.admitReport(of: .notAllowed, to: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
                     .warning(
-                        "\(name) wants to compare the short code, but nobody can be asked; run `nearshare receive` in a "
+                        "\(name) wants to compare the short code, but the user cannot be asked; run `nearshare receive` in a "
                             + "terminal, without --accept"))
             }
             return request.declineUnattended()

@@ -33,7 +33,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .unreachable(let text), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
             .refused(let text), .connectionLost(let text), .invalidParameter(let text), .unavailable(let text):
             text
-        case .blocked(let peer): "\(peer) is blocked here"
+        case .blocked(let peer): "\(peer) is blocked"
         case .notFound(_, let nearby) where nearby.isEmpty: "no peers found"
         case .notFound(let text, let nearby):
             "\(TerminalText.escaped(text)) is not nearby; these are: "
@@ -80,7 +80,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused(
-                "nothing was compared: nobody can be asked on the other side; receive in a terminal there, and ask about offers"
+                "nothing was compared: the peer's user cannot be asked; receive in a terminal of that machine, and ask about offers"
             )
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
