@@ -3,7 +3,7 @@ internal import Nearshare
 /// The accepted offers that are not complete. The same offer of the same peer, sent again after the link broke, needs no second
 /// answer of the user. What a policy has accepted is decided again by the policy.
 struct AcceptedOffers: Sendable {
-    /// Identifies content of one sender, the same on each try.
+    /// Identifies content of one sender, the same on each attempt.
     struct Identity: Hashable, Sendable {
         var sender: Fingerprint
         var resumeKey: [UInt8]
@@ -15,16 +15,16 @@ struct AcceptedOffers: Sendable {
         var listed: [EntryHeader]
         /// nil for the whole offer.
         var part: OfferPart?
-        /// Whether the user has accepted this try or an earlier one: otherwise the policy has accepted it.
+        /// Whether the user has accepted this attempt or an earlier one: otherwise the policy has accepted it.
         var isAnswered: Bool
         /// nil while the transfer runs.
         var expiry: MonotonicInstant?
     }
 
     /// Time after an interruption in which the answer counts.
-    static let lifetime = Duration.seconds(600)
+    static let lifetime = AnsweredOffers.lifetime
     /// Limit on remembered offers, beyond which the interrupted one that expires first is dropped.
-    static let capacity = 64
+    static let capacity = AnsweredOffers.capacity
 
     private var entries: [Identity: Entry] = [:]
 
@@ -46,7 +46,7 @@ struct AcceptedOffers: Sendable {
     }
 
     /// Records that an offer is accepted.
-    /// - Parameter isAnswered: whether the user has accepted this try or an earlier one.
+    /// - Parameter isAnswered: whether the user has accepted this attempt or an earlier one.
     mutating func accept(
         _ offer: Offer, part: OfferPart? = nil, listed: [EntryHeader], _ identity: Identity, isAnswered: Bool = true
     ) {

@@ -1,0 +1,111 @@
+internal import Glibc
+internal import Nearshare
+
+/// Records received items and ended offers in the histories, and reports them.
+struct ReceiveRecorder: Sendable {
+    private let machine: LocalMachine
+    private let reporter: any Reporter
+    /// nil for standard output.
+    private let spool: SpoolDelivery?
+
+    init(_ machine: LocalMachine, inbox: Inbox?, reporter: any Reporter) {
+        (self.machine, self.reporter) = (machine, reporter)
+        spool = inbox.map { SpoolDelivery(inbox: $0, state: machine.state, reporter: reporter) }
+    }
+
+    /// Delivers items that wait in the spool until the task is cancelled.
+    func run() async { await spool?.run() }
+
+    /// The paths of the items that a peer has sent earlier: about others it must not learn anything (X5).
+    func pathsReceived(from peer: Fingerprint) -> Set<String> {
+        let entries = (try? ReceiveHistory(in: machine.state).entries()) ?? []
+        return Set(entries.lazy.filter { $0.peer == peer && $0.isMerged != true }.map(\.path))
+    }
+
+    /// Records an offer that has ended without a received item. Offers that a rule declines are not recorded: their number has
+    /// no useful limit.
+    func recordUnreceived(_ invitation: Invitation, _ outcome: TransferOutcome) {
+        record(invitation, outcome.word, nil)
+    }
+
+    /// Records a transfer that has started.
+    func recordStart(of invitation: Invitation) -> TransferLog.Attempt {
+        let attempt = TransferLog.Attempt(process: getpid(), token: Hex.encode(LocalMachine.randomBytes(8)))
+        record(invitation, TransferLog.runningOutcome, attempt)
+        return attempt
+    }
+
+    /// Records and reports what a transfer has delivered, and its end in the history.
+    func recordEnd(of attempt: TransferLog.Attempt, _ transfer: Transfer, _ result: TransferResult, of invitation: Invitation) {
+        reportDeliveries(of: result, from: invitation.peer, transfer.id)
+        record(
+            invitation, result.missing != nil ? MissingFiles.word : result.outcome.word, byteCount: transfer.snapshot.done,
+            attempt)
+    }
+
+    /// Reports the end of an offer that has led to no transfer.
+    func reportEnd(
+        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, isSilent: Bool = false
+    ) {
+        report(
+            ReceiveResult(
+                offer: invitation.offer, peer: invitation.peer.id, name: name(of: invitation.peer), outcome: outcome,
+                detail: detail, isSilent: isSilent))
+    }
+
+    /// Reports the end of a transfer.
+    /// - Parameter part: the accepted part; nil for the whole offer.
+    func reportEnd(
+        of transfer: Transfer, _ result: TransferResult, of invitation: Invitation, _ part: OfferPart?, isSilent: Bool
+    ) {
+        report(
+            ReceiveResult(
+                offer: part?.offer ?? invitation.offer, peer: invitation.peer.id, name: name(of: invitation.peer),
+                outcome: result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames,
+                compared: result.compared, missing: result.missing, isSilent: isSilent,
+                isResumable: invitation.isResumable))
+    }
+
+    private func report(_ result: ReceiveResult) { reporter.report(.receiveEnded(result)) }
+
+    private func name(of peer: Peer) -> String { machine.shown(peer).name.shown(of: peer.id) }
+
+    private func reportDeliveries(of result: TransferResult, from peer: Peer, _ transfer: TransferID) {
+        let shown = machine.shown(peer)
+        for item in result.delivered {
+            // Recorded first, so that a voice note can be reported with its id.
+            record(item, from: peer)
+            reporter.report(.delivered(item, DeliveredContent(of: item), from: shown, transfer))
+        }
+        if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
+    }
+
+    private func record(_ item: DeliveredItem, from peer: Peer) {
+        // An item that was there already is not the peer's, whatever the peer has offered under its name (X5).
+        guard spool != nil, !item.isPresent else { return }
+        let entry = ReceiveHistory.Entry(
+            when: SystemClock.wall(), peer: peer.fingerprint, peerName: peer.name,
+            claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
+            type: item.detectedType, isFolder: item.kind == .folder, isMerged: item.isMerged)
+        do {
+            try ReceiveHistory(in: machine.state).append(entry)
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
+
+    /// - Parameter attempt: nil for an offer that was not accepted.
+    private func record(
+        _ invitation: Invitation, _ outcome: String, byteCount: UInt64 = 0, _ attempt: TransferLog.Attempt?
+    ) {
+        let entry = TransferLog.Entry(
+            when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
+            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome,
+            attempt: attempt)
+        do {
+            try TransferLog(of: .notReceived, in: machine.state).append(entry)
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
+}
