@@ -6,31 +6,6 @@ import Testing
 
 @testable import NearshareService
 
-/// Discovery that calls a function before its reader gets an event. The reader pulls each event, so a search has already
-/// fixed its deadline when the first call comes.
-private struct ObservedDiscovery: Discovery {
-    let inner: any Discovery
-    let observer: @Sendable (DiscoveryEvent) -> Void
-
-    var engine: String { inner.engine }
-
-    func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
-        try inner.advertise(advertisement)
-    }
-
-    func browse(
-        for type: ServiceType, interface: String?
-    ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
-        // Safe: a stream calls its function only once at a time.
-        nonisolated(unsafe) var events = try inner.browse(for: type, interface: interface).makeAsyncIterator()
-        return AsyncThrowingStream { [observer] in
-            let event = try await events.next()
-            if let event { observer(event) }
-            return event
-        }
-    }
-}
-
 /// A running node of which only the search is asked for.
 private final class FindingNode: NodeClient {
     let contact: Contact
@@ -169,7 +144,10 @@ struct PeerResolverTests {
             var settings = try ada.settings()
             let clock = ManualClock(behindSystemBy: .zero)
             settings.clock = { clock.now }
-            settings.discovery = ObservedDiscovery(inner: ada.discovery) { _ in clock.advance(by: .seconds(60)) }
+            settings.discovery = TransformedDiscovery(ada.discovery) { event in
+                clock.advance(by: .seconds(60))
+                return event
+            }
             return try await withNode(settings) { node in
                 await caughtFailure { _ = try await resolver(ada).resolve("zoe", on: node) }
             }
@@ -186,12 +164,13 @@ struct PeerResolverTests {
             var settings = try ada.settings()
             let clock = ManualClock(behindSystemBy: .zero)
             settings.clock = { clock.now }
-            settings.discovery = ObservedDiscovery(inner: ada.discovery) { event in
+            settings.discovery = TransformedDiscovery(ada.discovery) { event in
                 switch event {
                 case .seen: listener.stopAdvertising()
                 case .gone: clock.advance(by: .seconds(60))
                 case .settled: break
                 }
+                return event
             }
             return try await withNode(settings) { node in
                 await caughtFailure { _ = try await resolver(ada).resolve("bea", on: node) }

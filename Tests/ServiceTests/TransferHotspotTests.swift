@@ -61,40 +61,15 @@ private final class Air: StreamTransport {
 
     func radio(_ host: String) -> RadioOpener {
         { () throws(DiscoveryError) in
-            Radio(frames: InMemoryFrameRadio(), transport: self, discovery: RadioDiscovery(base: self.segment.join(host: host)))
-        }
-    }
-}
-
-/// The discovery of a radio in memory: its addresses are none of a network.
-private struct RadioDiscovery: Discovery {
-    let base: any Discovery
-
-    var engine: String { base.engine }
-
-    func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {
-        try base.advertise(advertisement)
-    }
-
-    func browse(
-        for type: ServiceType, interface: String?
-    ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
-        let events = try base.browse(for: type, interface: interface)
-        let (stream, continuation) = DiscoveryEvent.makeStream()
-        let reading = Task {
-            for try await event in events {
-                guard case .seen(var sighting) = event else {
-                    continuation.yield(event)
-                    continue
-                }
+            // Addresses of a radio are none of a network.
+            let discovery = TransformedDiscovery(self.segment.join(host: host)) { event in
+                guard case .seen(var sighting) = event else { return event }
                 sighting.address = LinkAddress(
                     host: sighting.address.host, port: sighting.address.port, medium: .bluetooth)
-                continuation.yield(.seen(sighting))
+                return .seen(sighting)
             }
-            continuation.finish()
+            return Radio(frames: InMemoryFrameRadio(), transport: self, discovery: discovery)
         }
-        continuation.onTermination = { _ in reading.cancel() }
-        return stream
     }
 }
 
