@@ -8,8 +8,8 @@ import Testing
 struct ChatOffersTests {
     private let start = WallTime(milliseconds: 1_000_000)
 
-    private func question(_ number: Int) -> OpenQuestion {
-        OpenQuestion(number: number, title: "offer \(number)", lines: [], yes: "Accept", no: "Decline")
+    private func question(_ number: Int) -> OpenPrompt {
+        OpenPrompt(number: number, title: "offer \(number)", lines: [], yes: "Accept", no: "Decline")
     }
 
     private func later(_ seconds: Int64) -> WallTime { WallTime(milliseconds: start.milliseconds + seconds * 1_000) }

@@ -13,8 +13,8 @@ struct NotificationTests {
 
     private func instant(_ milliseconds: Int64) -> MonotonicInstant { MonotonicInstant(nanoseconds: milliseconds * 1_000_000) }
 
-    private func question(_ number: Int) -> OpenQuestion {
-        OpenQuestion(number: number, title: "accept from \"anna\"?", lines: ["new here"], yes: "Accept", no: "Decline")
+    private func question(_ number: Int) -> OpenPrompt {
+        OpenPrompt(number: number, title: "accept from \"anna\"?", lines: ["new here"], yes: "Accept", no: "Decline")
     }
 
     private func arrival(_ kind: Arrival.Kind = .file(startsPrograms: false), path: String = "/inbox/a") -> Arrival {
@@ -38,24 +38,24 @@ struct NotificationTests {
     private struct NotShown: Error { let reactions: [NotificationMachine.Reaction] }
 
     @Test mutating func `the buttons of a question answer it, until it ends`() throws {
-        let (first, firstToken) = try shown(machine.handle(.receiving(.question(question(7))), now: instant(0)))
-        let (_, secondToken) = try shown(machine.handle(.receiving(.question(question(8))), now: instant(0)))
+        let (first, firstToken) = try shown(machine.handle(.receiving(.prompt(question(7))), now: instant(0)))
+        let (_, secondToken) = try shown(machine.handle(.receiving(.prompt(question(8))), now: instant(0)))
         #expect(first.staysOpen && first.actions.map(\.label) == ["Accept", "Decline"])
         #expect(machine.invoked("yes", of: 11) == [], "an id that is not known")
         #expect(machine.shown(11, as: firstToken) == [] && machine.shown(12, as: secondToken) == [])
         #expect(machine.invoked("yes", of: 11) == [.answer(number: 7, .yes)])
         #expect(machine.invoked("no", of: 12) == [.answer(number: 8, .no)])
         #expect(machine.invoked("default", of: 12) == [], "a click on the text answers nothing")
-        #expect(machine.handle(.receiving(.questionEnded(number: 7)), now: instant(1)) == [.close(11)])
+        #expect(machine.handle(.receiving(.promptEnded(number: 7)), now: instant(1)) == [.close(11)])
         #expect(machine.invoked("yes", of: 11) == [])
         machine.closed(12)
         #expect(machine.invoked("no", of: 12) == [])
-        #expect(machine.handle(.receiving(.questionEnded(number: 8)), now: instant(1)) == [])
+        #expect(machine.handle(.receiving(.promptEnded(number: 8)), now: instant(1)) == [])
     }
 
     @Test mutating func `a question that ends before the server replies is closed then`() throws {
-        let (_, token) = try shown(machine.handle(.receiving(.question(question(1))), now: instant(0)))
-        #expect(machine.handle(.receiving(.questionEnded(number: 1)), now: instant(0)) == [])
+        let (_, token) = try shown(machine.handle(.receiving(.prompt(question(1))), now: instant(0)))
+        #expect(machine.handle(.receiving(.promptEnded(number: 1)), now: instant(0)) == [])
         #expect(machine.shown(3, as: token) == [.close(3)])
         #expect(machine.shown(4, as: token) == [])
     }
@@ -148,7 +148,7 @@ struct NotificationTests {
     @Test("R4: questions keep their buttons, whatever else is shown")
     func bound() throws {
         var machine = NotificationMachine()
-        let (_, token) = try shown(machine.handle(.receiving(.question(question(1))), now: instant(0)))
+        let (_, token) = try shown(machine.handle(.receiving(.prompt(question(1))), now: instant(0)))
         _ = machine.shown(1, as: token)
         for number in 0..<200 {
             let id = TransferID(rawValue: UInt64(number))

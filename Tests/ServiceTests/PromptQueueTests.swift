@@ -124,13 +124,13 @@ struct PromptQueueTests {
         #expect(queue.canAsk)
         var iterator = events.makeAsyncIterator()
         async let first = queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline, until: Self.forever)
-        guard case .question(let question)? = await iterator.next() else {
+        guard case .prompt(let question)? = await iterator.next() else {
             Issue.record("no question")
             return
         }
-        #expect(question == OpenQuestion(number: 1, title: "accept?", lines: ["a.txt"], yes: "Accept", no: "Decline"))
+        #expect(question == OpenPrompt(number: 1, title: "accept?", lines: ["a.txt"], yes: "Accept", no: "Decline"))
         async let second = queue.ask("b\n", question: "accept?", about: "cleo", outline: Self.outline, until: Self.forever)
-        guard case .question(let other)? = await iterator.next() else {
+        guard case .prompt(let other)? = await iterator.next() else {
             Issue.record("no question")
             return
         }
@@ -139,9 +139,9 @@ struct PromptQueueTests {
         #expect(!feed.answer(3, .yes))
         #expect(feed.answer(other.number, .no))
         #expect(!feed.answer(other.number, .yes), "the first answer counts")
-        #expect(await iterator.next() == .questionEnded(number: other.number))
+        #expect(await iterator.next() == .promptEnded(number: other.number))
         #expect(feed.answer(question.number, .yes))
-        #expect(await iterator.next() == .questionEnded(number: question.number))
+        #expect(await iterator.next() == .promptEnded(number: question.number))
         #expect(await first == .yes)
         #expect(await second == .no)
         if hasTerminal {
@@ -160,12 +160,12 @@ struct PromptQueueTests {
             async let answer = queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline, until: Self.forever)
             _ = await iterator.next()
             display.type("n")
-            #expect(await iterator.next() == .questionEnded(number: 1))
+            #expect(await iterator.next() == .promptEnded(number: 1))
             #expect(await answer == .no)
             let withdrawn = await queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline) { .expired }
             #expect(withdrawn == .ended(.expired))
             _ = await iterator.next()
-            #expect(await iterator.next() == .questionEnded(number: 2))
+            #expect(await iterator.next() == .promptEnded(number: 2))
             #expect(!feed.answer(2, .yes))
             // Only the terminal asks what has no outline.
             async let hidden = queue.ask("a\n", question: "accept?", about: "ben", until: Self.forever)

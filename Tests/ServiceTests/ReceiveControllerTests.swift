@@ -185,13 +185,13 @@ struct ReceiveControllerTests {
     }
 
     /// Answers each question of a feed, and collects its events until the feed ends.
-    private func answering(_ feed: ReceiveFeed, _ answer: QuestionAnswer) -> Task<[ReceiveEvent], Never> {
+    private func answering(_ feed: ReceiveFeed, _ answer: PromptAnswer) -> Task<[ReceiveEvent], Never> {
         let events = feed.subscribe().events
         return Task {
             var seen: [ReceiveEvent] = []
             for await event in events {
                 seen.append(event)
-                if case .question(let question) = event { #expect(feed.answer(question.number, answer)) }
+                if case .prompt(let question) = event { #expect(feed.answer(question.number, answer)) }
             }
             return seen
         }
@@ -205,14 +205,14 @@ struct ReceiveControllerTests {
             #expect(try await offer(ada, bea, listener, size: 1_500) == .completed)
         }
         let seen = await events.value
-        guard case .question(let question)? = seen.first else {
+        guard case .prompt(let question)? = seen.first else {
             Issue.record("no question")
             return
         }
         #expect(question.title == "accept from \"ada\"?" && question.yes == "Accept" && question.no == "Decline")
         #expect(question.lines.count == 3 && question.lines[2] == "\"a.txt\"  1.5 KB, application/octet-stream")
         #expect(question.lines[0] == "new here, \(ada.id.hex)" && question.lines[1].hasPrefix("short code "))
-        #expect(seen.contains(.questionEnded(number: question.number)))
+        #expect(seen.contains(.promptEnded(number: question.number)))
         let arrivals = seen.compactMap { if case .arrived(let arrival, _) = $0 { arrival } else { nil } }
         #expect(
             arrivals == [
@@ -229,7 +229,7 @@ struct ReceiveControllerTests {
     /// A front end that ends as soon as it is asked.
     private func closing(_ feed: ReceiveFeed) -> Task<Void, Never> {
         let events = feed.subscribe().events
-        return Task { for await event in events { if case .question = event { return } } }
+        return Task { for await event in events { if case .prompt = event { return } } }
     }
 
     @Test("T6: a question whose only front end ends is decided by the policy, long before it expires")
@@ -255,7 +255,7 @@ struct ReceiveControllerTests {
             #expect(try await offer(friend, bea, listener) == .completed)
             #expect(try await offer(ada, bea, listener, name: "b.txt") == .declined(.declined))
         }
-        #expect(await events.value.count { if case .question = $0 { true } else { false } } == 1)
+        #expect(await events.value.count { if case .prompt = $0 { true } else { false } } == 1)
     }
 
     @Test func `a no declines, and a block declines and blocks`() async throws {

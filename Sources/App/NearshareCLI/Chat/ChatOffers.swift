@@ -9,7 +9,7 @@ struct ChatOffers: Sendable {
         case hint(String)
     }
 
-    private(set) var open: [OpenQuestion] = []
+    private(set) var open: [OpenPrompt] = []
     /// The last end of an offer that the user has not answered.
     private var lastEnd: WallTime?
 
@@ -17,7 +17,7 @@ struct ChatOffers: Sendable {
     /// peers choose when they withdraw and offer (R4).
     private static let replacementMilliseconds: Int64 = 60_000
 
-    mutating func add(_ question: OpenQuestion) {
+    mutating func add(_ question: OpenPrompt) {
         open.removeAll { $0.number == question.number }
         open.append(question)
     }
@@ -27,7 +27,7 @@ struct ChatOffers: Sendable {
 
     /// Records the end of an offer.
     /// - Returns: the offer, unless the user has answered it here.
-    mutating func end(_ number: Int, at now: WallTime) -> OpenQuestion? {
+    mutating func end(_ number: Int, at now: WallTime) -> OpenPrompt? {
         guard let index = open.firstIndex(where: { $0.number == number }) else { return nil }
         lastEnd = now
         return open.remove(at: index)

@@ -105,7 +105,7 @@ extension ChatScreen {
             return withPeer(argument, at: now) { [.request(.ping($0), .ping(.peer($0), showsPath: showsPath))] }
         case "/msg": return message(argument, at: now)
         case "/accept", "/decline":
-            let answer: QuestionAnswer = parts[0] == "/accept" ? .yes : .no
+            let answer: PromptAnswer = parts[0] == "/accept" ? .yes : .no
             switch offers.choose(argument, for: String(parts[0]), at: now) {
             case .offer(let number):
                 offers.answer(number)

@@ -44,7 +44,7 @@ struct ChatScreen: Sendable {
         /// The proof of the peer whose link the user has pasted.
         case verify(Conversation?)
         /// The user's answer to an offer.
-        case answer(number: Int, QuestionAnswer)
+        case answer(number: Int, PromptAnswer)
     }
 
     /// How the recording of a voice note has ended.
@@ -359,8 +359,8 @@ struct ChatScreen: Sendable {
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
         case .notice(let text): views.visible.addNotice(TerminalText.sanitized(text), at: now)
-        case .receiving(.question(let question)): return show(question, at: now)
-        case .receiving(.questionEnded(let number)):
+        case .receiving(.prompt(let question)): return show(question, at: now)
+        case .receiving(.promptEnded(let number)):
             if let ended = offers.end(number, at: now) {
                 views.visible.addNotice("no longer open: \(TerminalText.sanitized(ended.title))", at: now)
             }
@@ -370,7 +370,7 @@ struct ChatScreen: Sendable {
     }
 
     /// Asks about an offer, in the view that the user looks at.
-    private mutating func show(_ question: OpenQuestion, at now: WallTime) -> [Reaction] {
+    private mutating func show(_ question: OpenPrompt, at now: WallTime) -> [Reaction] {
         offers.add(question)
         for line in [question.title] + question.lines {
             views.visible.addNotice(TerminalText.sanitized(line), at: now)

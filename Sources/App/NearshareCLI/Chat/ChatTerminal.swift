@@ -60,7 +60,7 @@ final class ChatTerminal: Sendable {
 
     private enum Ending {
         case quit
-        /// By a signal or a closed terminal.
+        /// A signal, or a closed terminal.
         case interrupted
         case nodeEnded
     }
@@ -114,7 +114,7 @@ final class ChatTerminal: Sendable {
             continuation.finish()
             return offers
         }
-        for question in open { sink.yield(.screen(.event(.receiving(.question(question))))) }
+        for question in open { sink.yield(.screen(.event(.receiving(.prompt(question))))) }
         return events
     }
 

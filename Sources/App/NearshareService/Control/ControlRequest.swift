@@ -59,7 +59,7 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// ``ControlReply/done``, before the first event; the questions that are open follow.
     case subscribeReceiving
     /// Answers a question of ``ControlEvent/receiving(_:)``. Reply: ``ControlReply/done``.
-    case answer(Int, QuestionAnswer)
+    case answer(Int, PromptAnswer)
     /// Asks the node of a `receive` to hand its role over to the asking process, which acquires the lock next.
     /// Reply: ``ControlReply/done``; the socket closes afterwards.
     case handOver
@@ -203,7 +203,7 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
     package var signer: EndpointID
     package var content: BundleContent
     package var isBroadcast: Bool
-    /// By the sender's clock.
+    /// The time at which the message was written, by the sender's clock.
     package var created: WallTime
     package var received: WallTime
     package var hops: Int

@@ -110,7 +110,7 @@ package final class ControlServer: Sendable {
         do throws(ControlFailure) {
             let (open, events) = try await node.receiveEvents()
             send(.reply(number, .done), link)
-            for question in open { send(.event(.receiving(.question(question))), link) }
+            for prompt in open { send(.event(.receiving(.prompt(prompt))), link) }
             for await event in events { send(.event(.receiving(event)), link) }
         } catch {
             send(.reply(number, .failed(error)), link)

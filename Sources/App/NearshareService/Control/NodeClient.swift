@@ -9,7 +9,7 @@ package protocol NodeClient: Sendable {
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
 
     /// Questions and transfers of the part that receives, from now on. While the stream is read, the user can be asked.
-    func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>)
+    func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>)
 
     /// The direct links that peers open from now on, for one process that claims and serves them, until the stream is released.
     func links() async throws(ControlFailure) -> AsyncStream<OfferedLink>
@@ -21,7 +21,7 @@ package protocol NodeClient: Sendable {
 extension NodeClient {
     package var isEndFinal: Bool { false }
 
-    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
+    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
         throw ControlFailure(.refused, "this node passes no questions on")
     }
 
@@ -116,7 +116,7 @@ extension NodeClient {
     }
 
     /// Answers a question of ``receiveEvents()``; fails when it is no longer open.
-    package func answer(_ number: Int, _ answer: QuestionAnswer) async throws(ControlFailure) {
+    package func answer(_ number: Int, _ answer: PromptAnswer) async throws(ControlFailure) {
         guard case .done = try await submit(.answer(number, answer)) else { throw .unexpectedReply }
     }
 

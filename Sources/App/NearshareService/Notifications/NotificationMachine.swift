@@ -7,7 +7,7 @@ package struct NotificationMachine: Sendable {
         /// The server's id comes with ``NotificationMachine/shown(_:as:)``.
         case show(DesktopNotification, token: Int)
         case close(UInt32)
-        case answer(number: Int, QuestionAnswer)
+        case answer(number: Int, PromptAnswer)
         case open(path: String)
         case openFolder(path: String)
         case showInFolder(path: String)
@@ -16,7 +16,7 @@ package struct NotificationMachine: Sendable {
     }
 
     private enum Subject: Hashable {
-        case question(Int)
+        case prompt(Int)
         case transfer(TransferID)
         case arrival(String)
         case chat(PeerID)
@@ -105,12 +105,12 @@ package struct NotificationMachine: Sendable {
 
     private mutating func handle(_ event: ReceiveEvent, now: MonotonicInstant) -> [Reaction] {
         switch event {
-        case .question(let question):
-            var notification = DesktopNotification(question.title, question.lines, category: "transfer")
-            notification.actions = [.init(Self.yesKey, question.yes), .init(Self.noKey, question.no)]
+        case .prompt(let prompt):
+            var notification = DesktopNotification(prompt.title, prompt.lines, category: "transfer")
+            notification.actions = [.init(Self.yesKey, prompt.yes), .init(Self.noKey, prompt.no)]
             notification.staysOpen = true
-            return show(notification, about: .question(question.number))
-        case .questionEnded(let number): return close(.question(number))
+            return show(notification, about: .prompt(prompt.number))
+        case .promptEnded(let number): return close(.prompt(number))
         case .started(let id, let label):
             guard running.count < Self.maximumTransferCount else { return [] }
             running[id] = RunningTransfer(label: label, started: now)
@@ -245,7 +245,7 @@ package struct NotificationMachine: Sendable {
         if let earlier { entries.remove(at: earlier) }
         if entries.count >= Self.maximumEntryCount {
             entries.remove(
-                at: entries.firstIndex { if case .question = $0.subject { false } else { true } } ?? entries.startIndex)
+                at: entries.firstIndex { if case .prompt = $0.subject { false } else { true } } ?? entries.startIndex)
         }
         lastToken += 1
         entries.append(
@@ -285,8 +285,8 @@ package struct NotificationMachine: Sendable {
     package mutating func invoked(_ key: String, of id: UInt32) -> [Reaction] {
         guard let entry = entries.first(where: { $0.id == id }), entry.keys.contains(key), !entry.hasEnded else { return [] }
         switch (entry.subject, key) {
-        case (.question(let number), Self.yesKey): return [.answer(number: number, .yes)]
-        case (.question(let number), Self.noKey): return [.answer(number: number, .no)]
+        case (.prompt(let number), Self.yesKey): return [.answer(number: number, .yes)]
+        case (.prompt(let number), Self.noKey): return [.answer(number: number, .no)]
         case (.arrival(let path), Self.openKey): return [.open(path: path)]
         case (.arrival(let path), Self.folderKey): return [.showInFolder(path: path)]
         case (.arrival(let path), Self.playKey): return [.play(path: path)]
@@ -308,7 +308,7 @@ package struct NotificationMachine: Sendable {
         return entries.compactMap { entry in
             guard let id = entry.id else { return nil }
             switch entry.subject {
-            case .question, .transfer: return .close(id)
+            case .prompt, .transfer: return .close(id)
             case .arrival, .chat, .notice: return nil
             }
         }

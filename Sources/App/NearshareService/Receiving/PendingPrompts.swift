@@ -39,7 +39,7 @@ struct PendingPrompts<Reply> {
         case none(hint: String?)
     }
 
-    /// Those of known peers first: new ones, which cost an attacker nothing, do not hide them (R4).
+    /// The open prompts, those of known peers first: new peers, which cost an attacker nothing, do not hide them (R4).
     private(set) var open: [Prompt] = []
     private var lastNumber = 0
 

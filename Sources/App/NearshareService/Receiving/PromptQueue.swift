@@ -99,7 +99,7 @@ package final class PromptQueue: Sendable {
     }
 
     private func end(_ number: Int, _ reply: Reply, _ answer: Answer) {
-        if reply.isShownToFeed { feed?.publish(.questionEnded(number: number)) }
+        if reply.isShownToFeed { feed?.publish(.promptEnded(number: number)) }
         reply.continuation.resume(returning: answer)
     }
 
@@ -137,8 +137,8 @@ package final class PromptQueue: Sendable {
                     // With the lock held: the question is announced before an answer can end it.
                     if let outline {
                         feed?.publish(
-                            .question(
-                                OpenQuestion(
+                            .prompt(
+                                OpenPrompt(
                                     number: number, title: outline.title, lines: outline.lines, yes: outline.yes,
                                     no: outline.no)))
                     }
@@ -206,7 +206,7 @@ package final class PromptQueue: Sendable {
             var line: String?
             switch key {
             case .text(let text):
-                if state.typed.isEmpty { state.target = onlyQuestion(in: state) }
+                if state.typed.isEmpty { state.target = onlyPrompt(in: state) }
                 state.typed = String((state.typed + text).prefix(Self.maximumTypedCount))
             case .backspace: state.typed = String(state.typed.dropLast())
             case .deleteWord: state.typed = String(state.typed[..<(state.typed.lastIndex(of: " ") ?? state.typed.startIndex)])
@@ -221,7 +221,7 @@ package final class PromptQueue: Sendable {
     }
 
     /// The only open question, if the user has had the time to see that it is the only one.
-    private func onlyQuestion(in state: borrowing State) -> Int? {
+    private func onlyPrompt(in state: borrowing State) -> Int? {
         guard state.prompts.open.count == 1 else { return nil }
         if let end = state.lastEnd, clock() - end < Self.replacementTime { return nil }
         return state.prompts.open.first?.number
@@ -284,7 +284,7 @@ package final class PromptQueue: Sendable {
     }
 
     /// Takes the answer of a front end besides the terminal.
-    private func receive(_ answer: QuestionAnswer, to number: Int) -> Bool {
+    private func receive(_ answer: PromptAnswer, to number: Int) -> Bool {
         let isShown = state.withLock { state in
             state.prompts.open.contains { $0.number == number && $0.reply.isShownToFeed }
         }

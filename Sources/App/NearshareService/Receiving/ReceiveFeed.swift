@@ -1,15 +1,15 @@
 package import Nearshare
 internal import Synchronization
 
-/// A question that is open, for front ends besides the terminal. All texts are escaped as for a terminal.
-package struct OpenQuestion: Sendable, Hashable, Codable {
-    /// Never used again by the process that asks.
+/// A prompt that waits for an answer, for front ends besides the terminal. All texts are escaped as for a terminal.
+package struct OpenPrompt: Sendable, Hashable, Codable {
+    /// The number of the prompt, which the process never uses again.
     package var number: Int
     /// The question, with the peer's name.
     package var title: String
     /// The subject: trust status, short code, content.
     package var lines: [String]
-    /// The labels of the answers ``QuestionAnswer/yes`` and ``QuestionAnswer/no``.
+    /// The labels of the answers ``PromptAnswer/yes`` and ``PromptAnswer/no``.
     package var yes: String
     package var no: String
 
@@ -19,8 +19,8 @@ package struct OpenQuestion: Sendable, Hashable, Codable {
     }
 }
 
-/// The answer of a front end to a question.
-package enum QuestionAnswer: String, Sendable, Hashable, Codable {
+/// The answer of a front end to a prompt.
+package enum PromptAnswer: String, Sendable, Hashable, Codable {
     case yes, no
 }
 
@@ -55,23 +55,29 @@ package struct Arrival: Sendable, Hashable, Codable {
 
 /// An event of the part of a node that receives.
 package enum ReceiveEvent: Sendable, Hashable, Codable {
-    case question(OpenQuestion)
+    case prompt(OpenPrompt)
     /// The question was answered, withdrawn or has expired.
-    case questionEnded(number: Int)
+    case promptEnded(number: Int)
     /// - Parameter label: peer and content, escaped.
     case started(TransferID, label: String)
     case progress(TransferID, done: UInt64, total: UInt64?)
     case arrived(Arrival, TransferID?)
     /// - Parameter failure: a sentence, escaped; nil for a complete transfer.
     case ended(TransferID, failure: String?)
+
+    private enum CodingKeys: String, CodingKey {
+        case prompt = "question"
+        case promptEnded = "questionEnded"
+        case started, progress, arrived, ended
+    }
 }
 
 /// The connection between a ``ReceiveController`` and front ends besides the terminal: each reads the same events, and the first
 /// answer to a question counts.
 package final class ReceiveFeed: Sendable {
     private struct State {
-        var open: [OpenQuestion] = []
-        var answer: (@Sendable (Int, QuestionAnswer) -> Bool)?
+        var open: [OpenPrompt] = []
+        var answer: (@Sendable (Int, PromptAnswer) -> Bool)?
     }
 
     private let state = Mutex(State())
@@ -86,7 +92,7 @@ package final class ReceiveFeed: Sendable {
     package var hasSubscribers: Bool { subscribers.hasSubscribers }
 
     /// The events from now on, after the questions that are open.
-    package func subscribe() -> (open: [OpenQuestion], events: AsyncStream<ReceiveEvent>) {
+    package func subscribe() -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
         state.withLock { ($0.open, subscribers.subscribe()) }
     }
 
@@ -105,21 +111,21 @@ package final class ReceiveFeed: Sendable {
         return hasSubscribers
     }
 
-    /// Answers a question.
+    /// Answers a prompt.
     /// - Returns: false when it is no longer open.
-    package func answer(_ number: Int, _ answer: QuestionAnswer) -> Bool {
+    package func answer(_ number: Int, _ answer: PromptAnswer) -> Bool {
         let handler = state.withLock(\.answer)
         return handler?(number, answer) ?? false
     }
 
     /// Passes answers to the queue that has asked.
-    func onAnswer(_ handler: @escaping @Sendable (Int, QuestionAnswer) -> Bool) { state.withLock { $0.answer = handler } }
+    func onAnswer(_ handler: @escaping @Sendable (Int, PromptAnswer) -> Bool) { state.withLock { $0.answer = handler } }
 
     func publish(_ event: ReceiveEvent) {
         state.withLock { state in
             switch event {
-            case .question(let question): state.open.append(question)
-            case .questionEnded(let number): state.open.removeAll { $0.number == number }
+            case .prompt(let prompt): state.open.append(prompt)
+            case .promptEnded(let number): state.open.removeAll { $0.number == number }
             default: break
             }
             // With the lock held, so that a new subscriber sees each question once.

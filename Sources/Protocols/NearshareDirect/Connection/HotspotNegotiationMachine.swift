@@ -57,7 +57,7 @@ struct HotspotNegotiationMachine: Sendable {
     /// Timeout of the first reply: a peer that knows these frames sends one at once.
     static let replyTimeout = Duration.seconds(10)
     /// Timeout of the answer of the receiver's user.
-    static let questionTimeout = Duration.seconds(60)
+    static let promptTimeout = Duration.seconds(60)
     /// Timeout of starting or joining a network: NetworkManager may take a minute for it, twice.
     static let stepTimeout = Duration.seconds(150)
     /// Margin by which the waiting end's timeout exceeds the acting end's.
@@ -138,14 +138,14 @@ struct HotspotNegotiationMachine: Sendable {
                 state = .ended
                 return [.send(.hotspot(.end(.busy)))]
             }
-            state = .deciding(roles: roles, deadline: now + Self.questionTimeout)
+            state = .deciding(roles: roles, deadline: now + Self.promptTimeout)
             return [.hotspot(.requested(roles))]
         case (.request, _): throw MalformedInput("a second request for a hotspot")
         case (_, .none): throw MalformedInput("a step of a hotspot without a request")
         // Race: sent before the peer knew of the end.
         case (_, .ended): return []
         case (.asking, .requested):
-            state = .waiting(deadline: now + Self.questionTimeout + Self.grace)
+            state = .waiting(deadline: now + Self.promptTimeout + Self.grace)
             return [.hotspot(.asking)]
         case (.agree(let accessPoint, let port), .requested), (.agree(let accessPoint, let port), .waiting):
             let isAccessPoint = accessPoint == .requester
