@@ -29,7 +29,7 @@ import Testing
         #expect(!tracker.isDone)
         tracker.handle(marked("b", .read))
         #expect(tracker.isDone)
-        #expect(tracker.failure(name: "anna") == nil)
+        #expect(PipedConversation.failure(of: tracker, name: "anna") == nil)
     }
 
     @Test("a state may arrive before the reply with its line's id; states of other lines are ignored")
@@ -51,7 +51,7 @@ import Testing
         tracker.handle(.chatMessageChanged(id: "a", conversation: .peer(anna), status: .failed, reason: "too old"))
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
-        #expect(try #require(tracker.failure(name: "anna")).message == "not sent: too old")
+        #expect(try #require(PipedConversation.failure(of: tracker, name: "anna")).message == "not sent: too old")
     }
 
     @Test("at the limit of unmatched statuses the oldest is dropped, and no other")
@@ -103,12 +103,12 @@ import Testing
         tracker.recordAcceptance(of: "a")
         tracker.handle(.chatMessageChanged(id: "a", conversation: .peer(anna), status: .failed, reason: "too old\u{1b}"))
         tracker.recordEndOfInput()
-        let all = try #require(tracker.failure(name: "anna"))
+        let all = try #require(PipedConversation.failure(of: tracker, name: "anna"))
         #expect(all.status == .failure)
         #expect(all.message == "not sent: too old\\u{1b}")
         tracker.recordAcceptance(of: "b")
         tracker.handle(marked("b", .sent))
-        let some = try #require(tracker.failure(name: "anna"))
+        let some = try #require(PipedConversation.failure(of: tracker, name: "anna"))
         #expect(some.status == .partly)
         #expect(some.message.hasPrefix("1 of 2 messages"))
     }
@@ -118,14 +118,14 @@ import Testing
         var tracker = pipe(.delivered)
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
-        #expect(tracker.failure(name: "anna") == nil)
-        let near = try #require(tracker.failure(name: "anna", isNear: true, hasTimedOut: true))
+        #expect(PipedConversation.failure(of: tracker, name: "anna") == nil)
+        let near = try #require(PipedConversation.failure(of: tracker, name: "anna", isNear: true, hasTimedOut: true))
         #expect(near.message.contains("anna is near, but has not accepted it"))
-        let waiting = try #require(tracker.failure(name: "anna", hasTimedOut: true))
+        let waiting = try #require(PipedConversation.failure(of: tracker, name: "anna", hasTimedOut: true))
         #expect(waiting.status == .timedOut)
         #expect(waiting.message.contains("neither anna nor a relaying node is in range"))
         tracker.handle(marked("a", .sent))
-        let sent = try #require(tracker.failure(name: "anna", hasTimedOut: true))
+        let sent = try #require(PipedConversation.failure(of: tracker, name: "anna", hasTimedOut: true))
         #expect(sent.message.contains("not acknowledged by anna"))
     }
 

@@ -20,7 +20,7 @@ final class NetworkManagerClient: EventLoop {
 
     /// NetworkManager asks polkit about twenty actions for `GetPermissions`, which takes seconds on a busy machine.
     private static let timeout = Duration.seconds(20)
-    /// The same as ``WiFiMachine/startTimeout``: the user may be asked for a password.
+    /// Timeout of an activation, equal to ``WiFiMachine/startTimeout``: the user may be asked for a password.
     private static let activationTimeout = WiFiMachine.startTimeout
 
     /// Connects, and finds the device; changes nothing.

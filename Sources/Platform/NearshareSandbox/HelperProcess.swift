@@ -77,7 +77,7 @@ package final class HelperProcess: WorkerLauncher {
     }
 
     private static func work(_ routine: WorkerRoutine, on socket: Int32, file: Int32?) -> Never {
-        if let timeout = routine.timeout { alarm(timeout) }
+        if let timeout = routine.timeout { alarm(UInt32(clamping: timeout.components.seconds)) }
         let run = routine.load(socket, file)
         if routine.isConfined {
             let isDone = Confinement.removeRights {

@@ -23,7 +23,7 @@ enum Probe {
         let attack = WorkerRoutine { socket, _ in
             { try? DescriptorIO.sendAll(Array(results("worker", home: home).utf8), to: socket) }
         }
-        let hang = WorkerRoutine(timeout: 1) { _, _ in { while true { sched_yield() } } }
+        let hang = WorkerRoutine(timeout: .seconds(1)) { _, _ in { while true { sched_yield() } } }
         let crash = WorkerRoutine { _, _ in { abort() } }
         do throws(SystemCallError) {
             let helper = try HelperProcess.start([.detectMediaType: attack, .decodeNote: hang, .decodeSoundFile: crash])

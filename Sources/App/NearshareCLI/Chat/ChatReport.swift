@@ -54,7 +54,8 @@ struct ChatReport: Sendable {
                     "reason": JSONValue(reason),
                 ]
             )
-        case .contacts(let contacts): return ("contacts", ["contacts": .array(contacts.map { .object(fields($0)) })])
+        case .contacts(let contacts):
+            return ("contacts", ["contacts": .array(contacts.map { .object(KnownPeerRenderer.jsonMembers($0)) })])
         case .transfer(let transfer):
             guard conversation == transfer.conversation else { return nil }
             return (
@@ -68,27 +69,6 @@ struct ChatReport: Sendable {
             )
         case .notice(let text): return ("notice", ["text": .string(text)])
         case .chatMessageChanged, .messageChanged, .received, .receiving: return nil
-        }
-    }
-
-    private static func fields(_ contact: Contact) -> [String: JSONValue] {
-        [
-            "id": .string(contact.id.hex), "name": .string(contact.name.claimed), "trust": .string(contact.trustStatus.label),
-            "friend": .bool(contact.isFriend), "near": .bool(contact.isNear),
-            "software": .string(contact.software.rawValue),
-        ]
-    }
-}
-
-extension MessageStatus {
-    /// The JSON value of the state.
-    var word: String {
-        switch self {
-        case .waiting: "waiting"
-        case .sent: "sent"
-        case .delivered: "delivered"
-        case .read: "read"
-        case .failed: "failed"
         }
     }
 }

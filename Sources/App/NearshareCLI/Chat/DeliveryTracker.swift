@@ -108,36 +108,4 @@ struct DeliveryTracker: Sendable {
         if unmatched.updateValue(UnmatchedStatus(status: status, reason: reason), forKey: id) == nil { unmatchedIDs.append(id) }
         if unmatchedIDs.count > Self.maximumUnmatchedCount { unmatched[unmatchedIDs.removeFirst()] = nil }
     }
-
-    /// The failure of the command; nil for success.
-    /// - Parameters:
-    ///   - name: the receiver's name, escaped for a terminal.
-    ///   - isNear: whether the receiver is in range.
-    ///   - hasTimedOut: whether the timeout has expired.
-    func failure(name: String, isNear: Bool = false, hasTimedOut: Bool = false) -> CommandFailure? {
-        if let reason = failures.first {
-            let count = failures.count
-            let text = TerminalText.sanitized(reason)
-            guard reachedCount + pending.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
-            return CommandFailure(
-                .partly, "\(count) of \(count + reachedCount + pending.count) messages were not sent: \(text)")
-        }
-        guard hasTimedOut, !pending.isEmpty else { return nil }
-        let waitingCount = pending.values.count { $0 == .waiting }
-        let subject = pending.count == 1 ? "the message" : "\(pending.count) messages"
-        let (verb, object) = pending.count == 1 ? ("is", "it") : ("are", "them")
-        guard waitingCount > 0 else {
-            return CommandFailure(
-                .timedOut, "\(subject) \(verb) sent, but not acknowledged by \(name); use a longer --timeout to wait longer")
-        }
-        let reason =
-            if case .publicRoom = conversation {
-                "no peers nearby; stored, and sent when a peer is in range"
-            } else if isNear {
-                "\(name) is near, but has not accepted \(object); stored, and sent again later"
-            } else {
-                "neither \(name) nor a relaying node is in range; stored, and sent when one of them is"
-            }
-        return CommandFailure(.timedOut, "\(subject) \(verb) not sent yet: \(reason)")
-    }
 }

@@ -165,7 +165,7 @@ final class PipedConversation: Sendable {
             case .timedOut:
                 try await refresh(&tracker, report, client)
                 let isNear = try await isNear(conversation, client)
-                if let failure = tracker.failure(name: name, isNear: isNear, hasTimedOut: true) {
+                if let failure = Self.failure(of: tracker, name: name, isNear: isNear, hasTimedOut: true) {
                     throw failure
                 }
                 return
@@ -175,7 +175,7 @@ final class PipedConversation: Sendable {
             case .stopped: return
             }
             if tracker.isDone, !parameters.follows {
-                if let failure = tracker.failure(name: name) { throw failure }
+                if let failure = Self.failure(of: tracker, name: name) { throw failure }
                 return
             }
         }
@@ -273,5 +273,41 @@ final class PipedConversation: Sendable {
         if parameters.follows, messages.contains(where: { !$0.isLocal && $0.status < .read }) {
             try await client.markRead(conversation)
         }
+    }
+}
+
+extension PipedConversation {
+    /// The failure of the command; nil for success.
+    /// - Parameters:
+    ///   - name: the receiver's name, escaped for a terminal.
+    ///   - isNear: whether the receiver is in range.
+    ///   - hasTimedOut: whether the timeout has expired.
+    static func failure(of tracker: DeliveryTracker, name: String, isNear: Bool = false, hasTimedOut: Bool = false)
+        -> CommandFailure?
+    {
+        if let reason = tracker.failures.first {
+            let count = tracker.failures.count
+            let text = TerminalText.sanitized(reason)
+            guard tracker.reachedCount + tracker.pending.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
+            return CommandFailure(
+                .partly, "\(count) of \(count + tracker.reachedCount + tracker.pending.count) messages were not sent: \(text)")
+        }
+        guard hasTimedOut, !tracker.pending.isEmpty else { return nil }
+        let waitingCount = tracker.pending.values.count { $0 == .waiting }
+        let subject = tracker.pending.count == 1 ? "the message" : "\(tracker.pending.count) messages"
+        let (verb, object) = tracker.pending.count == 1 ? ("is", "it") : ("are", "them")
+        guard waitingCount > 0 else {
+            return CommandFailure(
+                .timedOut, "\(subject) \(verb) sent, but not acknowledged by \(name); use a longer --timeout to wait longer")
+        }
+        let reason =
+            if case .publicRoom = tracker.conversation {
+                "no peers nearby; stored, and sent when a peer is in range"
+            } else if isNear {
+                "\(name) is near, but has not accepted \(object); stored, and sent again later"
+            } else {
+                "neither \(name) nor a relaying node is in range; stored, and sent when one of them is"
+            }
+        return CommandFailure(.timedOut, "\(subject) \(verb) not sent yet: \(reason)")
     }
 }

@@ -71,9 +71,6 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
     @OptionGroup var global: GlobalOptions
 
-    /// Timeout of the search for a LocalSend device, whose certificate is known already.
-    private static let deviceTimeout = Duration.seconds(2)
-
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
@@ -101,54 +98,17 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 }
 
 extension PeersVerifyCommand {
-    /// Compares the certificate of a LocalSend device that was met before.
     private func verifyDevice(
         _ fingerprint: Fingerprint, named name: DisplayName, _ certificate: [UInt8], on machine: LocalMachine,
         _ terminal: TerminalDevice
     ) async throws {
         Console.notice("looking for \(name.shown)…")
-        if let other = try await changedDevice(certificate, named: name, on: machine) {
-            throw CommandFailure(
-                .notTrusted,
-                "not verified: \(name.shown) has another certificate since you met it (\(CertificateText.short(certificate)), now "
-                    + "\(CertificateText.short(other))); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
-                    + "\(fingerprint.peerID)`, and send something to it; otherwise another device uses the name")
-        }
-        let isSame = await YesNoPrompt.ask(
-            "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.shown) should see the same "
-                + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal
-        )
-        guard try machine.trust.update({ $0.setDeviceVerified(fingerprint, isSame) }) else {
-            throw CommandFailure(.failure, "\(name.shown) is not known any more; another command has removed it")
-        }
-        guard isSame else {
-            throw CommandFailure(
-                .notTrusted,
-                "the certificates differ: another device was reached by the name \(name.shown); "
-                    + "`nearshare peers forget \(fingerprint.peerID)` removes it")
-        }
-        Console.notice(VerificationOperation.successText(for: name))
-    }
-
-    /// The certificate that a device of this name announces, where none nearby announces the known one.
-    private func changedDevice(
-        _ certificate: [UInt8], named name: DisplayName, on machine: LocalMachine
-    ) async throws -> [UInt8]? {
-        guard let security = machine.localSendSecurityIfAvailable(log: global.logger) else { return nil }
-        let settings = try machine.nodeSettings(
-            interface: nil, discovery: machine.discovery(log: global.logger), radio: nil, log: global.logger)
-        return try await withNode(settings) { node in
-            node.findLocalSendDevices(security)
-            var seen: [[UInt8]] = []
-            do {
-                seen = try await [node.find(name.claimed, timeout: Self.deviceTimeout, on: [.network])].compactMap(
-                    \.certificate)
-            } catch NodeError.ambiguous(_, let peers) {
-                seen = peers.compactMap(\.certificate)
-            } catch NodeError.notFound {
-                // Not nearby: the known certificate is compared.
-            }
-            return seen.contains(certificate) ? nil : seen.first
+        let verification = CertificateVerification(machine: machine, reporter: TextReporter(), log: global.logger)
+        try await verification.run(fingerprint, named: name, certificate) {
+            await YesNoPrompt.ask(
+                "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.shown) should see the same "
+                    + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ",
+                on: terminal)
         }
     }
 

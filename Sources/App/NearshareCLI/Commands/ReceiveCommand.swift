@@ -134,7 +134,7 @@ struct ReceiveCommand: ConfinedCommand {
         let feed: ReceiveFeed
         let reporter: any Reporter
         let command: ArrivalCommand?
-        /// For senders with LocalSend; nil for none.
+        /// The PIN for senders with LocalSend; nil for none.
         let pin: String?
         /// nil where LocalSend devices are not served.
         let security: (any LinkSecurity)?

@@ -378,7 +378,7 @@ struct SendCommand: AsyncParsableCommand {
 
 /// The browsers that a page gives content to.
 enum PageAcceptance: String, ExpressibleByArgument, CaseIterable {
-    /// Those that the user accepts.
+    /// Phones that the user accepts.
     case ask
     /// All that have the page's key.
     case all

@@ -74,7 +74,7 @@ private struct SetupDialogue {
         try await offerFirewall()
     }
 
-    /// The fault of an answer.
+    /// The reason why an answer is not valid.
     private struct InvalidAnswer: Error, CustomStringConvertible {
         let description: String
         init(_ description: String) { self.description = description }

@@ -66,7 +66,7 @@ struct ReceivingOptions: ParsableArguments {
         machine.configuration.peerQuota(maximumPerPeer: maxPerPeer?.bytes)
     }
 
-    /// The same options for a node, such as that of `nearshare mesh run`.
+    /// The options for a node, such as that of `nearshare mesh run`.
     func nodeOptions(log: Logger) -> NodeOptions {
         var options = NodeOptions(purpose: .daemon, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)

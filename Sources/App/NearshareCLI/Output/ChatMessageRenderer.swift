@@ -25,3 +25,16 @@ enum ChatMessageRenderer {
         ]
     }
 }
+
+extension MessageStatus {
+    /// The JSON value of the state.
+    var word: String {
+        switch self {
+        case .waiting: "waiting"
+        case .sent: "sent"
+        case .delivered: "delivered"
+        case .read: "read"
+        case .failed: "failed"
+        }
+    }
+}

@@ -3,7 +3,7 @@ internal import ArgumentParser
 /// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, bash
 /// completes names of files that contain spaces, and `help` is followed by the subcommands.
 enum CompletionScript {
-    /// A command that has subcommands, and these: `[]` for the tool itself.
+    /// The path of a command, which is empty for the tool itself, and the names of its subcommands.
     typealias Group = (path: [String], names: [String])
 
     /// - Parameters:

@@ -31,4 +31,13 @@ enum KnownPeerRenderer {
             "last_seen": .number(peer.entry.lastSeen.unixMilliseconds),
         ]
     }
+
+    /// A contact of a conversation.
+    static func jsonMembers(_ contact: Contact) -> [String: JSONValue] {
+        [
+            "id": .string(contact.id.hex), "name": .string(contact.name.claimed), "trust": .string(contact.trustStatus.label),
+            "friend": .bool(contact.isFriend), "near": .bool(contact.isNear),
+            "software": .string(contact.software.rawValue),
+        ]
+    }
 }

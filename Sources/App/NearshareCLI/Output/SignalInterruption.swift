@@ -66,6 +66,6 @@ struct TerminalPromptDisplay: PromptDisplay {
 }
 
 extension NodeEnvironment {
-    /// For a node that serves one command.
+    /// The environment of a node that serves one command.
     static let command = NodeEnvironment(interruption: SignalInterruption()) { TextReporter(output: .publish($0)) }
 }

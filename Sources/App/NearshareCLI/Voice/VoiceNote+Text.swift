@@ -23,6 +23,6 @@ extension VoiceNote {
         ]
     }
 
-    /// In seconds.
+    /// A duration in seconds, rounded to milliseconds.
     private func roundedToMilliseconds(_ duration: Duration) -> Double { (duration.inSeconds * 1000).rounded() / 1000 }
 }

@@ -7,7 +7,7 @@ package struct HotspotOperation: Sendable {
         case given
         /// Asks a question.
         case ask(@Sendable (String) async -> Bool)
-        /// There is no terminal to ask on.
+        /// The user cannot be asked, because there is no terminal.
         case unavailable
     }
 

@@ -16,7 +16,7 @@ package struct EffectiveSettings: Sendable {
 
     package struct Setting: Sendable, Hashable {
         package var name: String
-        /// In the form that the configuration file expects; nil for none.
+        /// The value in the form that the configuration file expects; nil for none.
         package var value: String?
         package var origin: Origin
     }

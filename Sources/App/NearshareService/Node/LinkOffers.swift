@@ -23,7 +23,7 @@ final class LinkOffers: Sendable {
         var receiver: Int
         var isClaimed = false
         /// Fulfilled when waiting for the receiver is over.
-        let isDecided = Promise<Bool>()
+        let isDecided = Promise<Void>()
     }
 
     private struct State {
@@ -93,7 +93,7 @@ final class LinkOffers: Sendable {
             state.setStalled(false, offer.receiver)
             return offer
         }
-        offer?.isDecided.fulfil(true)
+        offer?.isDecided.fulfil(())
         return offer != nil
     }
 
@@ -107,6 +107,6 @@ final class LinkOffers: Sendable {
             state.receivers.removeAll { $0.id == id }
             return state.open.values.filter { $0.receiver == id }
         }
-        for offer in offers { offer.isDecided.fulfil(true) }
+        for offer in offers { offer.isDecided.fulfil(()) }
     }
 }

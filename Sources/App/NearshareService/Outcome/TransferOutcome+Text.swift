@@ -21,7 +21,7 @@ extension TransferOutcome {
     /// A message for the sender about the other end.
     /// - Parameters:
     ///   - name: the peer's name, escaped.
-    ///   - canResume: whether another try goes on where this one has ended.
+    ///   - canResume: whether another attempt goes on where this one has ended.
     package func sentence(_ name: String, canResume: Bool = true) -> String {
         let again = canResume ? "repeat the send to resume" : "repeat the send"
         return switch self {

@@ -5,9 +5,9 @@ internal import Synchronization
 final class AcceptanceRules: Sendable {
     /// The policy for peers without an exemption.
     let standard: AcceptancePolicy
-    /// For friends that are exempt from questions, and for all peers while no user can be asked.
+    /// The policy for friends that are exempt from questions, and for all peers while no user can be asked.
     private let forFriends: AcceptancePolicy
-    /// For browsers that the user has accepted.
+    /// The policy for browsers that the user has accepted.
     private let forBrowsers: AcceptancePolicy
     /// Whether all friends are exempt from questions.
     private let exemptsFriends: Bool

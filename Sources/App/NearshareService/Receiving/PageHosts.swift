@@ -6,7 +6,7 @@ internal import NearshareDiscovery
 package enum PageHosts {
     /// The reasons for which a phone reaches one interface rather than another, the best one first.
     enum Likelihood: Int, Sendable {
-        /// It leads to the internet: the network that phones are in as well.
+        /// The interface leads to the internet: phones are in its network as well.
         case defaultRoute
         /// An adapter of this machine.
         case adapter

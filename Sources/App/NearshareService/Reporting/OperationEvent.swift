@@ -23,7 +23,7 @@ package enum OperationEvent: Sendable {
     /// The link broke; the peer is searched for and connected to again.
     /// - Parameters:
     ///   - name: escaped.
-    ///   - timeLeft: until the tries end.
+    ///   - timeLeft: the time until the attempts end.
     case reconnecting(PeerID, name: String, timeLeft: Duration)
     case sent(SendResult)
     /// A receiver did not get it, whether or not a transfer has begun: the last event about this receiver.
@@ -99,7 +99,7 @@ package struct SendResult: Sendable {
     package var byteCount: UInt64
     /// Bytes that an earlier attempt has sent.
     package var resumedByteCount: UInt64 = 0
-    /// Whether another try goes on where this one has ended.
+    /// Whether another attempt goes on where this one has ended.
     package var canResume = true
     /// Names that the receiver stored differently, with the receiver's name, escaped.
     package var changedNames = ChangedNames()

@@ -22,7 +22,7 @@ package struct PeerResolver: Sendable {
         static let bluetooth = Duration.seconds(15)
         /// Neighbours are connected to one by one, and one at the edge of the range takes its time.
         static let meshOverBluetooth = Duration.seconds(30)
-        /// For the sake of its key; nothing is sent.
+        /// Timeout of a connection that only learns the key of the peer; nothing is sent.
         static let meeting = Duration.seconds(8)
     }
 

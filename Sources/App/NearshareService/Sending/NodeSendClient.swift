@@ -46,10 +46,10 @@ struct NodeSendClient: Sendable {
         let label = "\(content) → \(name)"
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
-        let isCancelled = Promise<Bool>()
-        transfer.onCancel { isCancelled.fulfil(true) }
+        let isCancelled = Promise<Void>()
+        transfer.onCancel { isCancelled.fulfil(()) }
         let end = await withTaskGroup(of: Void.self) { group in
-            group.addTask { if await isCancelled.value == true { try? await client.cancelTransfer(.transfer(id)) } }
+            group.addTask { if await isCancelled.value != nil { try? await client.cancelTransfer(.transfer(id)) } }
             defer { group.cancelAll() }
             return await running.following(transfer, label: label) { await follow(transfer, events) }
         }

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// A wake-up descriptor (eventfd(2)): readable from ``signal()`` to ``reset()``.
 package final class EventFD: Sendable {
-    /// For poll(2). -1, which poll(2) ignores, where the process has no descriptors left.
+    /// The descriptor for poll(2); -1, which poll(2) ignores, where the process has no descriptors left.
     package let descriptor: Int32
 
     package init() { descriptor = nearshare_eventfd() }

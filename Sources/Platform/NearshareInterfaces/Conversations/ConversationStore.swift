@@ -42,7 +42,7 @@ package struct PendingMessage: Sendable, Hashable {
 /// A fragment of a text that is too long for one message.
 package struct TextFragment: Sendable, Hashable {
     package var sender: PeerID
-    /// The same for all fragments of one text; at most 64 bytes.
+    /// The id that all fragments of one text have; at most 64 bytes.
     package var textID: String
     /// From 0.
     package var index: Int
@@ -77,7 +77,7 @@ package struct ReceivedBundle: Sendable, Hashable {
     /// The encoded payload, unchanged.
     package var content: [UInt8]
     package var isForEveryone: Bool
-    /// By the sender's clock.
+    /// The time at which the message was written, by the sender's clock.
     package var created: WallTime
     package var received: WallTime
     package var hops: Int

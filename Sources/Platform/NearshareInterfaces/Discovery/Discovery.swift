@@ -49,7 +49,7 @@ package struct Advertisement: Sendable, Hashable {
     package var instance: String
     package var type: ServiceType
     package var port: UInt16
-    /// At most 16 `key=value` strings of 1 to 255 bytes; about 400 bytes in total are recommended, 1300 the limit
+    /// The `key=value` strings: at most 16 of 1 to 255 bytes; about 400 bytes in total are recommended, 1300 the limit
     /// (RFC 6763, section 6).
     package var txt: [[UInt8]]
     /// nil for all suitable interfaces.

@@ -30,11 +30,11 @@ package struct WorkerRoutine: Sendable {
 
     /// False for a job that reads nothing that peers have written, and keeps its rights.
     package let isConfined: Bool
-    /// Seconds after which the kernel ends the worker; nil for none.
-    package let timeout: UInt32?
+    /// Time after which the kernel ends the worker, in whole seconds; nil for none.
+    package let timeout: Duration?
     package let load: Load
 
-    package init(isConfined: Bool = true, timeout: UInt32? = nil, load: @escaping Load) {
+    package init(isConfined: Bool = true, timeout: Duration? = nil, load: @escaping Load) {
         self.isConfined = isConfined
         self.timeout = timeout
         self.load = load

@@ -95,7 +95,7 @@ package enum WiFiError: Error, Sendable, Hashable {
     case networkingOff
     /// Wi-Fi is switched off, by a switch of the machine or by the user.
     case radioOff(isHardwareSwitch: Bool)
-    /// There is no Wi-Fi device.
+    /// The machine has no Wi-Fi device.
     case noDevice
     /// The named interface is not a Wi-Fi device.
     case notWiFi(interface: String)

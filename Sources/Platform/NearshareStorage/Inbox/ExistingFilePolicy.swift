@@ -6,7 +6,7 @@ package enum ExistingFilePolicy: String, Sendable, Codable, Hashable, CaseIterab
     case skipIdentical
     /// A folder is merged into the one that exists, and a file replaces an older one.
     case update
-    /// The same, but a file replaces any other one.
+    /// Merges folders; a file replaces any other one.
     case overwrite
 
     /// The word for the configuration file.

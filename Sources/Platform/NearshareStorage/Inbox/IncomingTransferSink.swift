@@ -322,7 +322,7 @@ final class IncomingTransferSink: ResourceSink {
     }
 
     func suspend() {
-        // Now, and not when the last reference is gone: another try of the sender may begin as soon as the end is reported.
+        // Now, and not when the last reference is gone: another attempt of the sender may begin as soon as the end is reported.
         defer { staged.unlock() }
         // Before the resume point is settled, the state of the earlier attempt stays as it is.
         guard completed != nil else { return }

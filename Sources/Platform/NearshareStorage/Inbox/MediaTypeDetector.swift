@@ -66,7 +66,7 @@ package final class MediaTypeDetector: Sendable {
     private static let end = UInt8(ascii: "\n")
 
     /// The job ``WorkerJob/detectMediaType``: reads a sample to its end, and answers with its type and a line feed.
-    package static let routine = WorkerRoutine(timeout: 2) { socket, _ in loadRoutine(on: socket) }
+    package static let routine = WorkerRoutine(timeout: .seconds(2)) { socket, _ in loadRoutine(on: socket) }
 
     private static func loadRoutine(on socket: Int32) -> () -> Void {
         let detector = MediaTypeDetector()

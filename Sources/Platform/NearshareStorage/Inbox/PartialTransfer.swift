@@ -6,7 +6,7 @@ internal import NearshareInterfaces
 struct PartialTransfer {
     let checkpoint: TransferCheckpoint
     let names: CompletedNames
-    /// At the directory that was written into last, below the item's directory.
+    /// The cursor at the directory that was written into last, below the item's directory.
     let cursor: DirectoryCursor
     /// The file that was being received.
     let file: FileDescriptor?

@@ -16,7 +16,7 @@ struct StagedTree {
     private let needsModes: Bool
     private let keepsPermissions: Bool
     private let keepsExecutable: Bool
-    /// At the innermost of ``folders``; nil before the first item.
+    /// The cursor at the innermost of ``folders``; nil before the first item.
     private var cursor: DirectoryCursor?
     private(set) var item: UInt32?
     /// From the item's own folder down to the one that was written into last.

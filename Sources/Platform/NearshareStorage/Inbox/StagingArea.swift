@@ -10,7 +10,7 @@ internal import Synchronization
 ///     STAGING/c-<process>-<n>/…      a copy from another device
 final class StagingArea: Sendable {
     let directory: FileDescriptor
-    /// For error messages.
+    /// The path of the area, for error messages.
     let path: String
 
     private static let transferPrefix = "t-"

@@ -46,7 +46,7 @@ package struct FileSource: ResourceSource {
     /// The paths that are sent.
     package var paths: [String] { items.map(\.path.text) }
 
-    /// The same in bytes.
+    /// The paths of the items, in bytes.
     package var localPaths: [LocalPath] { items.map(\.path) }
 
     /// libmagic takes time: of more items than this, only the receiver detects the media types.
@@ -55,7 +55,7 @@ package struct FileSource: ResourceSource {
     /// Limit on the listed entries, of which a frame has room for a part.
     private static let maximumListedEntries = 256
 
-    /// The same for paths that are text.
+    /// Opens files by paths that are text.
     package init(
         paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
         detector: MediaTypeDetector = MediaTypeDetector()

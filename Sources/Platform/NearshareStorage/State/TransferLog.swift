@@ -45,7 +45,7 @@ package struct TransferLog: Sendable {
         }
     }
 
-    /// One try of a transfer by one process.
+    /// One attempt of a transfer by one process.
     package struct Attempt: Sendable, Codable, Hashable {
         package var process: Int32
         /// Random: the sender, who chooses the identifier of the transfer, could repeat it.
