@@ -67,9 +67,9 @@ struct IncomingLink {
 
     /// Closes the link of a blocked or unexpected peer, and settles the link's place.
     private func checkPeer(_ peer: AuthenticatedPeer) {
-        if let expected, peer.id != expected { driver.close(.violation) }
+        guard peer.id == expected ?? peer.id else { return driver.close(.violation) }
         let trustStatus = node.settings.trustStatus(peer, nil)
-        if trustStatus.isBlocked { driver.close(.blocked) }
+        guard !trustStatus.isBlocked else { return driver.close(.blocked) }
         if trustStatus.isFriend { driver.reserve() }
         node.settle(ticket, isFriend: trustStatus.isFriend)
     }
