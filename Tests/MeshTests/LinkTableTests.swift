@@ -100,6 +100,20 @@ import Testing
         #expect((1...30).map { admitted($0) } == [130] + [Int](repeating: 10, count: 11) + [Int](repeating: 0, count: 18))
     }
 
+    @Test("M16: work beyond a link's share costs the common rate no more than its cost, and other links nothing") func debts() {
+        var settings = MeshRouter.Settings()
+        (settings.frameBurst, settings.framesPerSecond) = (120, 0)
+        var budgets = LinkBudgets()
+        func admitted(_ number: UInt64) -> Int {
+            (0..<200).count { _ in budgets.admitFrame(on: link(number), now: now) }
+        }
+        for number in [1, 2] as [UInt64] { budgets.open(link(number), from: .address("a"), settings, now: now) }
+        budgets.charge(.frames, 100, on: link(1), now: now)
+        #expect(admitted(1) == 10 + 20)
+        for _ in 0..<2 { budgets.charge(.frames, 5, on: link(1), now: now) }
+        #expect(admitted(1) == 0 && admitted(2) == 10)
+    }
+
     @Test("M16: a link that is opened again gets its former share, and one new neighbour; others keep theirs") func churn() {
         var settings = MeshRouter.Settings()
         (settings.frameBurst, settings.framesPerSecond) = (120, 12)

@@ -78,14 +78,14 @@ struct LinkBudgets: Sendable {
         return accounts[member.source]?.common.consume(work, cost, now: now) == true
     }
 
-    /// Accounts for work that was done. What exceeds the link's share is a debt of the source, and of the link once the source has
-    /// debts.
+    /// Accounts for work that was done. The link's share pays where it holds the whole cost; otherwise the common account does,
+    /// which may go into debt. Work during that debt is charged to the share as well.
     mutating func charge(_ work: LinkWork, _ cost: Double, on link: MeshLinkID, now: MonotonicInstant) {
         guard let member = members[link] else { return }
         if let share = member.share, accounts[member.source]?.shares[share].rates.consume(work, cost, now: now) == true {
             return
         }
-        if accounts[member.source]?.common.consume(work, now: now) == false, let share = member.share {
+        if let share = member.share, accounts[member.source]?.common.isInDebt(work, now: now) == true {
             accounts[member.source]?.shares[share].rates.charge(work, cost)
         }
         accounts[member.source]?.common.charge(work, cost)
@@ -192,6 +192,9 @@ private struct LinkRates: Sendable {
     }
 
     mutating func charge(_ work: LinkWork, _ cost: Double) { buckets[work.rawValue].charge(cost) }
+
+    /// Whether more work was charged than the bucket held.
+    mutating func isInDebt(_ work: LinkWork, now: MonotonicInstant) -> Bool { buckets[work.rawValue].balance(now: now) < 0 }
 }
 
 extension MeshRouter.Settings {
