@@ -39,7 +39,7 @@ struct AcceptancePolicyTests {
     @Test("each policy accepts the peers that it names")
     func policies() throws {
         let offer = offer(10)
-        #expect(verdict(policy(.none), offer, friend) == .decline(.takesNothing))
+        #expect(verdict(policy(.none), offer, friend) == .decline(.acceptsNothing))
         #expect(verdict(policy(.all), offer) == .accept)
         #expect(verdict(policy(.friends), offer, friend) == .accept)
         #expect(verdict(policy(.friends), offer, .known(.verified, isFriend: false)) == .decline(.notAllowed))

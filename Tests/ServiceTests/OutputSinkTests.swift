@@ -126,7 +126,7 @@ import Testing
 
     @Test func `each outcome has a sentence that names the peer, and a word for programs`() {
         let declines: [DeclineReason] = [
-            .declined, .expired, .notAllowed, .tooLarge, .noSpace, .busy, .identityChanged, .takesNothing,
+            .declined, .expired, .notAllowed, .tooLarge, .noSpace, .busy, .identityChanged, .acceptsNothing,
         ]
         let outcomes =
             declines.map { TransferOutcome.declined($0) }

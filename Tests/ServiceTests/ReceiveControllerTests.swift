@@ -153,7 +153,7 @@ struct ReceiveControllerTests {
         let (ada, friend) = (try stage.user("ada"), try stage.user("friend"))
         try bea.introduce(friend.fingerprint, as: "friend", isFriend: true)
         _ = try await receiving(bea, accept: .none) { listener, _, _ async throws in
-            #expect(try await offer(friend, bea, listener) == .declined(.takesNothing))
+            #expect(try await offer(friend, bea, listener) == .declined(.acceptsNothing))
         }
         _ = try await receiving(bea, accept: .friends) { listener, _, _ async throws in
             #expect(try await offer(ada, bea, listener) == .declined(.notAllowed))
@@ -166,7 +166,7 @@ struct ReceiveControllerTests {
         }
         #expect(
             reporter.ended.map(\.outcome) == [
-                .declined(.takesNothing), .declined(.notAllowed), .completed, .declined(.notAllowed), .completed,
+                .declined(.acceptsNothing), .declined(.notAllowed), .completed, .declined(.notAllowed), .completed,
             ])
         #expect(try bea.trust(in: ada.fingerprint) == nil)
     }

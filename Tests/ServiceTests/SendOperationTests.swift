@@ -123,10 +123,10 @@ struct SendOperationTests {
     @Test func `when all receivers decline the exit code is theirs`() async throws {
         let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
         let failure = try await bea.listening {
-            $0.decline(.takesNothing)
+            $0.decline(.acceptsNothing)
         } _: { _ in
             try await cleo.listening {
-                $0.decline(.takesNothing)
+                $0.decline(.acceptsNothing)
             } _: { _ in
                 try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
             }

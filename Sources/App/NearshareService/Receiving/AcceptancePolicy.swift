@@ -47,7 +47,7 @@ package struct AcceptancePolicy: Sendable {
             return .askForPart(reason, detail: detail)
         }
         switch accept {
-        case .none: return .decline(.takesNothing)
+        case .none: return .decline(.acceptsNothing)
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
             if case .nameClash = trustStatus { return .decline(.identityChanged) }
@@ -132,7 +132,7 @@ extension DeclineReason {
         case .declined: "declined"
         case .expired: "not answered in time"
         case .notAllowed: "not a friend; see `nearshare friends`"
-        case .takesNothing: "nothing is accepted, by --accept none"
+        case .acceptsNothing: "nothing is accepted, by --accept none"
         case .tooLarge: "too large"
         case .noSpace: "not enough disk space"
         case .busy: "another invitation is waiting"

@@ -121,7 +121,7 @@ package struct SendResult: Sendable {
         case .expired: "not answered in time"
         // The only rule of those devices.
         case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
-        case .takesNothing: "nothing is accepted there"
+        case .acceptsNothing: "nothing is accepted there"
         case .tooLarge, .noSpace, .busy, .identityChanged: reason.words
         }
     }

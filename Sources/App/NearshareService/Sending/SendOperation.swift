@@ -380,7 +380,7 @@ package final class SendOperation: Sendable {
         // Another try would be refused as well.
         if let end, case .refused = end {
             report(
-                TransferResult(outcome: .declined(.takesNothing)), of: transfer, to: peer.id, name: name,
+                TransferResult(outcome: .declined(.acceptsNothing)), of: transfer, to: peer.id, name: name,
                 content: source.label, canResume: canResume)
             throw CommandFailure(end)
         }

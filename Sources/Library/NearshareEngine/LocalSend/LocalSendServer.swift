@@ -225,7 +225,7 @@ package final class LocalSendServer: Sendable {
         _ body: consuming [UInt8], pin: String?, on connection: LocalSendConnection
     ) throws(LocalSendConnection.ConnectionEnd) -> HTTPResponse {
         let client = connection.client
-        guard let invitations else { return LocalSendMachine.failure(.forbidden, Self.message(.takesNothing)) }
+        guard let invitations else { return LocalSendMachine.failure(.forbidden, Self.message(.acceptsNothing)) }
         let id: LocalSendMachine.SessionID
         let offer: LocalSendOffer
         do throws(HTTPStatus) {

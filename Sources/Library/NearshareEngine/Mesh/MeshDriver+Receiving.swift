@@ -256,7 +256,7 @@ extension MeshDriver {
 extension MeshFileControl.Refusal {
     init(_ reason: DeclineReason) {
         switch reason {
-        case .declined, .identityChanged, .takesNothing: self = .declined
+        case .declined, .identityChanged, .acceptsNothing: self = .declined
         case .notAllowed: self = .notAllowed
         case .expired: self = .expired
         case .busy: self = .busy

@@ -4,7 +4,7 @@ public enum DeclineReason: UInt8, Sendable, Hashable, Codable {
     case declined = 0
     /// The user did not answer in time.
     case expired = 1
-    /// The receiver accepts offers from friends or verified peers only.
+    /// The receiver accepts offers from friends only, or cannot ask its user.
     case notAllowed = 2
     /// The offer exceeds the receiver's size limit.
     case tooLarge = 3
@@ -15,5 +15,5 @@ public enum DeclineReason: UInt8, Sendable, Hashable, Codable {
     /// The receiver knows the sender's name with another key.
     case identityChanged = 6
     /// The receiver does not accept offers from any peer at the moment.
-    case takesNothing = 7
+    case acceptsNothing = 7
 }
