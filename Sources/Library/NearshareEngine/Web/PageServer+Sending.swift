@@ -14,7 +14,7 @@ extension PageServer {
         let settings = node.settings
         guard let content, let peer = peer(of: id, code, at: host),
             let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port)))
-        else { return end(id, .busy) }
+        else { return end(id, .notAsked) }
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .outgoing, total: content.totalSize,
             totalEntries: UInt64(content.sources.count))

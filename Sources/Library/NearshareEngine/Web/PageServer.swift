@@ -235,7 +235,7 @@ package final class PageServer: Sendable {
         let settings = node.settings
         guard let peer = peer(of: id, code, at: host),
             let prompt = node.promptLimiter.admit(peer, on: .link(LinkAddress(host: host, port: port)))
-        else { return end(id, .busy) }
+        else { return end(id, .notAsked) }
         let offer = content.offer
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: offer.totalSize, totalEntries: offer.entryCount)

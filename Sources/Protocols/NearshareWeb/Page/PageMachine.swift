@@ -46,7 +46,7 @@ package struct PageMachine: Sendable {
     package enum Outcome: Sendable {
         case stored, declined, cancelled, failed, expired
         /// The user is not asked, because there were too many questions.
-        case busy
+        case notAsked
     }
 
     /// Limit on sessions. Only browsers that have the page's key begin one; the one that was silent longest is forgotten.
@@ -156,10 +156,10 @@ package struct PageMachine: Sendable {
                 return (try state(of: id), consequence)
             case .chunk(let id, let offer, let index):
                 let content = try update(id) { (session) throws(HTTPStatus) in
-                    try session.receiveChunk(body, of: offer, at: index, now: now)
+                    try session.receiveChunk(body, ofContent: offer, at: index, now: now)
                 }
                 let isComplete = sessions[id]?.phase == .storing
-                let number = sessions[id]?.offerNumber ?? offer
+                let number = sessions[id]?.firstMessageNumber ?? offer
                 let reaction = Reaction.content(OfferID(session: id, number: number), content, isComplete: isComplete)
                 return (try state(of: id), content.isEmpty ? nil : reaction)
             case .fetch(let id, let item, let index):
@@ -203,7 +203,7 @@ package struct PageMachine: Sendable {
         let own = sessions.filter { $0.value.host == host }
         if own.count >= Self.maximumSessionCountPerHost || sessions.count >= Self.maximumSessionCount {
             let candidates = own.count >= Self.maximumSessionCountPerHost ? own : sessions
-            let idle = candidates.filter { !$0.value.isBusy }.min { $0.value.lastUse < $1.value.lastUse }
+            let idle = candidates.filter { !$0.value.isActive }.min { $0.value.lastUse < $1.value.lastUse }
             guard let idle else { throw .unavailable }
             sessions[idle.key] = nil
         }
@@ -223,7 +223,7 @@ package struct PageMachine: Sendable {
         let (fetch, received) = try update(id) { (session) throws(HTTPStatus) -> (PageFetch, Set<UInt32>) in
             try session.receiveFetch(body, of: item, at: index, now: now)
             let fetch = PageFetch(
-                offer: OfferID(session: id, number: session.offerNumber), item: item, index: index, keys: session.keys,
+                offer: OfferID(session: id, number: session.firstMessageNumber), item: item, index: index, keys: session.keys,
                 number: session.nextRecordNumber())
             return (fetch, session.received)
         }
@@ -256,7 +256,7 @@ package struct PageMachine: Sendable {
     }
 
     private mutating func markReceived(_ item: UInt32, in offer: OfferID) -> Reaction? {
-        guard let share, share[item] != nil, sessions[offer.session]?.offerNumber == offer.number else { return nil }
+        guard let share, share[item] != nil, sessions[offer.session]?.firstMessageNumber == offer.number else { return nil }
         directPaths.remove(offer, item: item)
         return sessions[offer.session]?.markReceived(item, of: share.items.count).map {
             .received(offer, item: item, isLast: $0)
@@ -265,7 +265,7 @@ package struct PageMachine: Sendable {
 
     private mutating func reaction(to message: PageMessage, in id: PageSessionID) -> Reaction? {
         guard let session = sessions[id] else { return nil }
-        let offer = OfferID(session: id, number: session.offerNumber)
+        let offer = OfferID(session: id, number: session.firstMessageNumber)
         switch message {
         case .offer(let content): return .offered(offer, content, shortCode: session.keys.shortCode)
         case .cancel:
@@ -281,7 +281,7 @@ package struct PageMachine: Sendable {
     /// Whether an offer or a request waits for the user's answer.
     package func isWaiting(_ offer: OfferID) -> Bool {
         guard let session = sessions[offer.session] else { return false }
-        return session.offerNumber == offer.number && session.phase == .waiting
+        return session.firstMessageNumber == offer.number && session.phase == .waiting
     }
 
     /// Accepts an offer or a request.
@@ -300,7 +300,7 @@ package struct PageMachine: Sendable {
             case .cancelled: .cancelled
             case .failed: .failed
             case .expired: .expired
-            case .busy: .busy
+            case .notAsked: .notAsked
             }
         sessions[offer.session]?.end(offer.number, phase)
         directPaths.remove(offer)

@@ -3,7 +3,7 @@ package import NearshareBase
 /// A message of the browser (`docs/PROTOCOL.md`, section 15.4).
 enum PageMessage: Sendable, Hashable {
     case offer(PageOffer)
-    /// Withdraws or cancels the present offer.
+    /// Withdraws or cancels the current offer.
     case cancel
     /// Asks for what the node sends.
     case request

@@ -5,9 +5,10 @@ internal import NearshareHTTP
 /// The session of one browser that has the page's key: at most one offer, or one request for what the node sends, at a time.
 ///
 ///     idle ──offer──► waiting ──accepted──► receiving ──all chunks──► storing ──► stored
-///                        └─────────┴──────────────┴── declined, cancelled, failed, busy
-///
+///                        │                      └── cancelled, failed ──┘
 ///     idle ──request──► waiting ──accepted──► sending ──all items received──► stored
+///                        │                      └── cancelled, failed
+///                        └── declined, cancelled, expired, not asked
 ///
 /// An offer or request may follow each end. The number of its first message identifies it in this process. A browser that has
 /// loaded the page again repeats its offer, whose content goes on where it was under the number of the new message.
@@ -24,17 +25,18 @@ struct PageSession: Sendable {
         case failed = 7
         case expired = 8
         case sending = 9
-        case busy = 10
+        /// The user is not asked, because there were too many questions.
+        case notAsked = 10
     }
 
     let keys: PageKeys
     /// The numeric address of the browser that began the session.
     let host: String
     private(set) var phase = Phase.idle
-    /// The number of the present offer or request: that of its first message.
-    private(set) var offerNumber: UInt32 = 0
-    /// The number of the message that has offered the present content last.
-    private var contentNumber: UInt32 = 0
+    /// The number of the current offer or request: that of its first message.
+    private(set) var firstMessageNumber: UInt32 = 0
+    /// The number of the message that has offered the current content last.
+    private var latestOfferMessageNumber: UInt32 = 0
     private var offer: PageOffer?
     /// The items that the browser has.
     private(set) var received: Set<UInt32> = []
@@ -51,20 +53,21 @@ struct PageSession: Sendable {
         lastUse = now
     }
 
-    /// Whether an offer is being decided about or received.
-    var isBusy: Bool {
+    /// Whether an offer or a request is being decided about, or its content is being transferred.
+    var isActive: Bool {
         switch phase {
         case .waiting, .receiving, .storing, .sending: true
-        case .idle, .stored, .declined, .cancelled, .failed, .expired, .busy: false
+        case .idle, .stored, .declined, .cancelled, .failed, .expired, .notAsked: false
         }
     }
 
-    /// The sealed state. Each has a number of its own; the browser ignores one that is older than another it has seen.
+    /// The sealed state. Each sealed state has a number of its own; the browser ignores one that is older than another it has
+    /// seen.
     mutating func sealedState(named name: DisplayName, _ mode: PageMachine.Mode) -> [UInt8] {
         var state = ByteWriter()
         state.write(version)
         state.write(phase.rawValue)
-        state.write(contentNumber)
+        state.write(latestOfferMessageNumber)
         state.write(chunks?.next ?? 0)
         state.write(lastMessage)
         state.write(mode.rawValue)
@@ -96,39 +99,40 @@ struct PageSession: Sendable {
         guard let message = try? PageMessage(decoding: bytes) else { throw .badRequest }
         switch (message, mode) {
         case (.offer(let offer), .receives):
-            if isBusy {
+            if isActive {
                 guard offer == self.offer else { throw .conflict }
-                contentNumber = number
+                latestOfferMessageNumber = number
                 enter(phase)
                 return nil
             }
-            (offerNumber, contentNumber, self.offer) = (number, number, offer)
+            (firstMessageNumber, latestOfferMessageNumber, self.offer) = (number, number, offer)
             chunks = ChunkWindow(totalSize: offer.totalSize)
             enter(.waiting)
         case (.request, .sends):
-            guard !isBusy else { throw .conflict }
-            (offerNumber, contentNumber, received) = (number, number, [])
+            guard !isActive else { throw .conflict }
+            (firstMessageNumber, latestOfferMessageNumber, received) = (number, number, [])
             enter(.waiting)
         case (.received, .sends): guard phase == .sending else { throw .conflict }
         case (.cancel, _):
             // All content is here, or there is nothing to cancel.
-            guard isBusy, phase != .storing else { return nil }
+            guard isActive, phase != .storing else { return nil }
             enter(.cancelled)
         case (.offer, .sends), (.request, .receives), (.received, .receives): throw .conflict
         }
         return message
     }
 
-    /// Receives a sealed chunk of the present offer's content.
+    /// Receives a sealed chunk of the current offer's content.
+    /// - Parameter number: the number of the message that has offered the content last.
     /// - Returns: content in order.
     mutating func receiveChunk(
-        _ sealed: [UInt8], of offer: UInt32, at index: UInt32, now: MonotonicInstant
+        _ sealed: [UInt8], ofContent number: UInt32, at index: UInt32, now: MonotonicInstant
     ) throws(HTTPStatus) -> [[UInt8]] {
         // Content before consent, after the end or of another offer is never opened (A1, A2).
-        guard offer == contentNumber, phase == .receiving || phase == .storing || phase == .stored,
+        guard number == latestOfferMessageNumber, phase == .receiving || phase == .storing || phase == .stored,
             chunks?.expects(index) == true
         else { throw .conflict }
-        guard let chunk = try? keys.open(sealed[...], .chunk, offer, index) else { throw .forbidden }
+        guard let chunk = try? keys.open(sealed[...], .chunk, number, index) else { throw .forbidden }
         lastUse = now
         guard phase == .receiving else { return [] }
         guard case .content(let content)? = chunks?.receive(chunk, at: index) else { throw .conflict }
@@ -149,7 +153,7 @@ struct PageSession: Sendable {
 
     /// - Returns: false when the offer or request is over already.
     mutating func accept(_ offer: UInt32, _ mode: PageMachine.Mode) -> Bool {
-        guard offer == offerNumber, phase == .waiting else { return false }
+        guard offer == firstMessageNumber, phase == .waiting else { return false }
         enter(mode == .sends ? .sending : chunks?.isComplete == true ? .storing : .receiving)
         return true
     }
@@ -164,7 +168,7 @@ struct PageSession: Sendable {
     }
 
     mutating func end(_ offer: UInt32, _ phase: Phase) {
-        guard offer == offerNumber, isBusy else { return }
+        guard offer == firstMessageNumber, isActive else { return }
         enter(phase)
     }
 
