@@ -133,7 +133,7 @@ struct ContactSnapshotTests {
     func sender(isProven: Bool) throws {
         let snapshot = try snapshot { trust, book in
             try introduce(anna, "anna", to: &trust)
-            let isRecorded = book.recordMeeting(
+            let isRecorded = book.storeAnnouncedKeys(
                 agreementKey: anna.agreementKey.publicKey, signingKey: anna.signingKey.publicKey, name: try DisplayName("anna"),
                 isProven: isProven, isFriend: { _ in true }, at: day)
             #expect(isRecorded)

@@ -209,8 +209,8 @@ struct PeerResolverTests {
         } _: { _ in
             try await withNode(try ada.settings()) { node in
                 [
-                    try await resolver(ada).resolveForMeeting("bea", on: node).id,
-                    try await resolver(ada).resolveForMeeting("10.0.0.2:41000", on: node).id,
+                    try await resolver(ada).resolveForConnection("bea", on: node).id,
+                    try await resolver(ada).resolveForConnection("10.0.0.2:41000", on: node).id,
                 ]
             }
         }

@@ -33,7 +33,7 @@ struct ContactBookTests {
         _ person: Person, signingKey: SigningPublicKey? = nil, name: DisplayName? = nil, isProven: Bool = false,
         friends: Set<Fingerprint> = [], at hours: Int64 = 0, in book: inout ContactBook
     ) -> Bool {
-        book.recordMeeting(
+        book.storeAnnouncedKeys(
             agreementKey: person.agreementKey, signingKey: signingKey ?? person.signingKey, name: name ?? person.name,
             isProven: isProven, isFriend: { friends.contains($0) }, at: time(hours))
     }

@@ -124,7 +124,7 @@ package struct ContactDirectory: Sendable {
     /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
     /// - Parameter mayWrite: called before the file is replaced for nothing but keys that are not proven.
     /// - Returns: false when it was not allowed.
-    package func recordMeetings(with ids: Set<PeerID>, ifAllowed mayWrite: () -> Bool) throws -> Bool {
+    package func storeAnnouncedKeys(of ids: Set<PeerID>, ifAllowed mayWrite: () -> Bool) throws -> Bool {
         guard let messenger else { return true }
         let trust = try machine.trust.read()
         let isFriend: (Fingerprint) -> Bool = { trust.entries[$0]?.isFriend ?? false }
@@ -136,7 +136,7 @@ package struct ContactDirectory: Sendable {
         func record(in contacts: inout ContactBook) -> (isChanged: Bool, isProven: Bool) {
             var (isChanged, isProven) = (false, false)
             for peer in met {
-                let isRecorded = contacts.recordMeeting(
+                let isRecorded = contacts.storeAnnouncedKeys(
                     agreementKey: peer.contact.agreementKey, signingKey: peer.contact.signingKey, name: peer.name,
                     isProven: peer.isProven, isFriend: isFriend, at: now)
                 isChanged = isChanged || isRecorded
@@ -144,7 +144,7 @@ package struct ContactDirectory: Sendable {
             }
             return (isChanged, isProven)
         }
-        // Checked on a copy first: most meetings change nothing, and a change locks and writes the file.
+        // Checked on a copy first: most announcements change nothing, and a change locks and writes the file.
         var copy = try machine.contacts.read()
         let (isChanged, isProven) = record(in: &copy)
         guard isChanged else { return true }

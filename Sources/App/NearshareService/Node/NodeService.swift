@@ -42,7 +42,7 @@ package final class NodeService: NodeClient {
     private let linkOffers = LinkOffers()
     private let peerChanges = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
     /// Peers whose keys are to be stored with those of the next change.
-    private let postponedMeetings = Mutex<Set<PeerID>>([])
+    private let postponedKeyIDs = Mutex<Set<PeerID>>([])
     private let keyWrites = KeyWriteLimit()
     /// Yields when another process requests the role.
     let handOverRequests: AsyncStream<Void>
@@ -161,7 +161,7 @@ package final class NodeService: NodeClient {
     @_optimize(none)
     private func handlePeerChanges(_ ids: Set<PeerID>) async {
         do {
-            try recordMeetings(with: ids)
+            try storeAnnouncedKeys(of: ids)
             publish(.contacts(try await contacts.listed()))
         } catch {
             publish(.notice("\(error)"))
@@ -169,14 +169,14 @@ package final class NodeService: NodeClient {
     }
 
     /// Stores the keys of peers in range. Announced keys are free: the file is not replaced for each of a flood (R14).
-    private func recordMeetings(with ids: Set<PeerID>) throws {
-        let all = postponedMeetings.withLock { postponed in
+    private func storeAnnouncedKeys(of ids: Set<PeerID>) throws {
+        let all = postponedKeyIDs.withLock { postponed in
             defer { postponed = [] }
             return postponed.union(ids)
         }
-        let isRecorded = try contacts.recordMeetings(with: all) { keyWrites.admit() }
+        let isRecorded = try contacts.storeAnnouncedKeys(of: all) { keyWrites.admit() }
         guard !isRecorded else { return }
-        postponedMeetings.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
+        postponedKeyIDs.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
     }
 
     // MARK: Requests

@@ -35,7 +35,7 @@ package struct PeerConnector: Sendable {
         let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: nil)
         return try await withNode(settings) { node in
             try await interruption.run(onInterrupt: { _ in node.beginShutdown() }) {
-                let destination = try await resolver.resolveForMeeting(peer, on: node)
+                let destination = try await resolver.resolveForConnection(peer, on: node)
                 return try await node.withConnection(to: destination, body: body)
             }
         }

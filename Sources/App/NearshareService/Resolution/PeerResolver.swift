@@ -23,7 +23,7 @@ package struct PeerResolver: Sendable {
         /// Neighbours are connected to one by one, and one at the edge of the range takes its time.
         static let meshOverBluetooth = Duration.seconds(30)
         /// Timeout of a connection that only learns the key of the peer; nothing is sent.
-        static let meeting = Duration.seconds(8)
+        static let connection = Duration.seconds(8)
     }
 
     private let machine: LocalMachine
@@ -162,10 +162,10 @@ package struct PeerResolver: Sendable {
     }
 
     /// Looks for a peer to connect to for the sake of its key.
-    func resolveForMeeting(_ text: String, on node: Node) async throws -> PeerDestination {
+    func resolveForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
-        return try await node.find(text, timeout: Timeout.meeting, on: media, knownAs: idsListed(as: text)).destination
+        return try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text)).destination
     }
 
     private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {

@@ -8,7 +8,7 @@ struct TrustRecorder: Sendable {
 
     /// Pins the peer's key, or its certificate. A peer that claims another one's name is not recorded, nor is one without either.
     /// - Parameter mayWrite: called before the file is replaced.
-    func recordMeeting(with peer: Peer, ifAllowed mayWrite: () -> Bool) {
+    func pinKey(of peer: Peer, ifAllowed mayWrite: () -> Bool) {
         if case .nameClash = peer.trustStatus { return }
         guard let proven = peer.proven else {
             if let device = peer.foreign, device.kind == .localSend, let certificate = device.certificate, mayWrite() {

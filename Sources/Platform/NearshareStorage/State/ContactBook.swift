@@ -24,7 +24,7 @@ package struct ContactBook: Sendable, Hashable {
         package internal(set) var isProven: Bool
         /// The time at which these keys were stored.
         package let since: WallTime
-        /// The time at which the owner was last in reach, to within ``ContactBook/meetingInterval``; ``since`` for an imported
+        /// The time at which the owner was last in reach, to within ``ContactBook/lastMetResolution``; ``since`` for an imported
         /// key.
         package internal(set) var lastMet: WallTime
 
@@ -37,7 +37,7 @@ package struct ContactBook: Sendable, Hashable {
     package static let capacity = 1_000
 
     /// Resolution of ``Entry/lastMet``, so that the file is not written for every packet of a contact.
-    package static let meetingInterval = Duration.seconds(3_600)
+    package static let lastMetResolution = Duration.seconds(3_600)
 
     package private(set) var entries: [Fingerprint: Entry] = [:]
     /// The key of each ``entries``, by the first 8 bytes of its fingerprint. Of several with the same, the one that came first.
@@ -58,7 +58,7 @@ package struct ContactBook: Sendable, Hashable {
     ///   - isProven: whether it was received inside a Noise session, that is, from the owner of the agreement key.
     ///   - isFriend: whether a contact is the local user's friend: friends are never evicted.
     /// - Returns: whether the book has changed; false when there is no room.
-    package mutating func recordMeeting(
+    package mutating func storeAnnouncedKeys(
         agreementKey: AgreementPublicKey, signingKey: SigningPublicKey, name: DisplayName, isProven: Bool,
         isFriend: (Fingerprint) -> Bool, at now: WallTime
     ) -> Bool {
@@ -82,7 +82,7 @@ package struct ContactBook: Sendable, Hashable {
         var entry = known
         entry.name = name
         entry.isProven = known.isProven || isProven
-        let interval = UInt64(Self.meetingInterval.components.seconds) * 1_000
+        let interval = UInt64(Self.lastMetResolution.components.seconds) * 1_000
         // In both directions: a clock that was wrong for a while must not make a contact the newest or the oldest for ever.
         let (elapsed, overflow) = now.milliseconds.subtractingReportingOverflow(known.lastMet.milliseconds)
         if overflow || elapsed.magnitude >= interval { entry.lastMet = now }
