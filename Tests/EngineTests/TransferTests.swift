@@ -28,7 +28,7 @@ import Testing
     @Test func `its link is cut only when nothing has moved for the time`() {
         let transfer = incoming()
         clock.advance(by: .milliseconds(900))
-        transfer.moved(to: 10, entries: 0)
+        transfer.recordProgress(to: 10, entries: 0)
         clock.advance(by: .milliseconds(900))
         #expect(!transfer.interrupt(ifStalledFor: .seconds(1)))
         #expect(cuts.count == 0)

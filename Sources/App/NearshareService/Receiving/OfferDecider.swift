@@ -207,8 +207,8 @@ final class OfferDecider: Sendable {
 
     /// Stores the key of a peer whose offer is accepted.
     /// - Parameter wasPrompted: whether the user has seen the peer.
-    func recordMeeting(with peer: Peer, wasPrompted: Bool) {
-        trust.recordMeeting(with: peer) {
+    func pinKey(of peer: Peer, wasPrompted: Bool) {
+        trust.pinKey(of: peer) {
             // Keys are free, and the user has not seen this one (R14).
             wasPrompted || peer.trustStatus.isVerified || peer.trustStatus.isFriend || keyWrites.admit()
         }

@@ -160,7 +160,7 @@ package final class ReceiveController: Sendable {
             declineAccepted(reason, detail: error.description)
             return false
         }
-        decider.recordMeeting(with: invitation.peer, wasPrompted: wasPrompted)
+        decider.pinKey(of: invitation.peer, wasPrompted: wasPrompted)
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: invitation.isResumable)
         transfers.start(transfer, of: invitation, part, consent)
         // Now, and not at an interruption: a process that is killed stores none.

@@ -82,7 +82,7 @@ struct NodeSendClient: Sendable {
             }
             hasReportedDetail = status.detail != nil
             if status.isWaitingForAnswer == true { transfer.enter(.waiting) }
-            transfer.moved(to: status.done, of: status.total)
+            transfer.recordProgress(to: status.done, of: status.total)
             reporter.report(.nodeProgress(transfer.id, done: status.done, total: status.total))
         }
         transfer.end(TransferResult(outcome: .interrupted))

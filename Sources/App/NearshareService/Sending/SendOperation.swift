@@ -481,7 +481,7 @@ package final class SendOperation: Sendable {
             try await BlockingThread.run {
                 do throws(StorageError) {
                     return .success(
-                        try SpooledSource(try stream.makeReader(), in: path) { reading.moved(to: $0, of: nil) })
+                        try SpooledSource(try stream.makeReader(), in: path) { reading.recordProgress(to: $0, of: nil) })
                 } catch {
                     return .failure(error)
                 }

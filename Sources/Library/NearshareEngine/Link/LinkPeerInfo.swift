@@ -38,13 +38,13 @@ struct OpenInvitations {
     private var open: [TransferID: WeakReference<Invitation>] = [:]
 
     mutating func insert(_ invitation: Invitation, as id: TransferID, _ shortCode: ShortAuthenticationDigits?) {
-        if let shortCode { invitation.shortCodeIsReady(shortCode) }
+        if let shortCode { invitation.setShortCode(shortCode) }
         open = open.filter { $0.value.object != nil }
         open[id] = WeakReference(object: invitation)
     }
 
-    func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
-        for waiting in open.values { waiting.object?.shortCodeIsReady(code) }
+    func setShortCode(_ code: ShortAuthenticationDigits) {
+        for waiting in open.values { waiting.object?.setShortCode(code) }
     }
 
     mutating func end(_ id: TransferID, _ outcome: TransferOutcome) {

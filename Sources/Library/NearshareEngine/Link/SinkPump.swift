@@ -284,9 +284,9 @@ final class SinkPump: Sendable {
         }
         if !content.hasStarted {
             content.hasStarted = true
-            transfer.resumes(after: content.stream.resumedByteCount, entries: content.stream.finishedEntryCount)
+            transfer.recordResume(after: content.stream.resumedByteCount, entries: content.stream.finishedEntryCount)
         }
-        transfer.moved(to: content.stream.contentByteCount, entries: content.stream.finishedEntryCount)
+        transfer.recordProgress(to: content.stream.contentByteCount, entries: content.stream.finishedEntryCount)
         content.link.stored(content.total)
         return .idle(content)
     }

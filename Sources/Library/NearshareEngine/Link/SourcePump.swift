@@ -163,7 +163,7 @@ final class SourcePump: Sendable {
                 }
             }
             var content = OutgoingContent(from: start, present: present)
-            transfer.resumes(after: content.contentByteCount, entries: content.finishedEntryCount)
+            transfer.recordResume(after: content.contentByteCount, entries: content.finishedEntryCount)
             while !content.isFinished {
                 let sent = blocks.sent
                 guard let allowance = try waitForAllowance(sent: sent, rateLimit) else { return }
@@ -179,7 +179,7 @@ final class SourcePump: Sendable {
                         return count
                     }, to: send)
                 guard isSent else { return }
-                transfer.moved(to: content.contentByteCount, entries: content.finishedEntryCount)
+                transfer.recordProgress(to: content.contentByteCount, entries: content.finishedEntryCount)
             }
         } catch {
             throw .source(error)

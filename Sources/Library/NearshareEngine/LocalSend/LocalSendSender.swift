@@ -274,7 +274,7 @@ final class LocalSendSender: Sendable {
             case .accepted(let session, let tokens): return begin(contents, session, tokens)
             case .complete:
                 let isShown = contents.text != nil
-                if isShown { transfer.moved(to: contents.totalSize, entries: 1) }
+                if isShown { transfer.recordProgress(to: contents.totalSize, entries: 1) }
                 end(TransferResult(outcome: isShown ? .completed : .declined(.declined)))
                 return false
             case .pinRequired:
@@ -501,7 +501,7 @@ final class LocalSendSender: Sendable {
             state.deadline = deadline
             return (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
         }
-        transfer.moved(to: done, entries: entries)
+        transfer.recordProgress(to: done, entries: entries)
     }
 
     /// Waits until bytes may be sent.
@@ -541,6 +541,6 @@ final class LocalSendSender: Sendable {
         let (done, entries) = state.withLock { state in
             (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
         }
-        transfer.moved(to: done, entries: entries)
+        transfer.recordProgress(to: done, entries: entries)
     }
 }

@@ -342,7 +342,7 @@ package final class LocalSendServer: Sendable {
                     self?.accept(id, content, part, from: client, transfer, sink)
                 },
                 decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))
-        invitation.hasNoShortCode()
+        invitation.finishWithoutShortCode()
         state.withLock { $0.sessions[id] = OpenSession(invitation: invitation) }
         connection.extendTimeout(until: expiry)
         invitations.yield(invitation)

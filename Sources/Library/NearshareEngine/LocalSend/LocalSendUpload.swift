@@ -144,7 +144,7 @@ final class LocalSendUpload: Sendable {
                 }
                 if digest != nil { hasher.update(content) }
                 count += UInt64(content.count)
-                transfer.moved(to: sink.byteCount + count, entries: UInt64(sink.stored.count))
+                transfer.recordProgress(to: sink.byteCount + count, entries: UInt64(sink.stored.count))
             }
         } catch {
             if let failure { throw failure }
@@ -157,13 +157,13 @@ final class LocalSendUpload: Sendable {
         try sink.sink.endEntry()
         sink.byteCount += size
         sink.stored.append(header)
-        transfer.moved(to: sink.byteCount, entries: UInt64(sink.stored.count))
+        transfer.recordProgress(to: sink.byteCount, entries: UInt64(sink.stored.count))
         return .stored
     }
 
     private func abandonFile(_ end: FileEnd) throws(StorageError) -> FileEnd {
         try sink.sink.abandonEntry()
-        transfer.moved(to: sink.byteCount, entries: UInt64(sink.stored.count))
+        transfer.recordProgress(to: sink.byteCount, entries: UInt64(sink.stored.count))
         return end
     }
 

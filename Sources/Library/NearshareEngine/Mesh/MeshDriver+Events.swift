@@ -46,7 +46,7 @@ extension MeshDriver {
         case .fileSendStarted(let key, let fragments, _): outgoingFile(key)?.transfer.startFragments(of: fragments)
         case .fragmentsSent(let key, let sent, let total):
             guard let file = outgoingFile(key) else { return }
-            file.transfer.moved(fragments: sent, of: total, size: file.size)
+            file.transfer.recordProgress(fragments: sent, of: total, size: file.size)
             if sent == total { file.transfer.enter(.finishing) }
         case .fileSendEnded(let key, let outcome):
             guard let file = outgoing.withLock({ $0.removeFile(key) }) else { return }
@@ -115,7 +115,7 @@ extension MeshDriver {
 
     private func completeText(withMessage id: String, receivedBy peer: PeerID) {
         guard let transfer = outgoing.withLock({ $0.recordReceipt(id, from: peer) })?.transfer else { return }
-        transfer.moved(to: transfer.snapshot.total ?? 0, entries: 1)
+        transfer.recordProgress(to: transfer.snapshot.total ?? 0, entries: 1)
         transfer.end(TransferResult(outcome: .completed))
     }
 

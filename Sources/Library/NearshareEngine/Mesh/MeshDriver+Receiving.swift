@@ -86,7 +86,7 @@ extension MeshDriver {
             resumeKey: resumeKey, expiry: settings.clock() + Self.invitationTimeout,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers, answering: answering)
         // The mesh has no link between the two peers alone, whose authentication string they could compare.
-        invitation.hasNoShortCode()
+        invitation.finishWithoutShortCode()
         return invitation
     }
 
@@ -107,7 +107,7 @@ extension MeshDriver {
         guard let key = progress.file.map({ MeshFileKey($0, with: progress.sender) }),
             let file = incoming.withLock({ $0[key] })
         else { return }
-        file.transfer.moved(fragments: progress.received, of: progress.total, size: file.size)
+        file.transfer.recordProgress(fragments: progress.received, of: progress.total, size: file.size)
     }
 
     func endReceiving(_ key: MeshFileKey, _ outcome: MeshFileOutcome) {

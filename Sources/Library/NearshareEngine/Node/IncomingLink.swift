@@ -50,8 +50,8 @@ struct IncomingLink {
         case .greeted: break
         case .verificationAnswered(let matches): peerConfirmed.fulfil(matches)
         case .shortCode(let code):
-            open.shortCodeIsReady(code)
-            sessionLink.shortCodeIsReady(code)
+            open.setShortCode(code)
+            sessionLink.setShortCode(code)
         case .session(let frame): node.receive(frame, on: sessionLink, known, continuations)
         case .verificationRequested: requestVerification()
         case .invited(let offer, let expiry): invite(offer, until: expiry)

@@ -75,9 +75,9 @@ final class IncomingSessionLink: Sendable {
 
     private var invitation: SessionInvitation? { state.withLock { $0.invitation } }
 
-    func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
+    func setShortCode(_ code: ShortAuthenticationDigits) {
         shortCode.fulfil(code)
-        invitation?.shortCodeIsReady(code)
+        invitation?.setShortCode(code)
     }
 
     /// Ends the invitation that the peer has withdrawn, also while the trust policy decides about an accepted one. No effect for
@@ -196,7 +196,7 @@ extension Node {
                 })
             incoming.driver.reserve(until: expiry)
             incoming.attach(invitation)
-            if let code = known.shortCode { invitation.shortCodeIsReady(code) }
+            if let code = known.shortCode { invitation.setShortCode(code) }
             waiting.sessions.yield(invitation)
             start { await Self.expire(incoming, at: expiry, self.settings) }
         case .share(let id, let share):

@@ -160,7 +160,7 @@ extension Session {
                         driver.send(outgoingLink.frame(on: handshake.handshakeHash, random: node.settings.random))
                     }
                 case .shortCode(let code):
-                    open.shortCodeIsReady(code)
+                    open.setShortCode(code)
                     guard let peer = known.peer(node.settings) else { continue }
                     let prompt =
                         outgoingLink.asksForRoom ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt

@@ -252,7 +252,7 @@ extension Session {
             return (arrival, state.receiptWaiterCount > 0, state.members.hasMetadataToSend)
         }
         guard let arrival else { return }
-        if !arrival.messages.isEmpty { messagesHaveArrived() }
+        if !arrival.messages.isEmpty { notifyArrival() }
         if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
         if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
         if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { change { _ in } }
@@ -261,9 +261,9 @@ extension Session {
         if let failure = arrival.failure { throw failure }
     }
 
-    private func messagesHaveArrived() {
+    private func notifyArrival() {
         inbox.notifyReceivers()
-        eventQueues.messagesHaveArrived()
+        eventQueues.notifyArrival()
     }
 
     /// Records that the program has received a message. Channels are updated for several messages at once: taking the session's
@@ -316,7 +316,7 @@ extension Session {
         inbox.append(
             unreliable: ReceivedMessage(
                 sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
-        eventQueues.messagesHaveArrived()
+        eventQueues.notifyArrival()
     }
 
     func receive(datagram packet: [UInt8], tag: UInt64) {

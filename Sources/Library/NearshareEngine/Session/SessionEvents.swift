@@ -65,7 +65,7 @@ final class SessionEvents: Sendable {
     }
 
     /// Wakes the reader of all events after messages have arrived.
-    func messagesHaveArrived() { arrival.notifyAll() }
+    func notifyArrival() { arrival.notifyAll() }
 
     func finish() {
         changes.entries.finish()

@@ -108,7 +108,7 @@ public final class SessionInvitation: Sendable {
 
     // MARK: For the engine
 
-    func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
+    func setShortCode(_ code: ShortAuthenticationDigits) {
         codeEvent.fulfil(code)
     }
 

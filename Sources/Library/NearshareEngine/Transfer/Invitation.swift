@@ -74,7 +74,7 @@ public final class Invitation: Sendable {
     }
 
     /// The outcome of an invitation that has ended unanswered, without waiting.
-    package var presentEnd: TransferOutcome? { endEvent.current }
+    package var currentEnd: TransferOutcome? { endEvent.current }
 
     /// Accepts the offer. The returned transfer ends at once when the invitation was over already.
     /// - Parameters:
@@ -122,11 +122,11 @@ public final class Invitation: Sendable {
 
     // MARK: For the engine
 
-    func shortCodeIsReady(_ code: ShortAuthenticationDigits) {
+    func setShortCode(_ code: ShortAuthenticationDigits) {
         codeEvent.fulfil(code)
     }
 
-    func hasNoShortCode() {
+    func finishWithoutShortCode() {
         codeEvent.fulfil(nil)
     }
 

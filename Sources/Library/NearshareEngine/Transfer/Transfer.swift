@@ -145,7 +145,7 @@ public final class Transfer: Sendable {
     }
 
     /// Records the content of an earlier attempt, which is not sent again.
-    func resumes(after bytes: UInt64, entries: UInt64) {
+    func recordResume(after bytes: UInt64, entries: UInt64) {
         let now = clock()
         state.withLock { state in
             state.progress.resumed = bytes
@@ -157,7 +157,7 @@ public final class Transfer: Sendable {
         }
     }
 
-    func moved(to done: UInt64, entries: UInt64) {
+    func recordProgress(to done: UInt64, entries: UInt64) {
         let now = clock()
         state.withLock { state in
             state.progress.done = done
@@ -169,10 +169,10 @@ public final class Transfer: Sendable {
     }
 
     /// Records the progress that the node of another process reports.
-    package func moved(to done: UInt64, of total: UInt64?) {
+    package func recordProgress(to done: UInt64, of total: UInt64?) {
         state.withLock { $0.progress.total = total }
         if done > 0 { enter(.moving) }
-        moved(to: done, entries: 0)
+        recordProgress(to: done, entries: 0)
     }
 
     /// Starts the count of fragments.
@@ -187,7 +187,7 @@ public final class Transfer: Sendable {
     }
 
     /// Records a sent or received fragment, with its share of the bytes.
-    func moved(fragments done: Int, of total: Int, size: UInt64) {
+    func recordProgress(fragments done: Int, of total: Int, size: UInt64) {
         let now = clock()
         state.withLock { state in
             state.progress.fragments = TransferProgress.Fragments(done: done, total: total)

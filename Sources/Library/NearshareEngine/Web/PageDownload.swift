@@ -114,7 +114,7 @@ final class PageDownload: Sendable {
             state.doneByteCounts[Int(item) - 1] = max(state.doneByteCounts[Int(item) - 1], byteCount)
             return state.doneByteCounts.reduce(0) { $0.addingClamped($1) }
         }
-        transfer.moved(to: sum, entries: 0)
+        transfer.recordProgress(to: sum, entries: 0)
     }
 
     /// Waits until a number of bytes may be sent.

@@ -254,7 +254,7 @@ package final class PageServer: Sendable {
                     isOver.fulfil(true)
                     self?.end(id, .declined)
                 }, prompt: prompt))
-        invitation.shortCodeIsReady(code)
+        invitation.setShortCode(code)
         let isWaiting = state.withLock { state in
             state.invitations = state.invitations.filter { $0.value.invitation != nil }
             guard state.machine.isWaiting(id) else { return false }

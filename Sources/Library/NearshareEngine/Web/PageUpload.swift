@@ -98,7 +98,7 @@ final class PageUpload: Sendable {
             }
             guard !chunks.isEmpty else { break }
             for chunk in chunks { try writer.write(chunk) }
-            transfer.moved(to: writer.byteCount, entries: writer.completeCount)
+            transfer.recordProgress(to: writer.byteCount, entries: writer.completeCount)
         }
         transfer.enter(.finishing)
         let delivered = try sink.sink.finish()
