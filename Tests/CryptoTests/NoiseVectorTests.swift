@@ -81,7 +81,7 @@ extension Vectors.Blob {
         )
     }
 
-    @Test(.enabled(if: Vectors.isThere("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func handshakes() throws {
         let file = try Vectors.read(Handshakes.self, from: "noise_handshake.json")
         var messages = 0
@@ -118,7 +118,7 @@ extension Vectors.Blob {
         return messages.count
     }
 
-    @Test(.enabled(if: Vectors.isThere("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func malformedHandshakes() throws {
         let file = try Vectors.read(Handshakes.self, from: "noise_handshake.json")
         let vector = try #require(file.vectors.first)
@@ -148,7 +148,7 @@ extension Vectors.Blob {
         print("checked \(file.malformed.count) malformed messages of noise_handshake.json")
     }
 
-    @Test(.enabled(if: Vectors.isThere("noise_transport.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("noise_transport.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func transports() throws {
         let file = try Vectors.read(Transports.self, from: "noise_transport.json")
         var messages = 0

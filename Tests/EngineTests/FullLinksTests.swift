@@ -7,8 +7,8 @@ import Testing
 
 @testable import NearshareEngine
 
-/// All places for links, held by peers that prove a made-up key, or none, and then answer pings only.
-@Suite("all places for incoming links in use", .timeLimit(.minutes(2)), .leavesNothing) struct FullLinksTests {
+/// All slots for links, held by peers that prove a made-up key, or none, and then answer pings only.
+@Suite("all slots for incoming links in use", .timeLimit(.minutes(2)), .leavesNothing) struct FullLinksTests {
     private let stage = Stage(.memory)
     private let transport: AddressedTransport
     /// The time by which the receiver's clock has been moved forward.
@@ -52,7 +52,7 @@ import Testing
             + (0..<3 * limits.linksPerAddress).map { "10.0.0.\($0 % 3 + 1)" }
     }
 
-    @Test("Q6, R3: sixteen friends are served while keys that only answer pings hold every other place")
+    @Test("Q6, R3: sixteen friends are served while keys that only answer pings hold every other slot")
     func friends() async throws {
         let limits = NodeLimits()
         let friends = (0..<limits.linksKeptForFriends).map { identity(100 + $0) }

@@ -12,8 +12,8 @@ import Testing
         var registry = LinkRegistry()
         var limits = NodeLimits()
         var now = MonotonicInstant(nanoseconds: 0)
-        let ended = Monitor<[LinkRegistry.Ticket]>([])
-        /// Keeps no places for friends.
+        let ended = Monitor<[LinkRegistry.Slot]>([])
+        /// Keeps no slots for friends.
         private var roomy: NodeLimits {
             var limits = limits
             limits.linksKeptForFriends = 0
@@ -23,17 +23,17 @@ import Testing
         /// - Returns: nil when it was refused.
         mutating func admit(
             _ host: String, isUsed: Bool = true, isProven: Bool = true, isServing: Bool = false
-        ) -> LinkRegistry.Ticket? {
+        ) -> LinkRegistry.Slot? {
             let source = LinkSource(LinkAddress(host: host, port: 1))
             let admission = registry.admit(from: source, limits: limits, now: now, end: {})
-            guard case .admitted(let ticket, let end) = admission else { return nil }
+            guard case .admitted(let slot, let end) = admission else { return nil }
             end?()
             let since = now
             registry.attach(
-                ticket, disuse: { _ in isUsed ? nil : since }, isServing: { isServing },
-                end: { [ended] in ended.update { $0.append(ticket) } })
-            if isProven { _ = registry.settle(ticket, isFriend: false, limits: roomy, now: now) }
-            return ticket
+                slot, disuse: { _ in isUsed ? nil : since }, isServing: { isServing },
+                end: { [ended] in ended.update { $0.append(slot) } })
+            if isProven { _ = registry.classify(slot, isFriend: false, limits: roomy, now: now) }
+            return slot
         }
     }
 
@@ -55,7 +55,7 @@ import Testing
     {
         var links = Links()
         (links.limits.links, links.limits.linksPerAddress) = (4, 3)
-        let crowd = (0..<3).map { number -> LinkRegistry.Ticket? in
+        let crowd = (0..<3).map { number -> LinkRegistry.Slot? in
             links.now = MonotonicInstant(nanoseconds: Int64(number))
             return links.admit("10.0.0.1", isUsed: number == 0)
         }
@@ -74,7 +74,7 @@ import Testing
     @Test("Q6: a link that serves a request gives way to other sources, and not to its own") func serving() {
         var links = Links()
         (links.limits.links, links.limits.linksPerAddress) = (3, 2)
-        let first = (0..<2).map { number -> LinkRegistry.Ticket? in
+        let first = (0..<2).map { number -> LinkRegistry.Slot? in
             links.now = MonotonicInstant(nanoseconds: Int64(number))
             return links.admit("10.0.0.1", isUsed: false, isProven: false, isServing: true)
         }
@@ -86,7 +86,7 @@ import Testing
     @Test("Q6: connections renewed without end keep no newcomer out: those without a proven key give way at once") func churn()
     {
         var links = Links()
-        var newcomer: LinkRegistry.Ticket?
+        var newcomer: LinkRegistry.Slot?
         for time in 0..<1_000 {
             links.now = MonotonicInstant(nanoseconds: Int64(time) * 1_000_000)
             let renewed = links.admit("10.1.0.\(time % 60)", isUsed: false, isProven: false)
@@ -95,32 +95,32 @@ import Testing
             let ended = links.ended.withLock { $0 }
             // The time for a handshake.
             if time == 550 { #expect(newcomer.map { !ended.contains($0) } == true) }
-            for ticket in ended { links.registry.release(ticket) }
+            for slot in ended { links.registry.release(slot) }
         }
         #expect(links.registry.incomingCount == links.limits.links)
     }
 
-    @Test("Q6: places are kept for friends, and friends' links neither count for a source nor give way") func friends() {
+    @Test("Q6: slots are kept for friends, and friends' links neither count for a source nor give way") func friends() {
         var links = Links()
         (links.limits.links, links.limits.linksKeptForFriends, links.limits.linksPerAddress) = (4, 2, 2)
         var limits = links.limits
         limits.links = 4
-        func settle(_ ticket: LinkRegistry.Ticket?, isFriend: Bool) -> Bool {
-            guard let ticket else { return false }
-            let end = links.registry.settle(ticket, isFriend: isFriend, limits: limits, now: links.now)
+        func classify(_ slot: LinkRegistry.Slot?, isFriend: Bool) -> Bool {
+            guard let slot else { return false }
+            let end = links.registry.classify(slot, isFriend: isFriend, limits: limits, now: links.now)
             end?()
             return end == nil
         }
         for host in ["10.0.0.1", "10.0.0.2"] {
-            let ticket = links.admit(host)
-            #expect(settle(ticket, isFriend: false))
+            let slot = links.admit(host)
+            #expect(classify(slot, isFriend: false))
         }
-        // All places of untrusted peers are in use: this one has to go.
+        // All slots of untrusted peers are in use: this one has to go.
         let third = links.admit("10.0.0.3")
-        #expect(!settle(third, isFriend: false) && links.ended.withLock { $0 } == [third])
+        #expect(!classify(third, isFriend: false) && links.ended.withLock { $0 } == [third])
         for _ in 0..<2 {
             let friend = links.admit("10.0.0.1", isUsed: false)
-            #expect(settle(friend, isFriend: true))
+            #expect(classify(friend, isFriend: true))
         }
         links.now = MonotonicInstant(nanoseconds: 9_000_000_000)
         #expect(links.admit("10.0.0.4") == nil, "a friend's link is not pushed out")

@@ -144,17 +144,17 @@ import Testing
         #expect(routed.destinations(zones: ["eth0"]) == [LinkAddress(host: "2001:db8::1", port: 7)])
     }
 
-    @Test("R3: links of members take no place of their address, up to a few of each member") func memberLinks() throws {
+    @Test("R3: links of members take no slot of their address, up to a few of each member") func memberLinks() throws {
         var registry = LinkRegistry()
         var limits = NodeLimits()
         limits.linksPerAddress = 2
         let source = LinkSource(LinkAddress(host: "192.0.2.1", port: 1))
-        func admit() -> LinkRegistry.Ticket? {
-            guard case .admitted(let ticket, _) = registry.admit(from: source, limits: limits, now: now, end: {}) else {
+        func admit() -> LinkRegistry.Slot? {
+            guard case .admitted(let slot, _) = registry.admit(from: source, limits: limits, now: now, end: {}) else {
                 return nil
             }
-            registry.attach(ticket, disuse: { _ in nil }, end: {})
-            return ticket
+            registry.attach(slot, disuse: { _ in nil }, end: {})
+            return slot
         }
         for number in 2..<12 as Range<UInt8> {
             registry.recordMember(peer(number).id, try #require(admit()), limits: limits)
@@ -162,7 +162,7 @@ import Testing
         #expect(registry.incomingCount == 10)
         // Further links of one member count again.
         for _ in 0..<5 {
-            if let ticket = admit() { registry.recordMember(peer(2).id, ticket, limits: limits) }
+            if let slot = admit() { registry.recordMember(peer(2).id, slot, limits: limits) }
         }
         #expect(admit() == nil)
     }

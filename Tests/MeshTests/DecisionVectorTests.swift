@@ -23,7 +23,7 @@ import Testing
         var vectors: [Vector]
     }
 
-    @Test(.enabled(if: Vectors.isThere("relay.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("relay.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func relaying() throws {
         let file = try Vectors.read(Relays.self, from: "relay.json")
         for vector in file.vectors {
@@ -94,7 +94,7 @@ import Testing
         return limits
     }
 
-    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func puttingTogether() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         var steps = 0
@@ -130,7 +130,7 @@ import Testing
         print("checked \(file.reassembly.count) reassemblies, \(steps) fragments, of fragments.json")
     }
 
-    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func sizesOfSets() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for limit in file.assemblyLimits {
@@ -171,7 +171,7 @@ import Testing
         return try MeshFragment(decoding: writer.bytes[...])
     }
 
-    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func tailsThatAndroidLoses() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for vector in file.androidTailTruncation {
@@ -209,7 +209,7 @@ import Testing
         var preflight: [Preflight]
     }
 
-    @Test(.enabled(if: Vectors.isThere("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func believing() throws {
         let file = try Vectors.read(Announcements.self, from: "announce.json")
         for vector in file.preflight {
@@ -271,7 +271,7 @@ import Testing
         var privateMediaIds: [PrivateMedia]
     }
 
-    @Test(.enabled(if: Vectors.isThere("identity.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("identity.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func names() throws {
         let file = try Vectors.read(Identities.self, from: "identity.json")
         for vector in file.vectors {

@@ -51,7 +51,7 @@ import Testing
         var identity: VectorIdentity
     }
 
-    @Test(.enabled(if: Vectors.isThere("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func announcements() throws {
         let file = try Vectors.read(Announcements.self, from: "announce.json")
         for vector in file.vectors {

@@ -104,7 +104,7 @@ import Testing
         var verificationQr: Code
     }
 
-    @Test(.enabled(if: Vectors.isThere("noise_payloads.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("noise_payloads.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func payloads() throws {
         let file = try Vectors.read(Payloads.self, from: "noise_payloads.json")
         for vector in file.vectors { try check(vector) }

@@ -25,7 +25,7 @@ import Testing
         var maxPayloadLengthAcceptedByIos: Int
     }
 
-    @Test(.enabled(if: Vectors.isThere("packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func packets() throws {
         let file = try Vectors.read(Packets.self, from: "packets.json")
         #expect(file.maxPayloadLengthAcceptedByIos == MeshPacket.phonePayloadByteCount)
@@ -95,7 +95,7 @@ import Testing
         var unpadCases: [Removal]
     }
 
-    @Test(.enabled(if: Vectors.isThere("padding.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("padding.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func padding() throws {
         let file = try Vectors.read(Paddings.self, from: "padding.json")
         for vector in file.vectors {
@@ -144,7 +144,7 @@ import Testing
         var other: [Other]
     }
 
-    @Test(.enabled(if: Vectors.isThere("compression.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("compression.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func compression() throws {
         let file = try Vectors.read(Compressions.self, from: "compression.json")
         func packet(_ payload: [UInt8], _ version: MeshPacket.Version) -> MeshPacket {
@@ -198,7 +198,7 @@ import Testing
         var vectors: [Vector]
     }
 
-    @Test(.enabled(if: Vectors.isThere("signing.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("signing.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func signing() throws {
         let file = try Vectors.read(Signings.self, from: "signing.json")
         var changes = 0
@@ -300,7 +300,7 @@ import Testing
 
     @Test(
         "M1, R2: input that both phone apps refuse is refused",
-        .enabled(if: Vectors.isThere("malformed.json"), "needs the vectors in NEARSHARE_VECTORS"))
+        .enabled(if: Vectors.exists("malformed.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func malformed() throws {
         let file = try Vectors.read(Malformed.self, from: "malformed.json")
         for vector in file.vectors {
@@ -334,7 +334,7 @@ import Testing
         var vectors: [Vector]
     }
 
-    @Test(.enabled(if: Vectors.isThere("stream.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("stream.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func stream() throws {
         let file = try Vectors.read(Streams.self, from: "stream.json")
         for vector in file.vectors {

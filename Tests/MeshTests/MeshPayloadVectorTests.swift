@@ -67,7 +67,7 @@ import Testing
     }
 
     // The names and types that an iPhone chooses when it stores a file are not part of the value.
-    @Test(.enabled(if: Vectors.isThere("file_packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("file_packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func files() throws {
         let file = try Vectors.read(Files.self, from: "file_packets.json")
         for vector in file.vectors {
@@ -190,7 +190,7 @@ import Testing
         var androidTailTruncation: [Truncation]
     }
 
-    @Test(.enabled(if: Vectors.isThere("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func plans() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for vector in file.vectors {

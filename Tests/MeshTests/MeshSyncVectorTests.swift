@@ -45,7 +45,7 @@ import Testing
         var requestSyncMalformed: [Malformed]
     }
 
-    @Test(.enabled(if: Vectors.isThere("sync.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("sync.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func sync() throws {
         let file = try Vectors.read(Syncs.self, from: "sync.json")
         for vector in file.vectors {

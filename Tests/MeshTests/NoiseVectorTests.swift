@@ -35,7 +35,7 @@ import Testing
 
     @Test(
         "K11: the window of the vectors",
-        .enabled(if: Vectors.isThere("noise_transport.json"), "needs the vectors in NEARSHARE_VECTORS"))
+        .enabled(if: Vectors.exists("noise_transport.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func transports() throws {
         let file = try Vectors.read(Transports.self, from: "noise_transport.json")
         var messages = 0
@@ -98,7 +98,7 @@ import Testing
 
     @Test(
         "the packets around handshakes and the first sealed message are those of the phone apps",
-        .enabled(if: Vectors.isThere("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
+        .enabled(if: Vectors.exists("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func outerPackets() throws {
         let file = try Vectors.read(Handshakes.self, from: "noise_handshake.json")
         for vector in file.vectors {
@@ -142,7 +142,7 @@ import Testing
         var vectors: [Vector]
     }
 
-    @Test(.enabled(if: Vectors.isThere("noise_courier.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("noise_courier.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func letters() throws {
         let file = try Vectors.read(Letters.self, from: "noise_courier.json")
         for vector in file.vectors {

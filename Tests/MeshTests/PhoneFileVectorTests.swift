@@ -32,7 +32,7 @@ import Testing
 
     @Test(
         "P1, P9: names as an iPhone saves them",
-        .enabled(if: Vectors.isThere("file_names.json"), "needs the vectors in NEARSHARE_VECTORS"))
+        .enabled(if: Vectors.exists("file_names.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func names() throws {
         let file = try Vectors.read(Names.self, from: "file_names.json")
         var taken: Set<String> = []
@@ -52,7 +52,7 @@ import Testing
         print("checked \(file.vectors.count) names of file_names.json")
     }
 
-    @Test(.enabled(if: Vectors.isThere("file_names.json"), "needs the vectors in NEARSHARE_VECTORS"))
+    @Test(.enabled(if: Vectors.exists("file_names.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func mediaTypes() throws {
         let file = try Vectors.read(Names.self, from: "file_names.json")
         for vector in file.mime {

@@ -18,7 +18,7 @@ package enum Vectors {
         return "\(checkout)/../shared/bitchat/vectors"
     }()
 
-    package static func isThere(_ name: String) -> Bool {
+    package static func exists(_ name: String) -> Bool {
         givenFolder != nil || FileManager.default.fileExists(atPath: "\(folder)/\(name)")
     }
 

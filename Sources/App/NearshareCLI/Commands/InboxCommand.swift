@@ -44,7 +44,7 @@ struct InboxListCommand: AsyncParsableCommand {
             let entries = last.map { all.suffix($0) } ?? all[...]
             if paths {
                 let isTerminal = isatty(STDOUT_FILENO) == 1
-                for entry in entries where entry.isThere {
+                for entry in entries where entry.exists {
                     Console.writeResult(isTerminal ? TerminalText.escaped(entry.path, columns: 4096) : entry.path)
                 }
                 return
@@ -72,7 +72,7 @@ struct InboxListCommand: AsyncParsableCommand {
                     entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "",
                     TerminalText.escaped(entry.path, columns: 4096)
-                        + (entry.isThere ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
+                        + (entry.exists ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
                 ]
             }
             Console.writeTable(rows)

@@ -14,14 +14,14 @@ struct ReceivedItemArgument: ParsableArguments {
 
     /// The latest item that is still there.
     static func latest(of machine: LocalMachine) throws -> ReceiveHistory.Entry {
-        guard let entry = try ReceiveHistory(in: machine.state).latestEntries().last(where: \.isThere) else {
+        guard let entry = try ReceiveHistory(in: machine.state).latestEntries().last(where: \.exists) else {
             throw CommandFailure(.failure, "no received item is there; `nearshare inbox` lists all")
         }
         return entry
     }
 
     static func find(_ text: String, of machine: LocalMachine) throws -> ReceiveHistory.Entry {
-        let entries = try ReceiveHistory(in: machine.state).latestEntries().filter { $0.isThere }
+        let entries = try ReceiveHistory(in: machine.state).latestEntries().filter { $0.exists }
         let absolute = (try? ResolvedPath.of(text)) ?? text
         guard
             let entry = entries.last(where: { $0.path == text || $0.path == absolute || $0.fileName == text })
@@ -35,13 +35,13 @@ struct ReceivedItemArgument: ParsableArguments {
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
         guard let state = try? LocalMachine().state, let entries = try? ReceiveHistory(in: state).entries() else { return [] }
         // A shell would give a meaning to characters of other names (T8).
-        return Set(entries.filter(\.isThere).map(\.fileName)).filter(PeerArgument.isPlainWord).sorted()
+        return Set(entries.filter(\.exists).map(\.fileName)).filter(PeerArgument.isPlainWord).sorted()
     }
 }
 
 extension ReceiveHistory.Entry {
     /// Whether something still has the path under which the item was delivered.
-    var isThere: Bool {
+    var exists: Bool {
         var status = stat()
         return lstat(path, &status) == 0
     }

@@ -310,7 +310,7 @@ package struct MachineDiagnosis: Sendable {
         await withTimeout(node.hasRadio ? Self.bluetoothTime : Self.networkTime) {
             guard let changes = try? await node.browse([.network, .bluetooth]) else { return }
             do {
-                for try await change in changes.compactMap(\.change) where change.isThere {
+                for try await change in changes.compactMap(\.change) where change.isPresent {
                     found.withLock { $0[change.peer.id] = change.peer }
                 }
             } catch {

@@ -98,8 +98,8 @@ package struct VoiceNoteStore: Sendable {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         let files = names.filter { $0.hasSuffix(".opus") }.map { name in
             var status = stat()
-            let isThere = stat("\(directory)/\(name)", &status) == 0
-            return (name: name, seconds: isThere ? status.st_mtim.tv_sec : 0, nanoseconds: status.st_mtim.tv_nsec)
+            let exists = stat("\(directory)/\(name)", &status) == 0
+            return (name: name, seconds: exists ? status.st_mtim.tv_sec : 0, nanoseconds: status.st_mtim.tv_nsec)
         }
         return files.sorted { ($0.seconds, $0.nanoseconds, $0.name) < ($1.seconds, $1.nanoseconds, $1.name) }
             .suffix(Self.maximumListedCount).map { "\(directory)/\($0.name)" }

@@ -29,7 +29,7 @@ extension Node {
 
 /// The peers of a list with numbers, which stay the same while peers come and go.
 final class PickerEntries: Sendable {
-    private let peers = Mutex<[(peer: NearbyPeer, isThere: Bool)]>([])
+    private let peers = Mutex<[(peer: NearbyPeer, isPresent: Bool)]>([])
 
     /// Records an event of browsing.
     /// - Returns: lines to show.
@@ -38,7 +38,7 @@ final class PickerEntries: Sendable {
             switch event {
             case .found(let peer), .updated(let peer):
                 if let index = peers.firstIndex(where: { $0.peer.id == peer.id }) {
-                    let isNew = !peers[index].isThere || peers[index].peer.name != peer.name
+                    let isNew = !peers[index].isPresent || peers[index].peer.name != peer.name
                     peers[index] = (peer, true)
                     return isNew ? [Self.line(index, peer)] : []
                 }
@@ -47,7 +47,7 @@ final class PickerEntries: Sendable {
                 return [Self.line(peers.count - 1, peer)]
             case .lost(let peer):
                 guard let index = peers.firstIndex(where: { $0.peer.id == peer.id }) else { return [] }
-                peers[index].isThere = false
+                peers[index].isPresent = false
                 return ["\(index + 1)  \(peer.name.shown) has gone"]
             case .settled:
                 return peers.isEmpty ? ["nobody yet"] : []
@@ -59,7 +59,7 @@ final class PickerEntries: Sendable {
     func peer(at text: String) -> NearbyPeer? {
         peers.withLock { peers in
             guard let number = Int(text.filter { !$0.isWhitespace }), peers.indices.contains(number - 1) else { return nil }
-            return peers[number - 1].isThere ? peers[number - 1].peer : nil
+            return peers[number - 1].isPresent ? peers[number - 1].peer : nil
         }
     }
 

@@ -98,11 +98,11 @@ package final class LocalSendServer: Sendable {
     // MARK: Connections
 
     /// Serves one connection until it ends, or a request takes too long.
-    func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
+    func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
         let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
         node.state.withLock { state in
             state.links.attach(
-                ticket, disuse: { _ in activity.withLock(\.disuse) }, isServing: { activity.withLock(\.isServing) },
+                slot, disuse: { _ in activity.withLock(\.disuse) }, isServing: { activity.withLock(\.isServing) },
                 end: { link.close() })
         }
         let (timeout, clock) = (timeouts.request, node.settings.clock)

@@ -6,35 +6,35 @@ internal import Synchronization
 // Links to nodes on the same network, over which frames travel from one network to the next.
 extension MeshDriver {
     /// The rule for the end of a link that connects.
-    enum ConnectingEnd: Sendable {
+    enum LinkInitiator: Sendable {
         /// The node with the lower id, where both accept links.
         case lowerID
         /// The local node: it does not advertise, so no other node can find it.
         case local
     }
 
-    private static let maximumOwnLinkCount = 8
+    private static let maximumOutgoingLinkCount = 8
     private static let minimumBackOff = Duration.seconds(1)
     private static let maximumBackOff = Duration.seconds(60)
 
     /// Maintains a link to each nearby node, until this node stops or discovery fails.
-    func maintainNeighbours(_ changes: NearbyChanges, _ connectingEnd: ConnectingEnd) async {
-        await firstResult(of: { await self.follow(changes, connectingEnd) }, { _ = await self.stopping.value })
+    func maintainNeighbours(_ changes: NearbyChanges, _ initiator: LinkInitiator) async {
+        await firstResult(of: { await self.follow(changes, initiator) }, { _ = await self.stopping.value })
     }
 
-    private func follow(_ changes: NearbyChanges, _ connectingEnd: ConnectingEnd) async {
+    private func follow(_ changes: NearbyChanges, _ initiator: LinkInitiator) async {
         let neighbours = NearbyNeighbours()
         await withDiscardingTaskGroup { group in
             do {
                 for try await change in changes.compactMap(\.change) {
                     let peer = change.peer
-                    guard change.isThere else {
+                    guard change.isPresent else {
                         neighbours.remove(peer.id)
                         continue
                     }
-                    let connects = connectingEnd == .local || settings.identity.peerID.hex < peer.id.hex
+                    let connects = initiator == .local || settings.identity.peerID.hex < peer.id.hex
                     guard !peer.frameAddresses.isEmpty, connects else { continue }
-                    guard neighbours.claim(peer, limit: Self.maximumOwnLinkCount) else { continue }
+                    guard neighbours.claim(peer, limit: Self.maximumOutgoingLinkCount) else { continue }
                     group.addTask { await self.maintainLink(to: peer.id, among: neighbours) }
                 }
             } catch is CancellationError {
@@ -69,11 +69,11 @@ extension MeshDriver {
     private func connect(to peer: NearbyPeer) async -> Bool {
         // The radio provides its frame links itself.
         for address in peer.frameAddresses where address.medium == .network {
-            let (transport, time) = (settings.transport, settings.limits.connectTime)
+            let (transport, time) = (settings.transport, settings.limits.connectTimeout)
             let opened = try? await BlockingThread.run { Result { try transport.connect(to: address, timeout: time) } }
             guard case .success(let link)? = opened else { continue }
             do {
-                try await LinkDemultiplexer.openFrames(link, timeout: settings.limits.connectTime)
+                try await LinkDemultiplexer.openFrames(link, timeout: settings.limits.connectTimeout)
             } catch {
                 settings.log.debug("\(error)")
                 link.close()

@@ -7,7 +7,7 @@ internal import NearshareInterfaces
 struct IncomingLink {
     private let driver: LinkDriver
     private let remote: LinkAddress
-    private let ticket: LinkRegistry.Ticket
+    private let slot: LinkRegistry.Slot
     private let node: Node
     /// Receives the peer's offers; nil on a link for a session of the node.
     private let continuations: Listener.Continuations?
@@ -22,18 +22,18 @@ struct IncomingLink {
     private let hotspot: HotspotNegotiation
 
     init(
-        _ driver: LinkDriver, _ link: any StreamLink, _ ticket: LinkRegistry.Ticket, node: Node,
+        _ driver: LinkDriver, _ link: any StreamLink, _ slot: LinkRegistry.Slot, node: Node,
         continuations: Listener.Continuations?, expecting expected: PeerID?
     ) {
         self.driver = driver
         remote = link.remote
-        self.ticket = ticket
+        self.slot = slot
         self.node = node
         self.continuations = continuations
         self.expected = expected
         known = LinkPeerInfo(link.remote)
         hotspot = HotspotNegotiation(driver)
-        sessionLink = IncomingSessionLink(driver, link) { node.recordMember($0, ticket) }
+        sessionLink = IncomingSessionLink(driver, link) { node.recordMember($0, slot) }
     }
 
     /// Ends what waits for the link.
@@ -65,13 +65,13 @@ struct IncomingLink {
         }
     }
 
-    /// Closes the link of a blocked or unexpected peer, and settles the link's place.
+    /// Closes the link of a blocked or unexpected peer; any other gets the slot of a friend, or of an untrusted peer.
     private func checkPeer(_ peer: AuthenticatedPeer) {
         guard peer.id == expected ?? peer.id else { return driver.close(.violation) }
         let trustStatus = node.settings.trustStatus(peer, nil)
         guard !trustStatus.isBlocked else { return driver.close(.blocked) }
         if trustStatus.isFriend { driver.reserve() }
-        node.settle(ticket, isFriend: trustStatus.isFriend)
+        node.classify(slot, isFriend: trustStatus.isFriend)
     }
 
     private func requestVerification() {

@@ -1,27 +1,27 @@
 internal import NearshareBase
 
-/// The links of a node: all that run, and those that peers have opened, which share a number of places (R3, Q6).
+/// The links of a node: all that run, and those that peers have opened, which share a number of slots (R3, Q6).
 ///
 ///     admitted ──proven key──► friend's, or untrusted ──► ended
 ///
-/// A newcomer takes the place of an untrusted link without use: the oldest one of its own source when that has too many,
+/// A newcomer takes the slot of an untrusted link without use: the oldest one of its own source when that has too many,
 /// otherwise the oldest one of the source with the most links. Links without a proven key give way at once, so that a newcomer
-/// keeps its place for as long as it takes to open as many others; not those of members, which cost a member a few bytes.
+/// keeps its slot for as long as it takes to open as many others; not those of members, which cost a member a few bytes.
 struct LinkRegistry {
-    /// The number of an admitted link.
-    typealias Ticket = UInt64
+    /// The number that identifies an admitted link's slot.
+    typealias Slot = UInt64
 
-    /// An incoming link, as far as its place is concerned.
+    /// The slot of an incoming link, and what decides whether another link takes it.
     private struct Incoming {
         var source: LinkSource
-        /// The time since which it is not used; nil while it is used.
+        /// The time since which the link is not used; nil while it is used.
         var disuse: (MonotonicInstant) -> MonotonicInstant?
         var end: @Sendable () -> Void
-        /// Whether it serves a request: other links of its own source do not take its place.
+        /// Whether it serves a request: other links of its own source do not take its slot.
         var isServing: () -> Bool = { false }
         var isProven = false
         var isFriend = false
-        /// Its place was given to another link.
+        /// Whether the slot was given to another link.
         var isEvicted = false
 
         var isJoined: Bool { if case .joined = source { true } else { false } }
@@ -29,17 +29,17 @@ struct LinkRegistry {
 
     enum Admission {
         case refused
-        /// - Parameter end: ends the link that had the place before; to be called without a lock.
-        case admitted(Ticket, end: (@Sendable () -> Void)?)
+        /// - Parameter end: ends the link that had the slot before; to be called without a lock.
+        case admitted(Slot, end: (@Sendable () -> Void)?)
     }
 
-    /// The time for which a link with a proven key, or of a member, keeps its place without use: no other peer can push out one
+    /// The time for which a link with a proven key, or of a member, keeps its slot without use: no other peer can push out one
     /// before its first offer.
     static let grace = Duration.seconds(1)
 
     private var drivers: [ObjectIdentifier: LinkDriver] = [:]
-    private var incoming: [Ticket: Incoming] = [:]
-    private var lastTicket: Ticket = 0
+    private var incoming: [Slot: Incoming] = [:]
+    private var lastSlot: Slot = 0
 
     // MARK: Incoming links
 
@@ -57,63 +57,63 @@ struct LinkRegistry {
             evicted = evict(now: now) { isFromFullSource ? $0.source == source && !$0.isServing() : true }
             if evicted == nil { return .refused }
         }
-        lastTicket += 1
-        incoming[lastTicket] = Incoming(source: source, disuse: { _ in now }, end: end)
-        return .admitted(lastTicket, end: evicted)
+        lastSlot += 1
+        incoming[lastSlot] = Incoming(source: source, disuse: { _ in now }, end: end)
+        return .admitted(lastSlot, end: evicted)
     }
 
     /// Sets how the use of a link is known, and how it is ended.
     mutating func attach(
-        _ ticket: Ticket, disuse: @escaping (MonotonicInstant) -> MonotonicInstant?,
+        _ slot: Slot, disuse: @escaping (MonotonicInstant) -> MonotonicInstant?,
         isServing: @escaping () -> Bool = { false }, end: @escaping @Sendable () -> Void
     ) {
-        incoming[ticket]?.disuse = disuse
-        incoming[ticket]?.isServing = isServing
-        incoming[ticket]?.end = end
+        incoming[slot]?.disuse = disuse
+        incoming[slot]?.isServing = isServing
+        incoming[slot]?.end = end
     }
 
-    /// Records that a link's key is proven. Places are kept for friends: when untrusted peers use all others, an untrusted link
+    /// Records that a link's key is proven, and whether the peer is a friend. Slots are kept for friends: when untrusted peers use all others, an untrusted link
     /// has to end, this one if all are used.
     /// - Returns: ends that link; to be called without a lock.
-    mutating func settle(
-        _ ticket: Ticket, isFriend: Bool, limits: NodeLimits, now: MonotonicInstant
+    mutating func classify(
+        _ slot: Slot, isFriend: Bool, limits: NodeLimits, now: MonotonicInstant
     ) -> (@Sendable () -> Void)? {
-        incoming[ticket]?.isProven = true
-        incoming[ticket]?.isFriend = isFriend
+        incoming[slot]?.isProven = true
+        incoming[slot]?.isFriend = isFriend
         let untrusted = incoming.filter {
             $0.value.isProven && !$0.value.isFriend && !$0.value.isEvicted && !$0.value.isJoined
         }
         guard !isFriend, untrusted.count > limits.links - limits.linksKeptForFriends else { return nil }
         if let evicted = evict(now: now, where: { $0.isProven }) { return evicted }
-        incoming[ticket]?.isEvicted = true
-        return incoming[ticket]?.end
+        incoming[slot]?.isEvicted = true
+        return incoming[slot]?.end
     }
 
-    /// Records that a link has joined a session: it takes no place of its address any more. So that a member cannot open links
+    /// Records that a link has joined a session: it takes no slot of its address any more. So that a member cannot open links
     /// without bound, that holds for a few of each member.
-    mutating func recordMember(_ id: PeerID, _ ticket: Ticket, limits: NodeLimits) {
+    mutating func recordMember(_ id: PeerID, _ slot: Slot, limits: NodeLimits) {
         let count = incoming.values.count { $0.source == .joined(id) }
-        if count < limits.links(from: .joined(id)) { incoming[ticket]?.source = .joined(id) }
+        if count < limits.links(from: .joined(id)) { incoming[slot]?.source = .joined(id) }
     }
 
-    /// Gives up the place of the oldest unused link among those of the source that has the most.
+    /// Gives up the slot of the oldest unused link among those of the source that has the most.
     private mutating func evict(now: MonotonicInstant, where isCandidate: (Incoming) -> Bool) -> (@Sendable () -> Void)? {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
-        let unused = open.compactMap { ticket, link -> (ticket: Ticket, count: Int, since: MonotonicInstant)? in
+        let unused = open.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
             guard isCandidate(link), let since = link.disuse(now) else { return nil }
             if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
-            return (ticket, counts[link.source, default: 0], since)
+            return (slot, counts[link.source, default: 0], since)
         }
         guard let victim = unused.max(by: { ($0.count, $1.since) < ($1.count, $0.since) }) else { return nil }
-        incoming[victim.ticket]?.isEvicted = true
-        return incoming[victim.ticket]?.end
+        incoming[victim.slot]?.isEvicted = true
+        return incoming[victim.slot]?.end
     }
 
     /// Records that an admitted link has ended.
-    mutating func release(_ ticket: Ticket) { incoming[ticket] = nil }
+    mutating func release(_ slot: Slot) { incoming[slot] = nil }
 
-    /// The number of incoming links that have a place.
+    /// The number of incoming links that have a slot.
     var incomingCount: Int { incoming.values.count { !$0.isEvicted } }
 
     // MARK: All links

@@ -9,8 +9,7 @@ enum LinkSource: Hashable, Sendable {
     case network(UInt64)
     /// A member of a session, whose link is relayed.
     case member(PeerID)
-
-    /// A member of a session, over a link that has joined it: it takes no place of its address.
+    /// A member of a session, over a link that has joined it. Such a link takes no slot of its address.
     case joined(PeerID)
 
     var isMember: Bool { if case .member = self { true } else { false } }

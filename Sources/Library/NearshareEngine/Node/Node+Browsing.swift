@@ -150,7 +150,7 @@ extension Node {
         let finder = PeerFinder(text: text, knownAs: ids, avoiding: avoidedAddresses, clock: settings.clock)
         return try await finder.find(timeout: timeout) { update in
             for try await change in changes.compactMap(\.change) {
-                update(change.isThere ? .present(change.peer) : .absent(change.peer.id))
+                update(change.isPresent ? .present(change.peer) : .absent(change.peer.id))
             }
         }
     }

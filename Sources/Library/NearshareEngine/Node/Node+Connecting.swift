@@ -29,7 +29,7 @@ extension Node {
     /// that lead nowhere do not delay the others (cf. RFC 8305).
     /// - Returns: nil when none answers, or the task is cancelled.
     func connectToFirst(of addresses: [LinkAddress]) async -> (any StreamLink)? {
-        let (transport, time) = (settings.transport, settings.limits.connectTime)
+        let (transport, time) = (settings.transport, settings.limits.connectTimeout)
         let (results, continuation) = AsyncStream.makeStream(of: (any StreamLink)?.self)
         let isWon = Promise<Bool>()
         for (index, address) in addresses.enumerated() {
@@ -75,7 +75,7 @@ extension Node {
             case .network: transport = settings.transport
             case .bluetooth: transport = try await openRadio().transport
             }
-            let time = settings.limits.connectTime
+            let time = settings.limits.connectTimeout
             let outcome: Result<any StreamLink, LinkError>
             do throws(ThreadError) {
                 outcome = try await BlockingThread.run {

@@ -24,11 +24,11 @@ extension Node {
     /// Accepts links on a thread of its own, and serves each in a task, until the listener is closed.
     /// - Parameters:
     ///   - service: its name for the log.
-    ///   - reject: returns what tells the peer of a link that there is no place for it; nil to close the link.
+    ///   - reject: returns what tells the peer of a link that there is no slot for it; nil to close the link.
     func startAcceptingForeignLinks(
         from listener: any StreamListener, for service: String,
         rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)? = { _ in nil },
-        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async -> Void
     ) throws(NodeError) {
         guard insert(listener, nil) else {
             listener.close()
@@ -46,7 +46,7 @@ extension Node {
     private func acceptForeignLinks(
         from listener: any StreamListener, for service: String,
         _ reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)?,
-        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Ticket) async -> Void
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async -> Void
     ) {
         while true {
             let link: any StreamLink
@@ -56,15 +56,15 @@ extension Node {
                 if error.code != .closed { settings.log.error("\(service) is not served any more: \(error)") }
                 return
             }
-            guard let ticket = admit(LinkSource(link.remote), link) else {
+            guard let slot = admit(LinkSource(link.remote), link) else {
                 settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
                 let isRejecting = reject(link).map { rejection in start { await rejection() } } ?? false
                 if !isRejecting { link.close() }
                 continue
             }
             let isStarted = start { [self] in
-                await serve(link, ticket)
-                release(ticket)
+                await serve(link, slot)
+                release(slot)
             }
             if !isStarted { link.close() }
         }

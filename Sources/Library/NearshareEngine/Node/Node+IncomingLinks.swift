@@ -2,7 +2,7 @@ internal import NearshareBase
 internal import NearshareDirect
 internal import NearshareInterfaces
 
-// Links that peers open: each gets a place, is told apart by its first bytes, and is served until it ends.
+// Links that peers open: each gets a slot, is told apart by its first bytes, and is served until it ends.
 extension Node {
     /// Lets another process of the user serve the direct links that peers open over TCP.
     /// - Parameter receiver: nil for none. Returns false, after a short while at most, for a link that the node serves itself.
@@ -23,24 +23,24 @@ extension Node {
         guard let link = settings.transport.link(adopting: descriptor) else {
             return settings.log.error("a connection that the running node has passed on is not usable")
         }
-        guard let ticket = admit(LinkSource(link.remote), link) else {
+        guard let slot = admit(LinkSource(link.remote), link) else {
             settings.log.info("a connection from \(link.remote) was refused: too many")
             return link.close()
         }
         let isStarted = start { [self] in
-            await serve(PrefixedLink(link, opening), listener.continuations, ticket)
-            release(ticket)
+            await serve(PrefixedLink(link, opening), slot, continuations: listener.continuations)
+            release(slot)
         }
         if !isStarted { link.close() }
     }
 
     /// - Returns: false when the system refuses to accept connections any more.
     @discardableResult
-    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?) -> Bool {
+    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, continuations: Listener.Continuations?) -> Bool {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
-                guard let ticket = admit(LinkSource(link.remote), link) else {
+                guard let slot = admit(LinkSource(link.remote), link) else {
                     settings.log.info("a connection from \(link.remote) was refused: too many")
                     link.close()
                     continue
@@ -48,15 +48,15 @@ extension Node {
                 let isStarted = start { [self] in
                     switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
                     case .direct(let link):
-                        if waiting != nil, await passOn(link) { break }
-                        await serve(link, waiting, ticket)
-                    case .frames(let link, let theirs):
-                        // The mesh has limits of its own: its links take no place of the direct ones.
-                        release(ticket)
-                        if let mesh { await carryFrames(over: link, theirs, on: mesh) } else { link.close() }
+                        if continuations != nil, await passOn(link) { break }
+                        await serve(link, slot, continuations: continuations)
+                    case .frames(let link, let remote):
+                        // The mesh has limits of its own: its links take no slot of the direct ones.
+                        release(slot)
+                        if let mesh { await runMeshLink(over: link, remote, on: mesh) } else { link.close() }
                     case .nothing: link.close()
                     }
-                    release(ticket)
+                    release(slot)
                 }
                 if !isStarted { link.close() }
             } catch {
@@ -67,17 +67,17 @@ extension Node {
         }
     }
 
-    /// Gives a link that a peer has opened a place, if need be that of an untrusted link without use.
-    /// - Returns: nil when all places are in use, or the address has left too many handshakes without a key.
-    func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Ticket? {
+    /// Admits a link that a peer has opened to a slot, if need be that of an untrusted link without use.
+    /// - Returns: nil when all slots are in use, or the address has left too many handshakes without a key.
+    func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Slot? {
         let admission = state.withLock { state -> LinkRegistry.Admission in
             let now = settings.clock()
             if state.isShuttingDown || !state.handshakes.allows(link.remote.host, now: now) { return .refused }
             return state.links.admit(from: source, limits: settings.limits, now: now) { link.close() }
         }
-        guard case .admitted(let ticket, let end) = admission else { return nil }
+        guard case .admitted(let slot, let end) = admission else { return nil }
         end?()
-        return ticket
+        return slot
     }
 
     /// Records that a link from this host has ended before its peer had proven a key.
@@ -85,24 +85,24 @@ extension Node {
         state.withLock { $0.handshakes.recordFailure(of: host, now: settings.clock()) }
     }
 
-    /// Records that a link's peer has proven its key; a friend may take the place of an untrusted link.
-    func settle(_ ticket: LinkRegistry.Ticket, isFriend: Bool) {
+    /// Records that a link's peer has proven its key, as a friend or not. A friend may take the slot of an untrusted link.
+    func classify(_ slot: LinkRegistry.Slot, isFriend: Bool) {
         let end = state.withLock { state in
-            state.links.settle(ticket, isFriend: isFriend, limits: settings.limits, now: settings.clock())
+            state.links.classify(slot, isFriend: isFriend, limits: settings.limits, now: settings.clock())
         }
         end?()
     }
 
     /// Records that a link has joined a session of this node.
-    func recordMember(_ id: PeerID, _ ticket: LinkRegistry.Ticket) {
-        state.withLock { $0.links.recordMember(id, ticket, limits: settings.limits) }
+    func recordMember(_ id: PeerID, _ slot: LinkRegistry.Slot) {
+        state.withLock { $0.links.recordMember(id, slot, limits: settings.limits) }
     }
 
-    /// Releases the place of a link that has ended.
-    func release(_ ticket: LinkRegistry.Ticket) { state.withLock { $0.links.release(ticket) } }
+    /// Releases the slot of a link that has ended.
+    func release(_ slot: LinkRegistry.Slot) { state.withLock { $0.links.release(slot) } }
 
-    private func carryFrames(over link: any StreamLink, _ theirs: Preamble, on mesh: MeshDriver) async {
-        let version = Preamble.supportedMesh.newestInCommon(with: theirs)
+    private func runMeshLink(over link: any StreamLink, _ remote: Preamble, on mesh: MeshDriver) async {
+        let version = Preamble.supportedMesh.newestInCommon(with: remote)
         let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
         let isAnswered = try? await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
         guard isAnswered == true, version != nil else { return link.close() }
@@ -111,19 +111,19 @@ extension Node {
 
     /// Handles an incoming link until it ends.
     /// - Parameters:
-    ///   - waiting: receives the peer's offers; nil on a link for a session of this node.
-    ///   - ticket: its place among the incoming links.
+    ///   - slot: the slot of the link among the incoming ones.
+    ///   - continuations: receives the peer's offers; nil on a link for a session of this node.
     ///   - expected: the peer at the other end; nil for any.
     func serve(
-        _ link: any StreamLink, _ waiting: Listener.Continuations?, _ ticket: LinkRegistry.Ticket,
+        _ link: any StreamLink, _ slot: LinkRegistry.Slot, continuations: Listener.Continuations?,
         expecting expected: PeerID? = nil
     ) async {
         let driver = makeDriver(link, .responder)
         state.withLock { state in
-            state.links.attach(ticket, disuse: { driver.disuse(now: $0) }, end: { driver.close(.tooManyLinks) })
+            state.links.attach(slot, disuse: { driver.disuse(now: $0) }, end: { driver.close(.tooManyLinks) })
         }
         await run(driver) { [self] in
-            var handler = IncomingLink(driver, link, ticket, node: self, continuations: waiting, expecting: expected)
+            var handler = IncomingLink(driver, link, slot, node: self, continuations: continuations, expecting: expected)
             defer { handler.end() }
             for await event in driver.events { handler.handle(event) }
         }

@@ -28,14 +28,14 @@ extension Node {
     }
 
     /// Advertises and accepts links over the radio, from when it is ready until the node shuts down.
-    func startRadio(_ mesh: MeshDriver?, _ waiting: Listener.Continuations, _ told: Promise<RadioState>) {
+    func startRadio(_ mesh: MeshDriver?, continuations: Listener.Continuations, state radioState: Promise<RadioState>) {
         let isStarted = start { [self] in
             do throws(NodeError) {
                 let radio = try await openRadio()
                 let (listener, advertisement) = try await listen(on: radio, acceptsMeshLinks: mesh != nil)
                 do throws(ThreadError) {
-                    let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, waiting) }
-                    told.fulfil(.on(channel: listener.port))
+                    let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, continuations: continuations) }
+                    radioState.fulfil(.on(channel: listener.port))
                     mesh?.runLinks(of: radio.frames)
                     await thread.join()
                 } catch {
@@ -45,10 +45,10 @@ extension Node {
                 }
             } catch {
                 settings.log.debug("no Bluetooth: \(error)")
-                told.fulfil(.unavailable(error.description))
+                radioState.fulfil(.unavailable(error.description))
             }
         }
-        if !isStarted { told.fulfil(.unavailable("the node is shutting down")) }
+        if !isStarted { radioState.fulfil(.unavailable("the node is shutting down")) }
     }
 
     private func listen(
@@ -86,7 +86,7 @@ extension Node {
     /// The node's radio, opened on first use.
     func openRadio() async throws(NodeError) -> Radio {
         guard let open = settings.radio else { throw .unavailable("this node uses no Bluetooth") }
-        if let radio = knownRadio { return radio }
+        if let radio = openedRadio { return radio }
         let opened = try await Self.runBlocking { () -> Result<Radio, NodeError> in
             do throws(DiscoveryError) {
                 return .success(try open())
@@ -94,7 +94,7 @@ extension Node {
                 return .failure(.unavailable(error.description))
             }
         }
-        return remember(opened)
+        return setRadio(opened)
     }
 
     private static func runBlocking<Value: Sendable>(

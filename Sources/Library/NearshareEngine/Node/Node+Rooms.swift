@@ -142,7 +142,7 @@ private final class RoomPeers: Sendable {
         }
         state.withLock { state in
             for change in state.table.apply(event) {
-                if change.isThere {
+                if change.isPresent {
                     state.candidates.recordSighting(of: change.peer.id, now: now)
                 } else {
                     state.candidates.recordLoss(of: change.peer.id)

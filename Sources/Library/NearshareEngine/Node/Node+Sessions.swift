@@ -45,7 +45,7 @@ extension Node {
         }
         guard insert(listener, advertisement) else { throw Self.stoppedError }
         do throws(NodeError) {
-            try startAccepting(from: listener, nil, nil)
+            try startAccepting(from: listener, nil, continuations: nil)
         } catch {
             advertisement?.stop()
             remove(listener)

@@ -147,7 +147,7 @@ public final class Node: Sendable {
     /// Listens over the radio as well, where the settings have one; it is ready a moment later.
     package func startRadio(for listener: Listener) {
         guard settings.radio != nil else { return }
-        startRadio(startMesh(of: listener), listener.continuations, listener.radioEvent)
+        startRadio(startMesh(of: listener), continuations: listener.continuations, state: listener.radioEvent)
     }
 
     /// A listener without a port: it serves links that another process passes, and those of a port that is opened later.
@@ -197,7 +197,7 @@ public final class Node: Sendable {
         guard insert(socket, advertisement) else { throw Self.stoppedError }
         listener.endpoint.open(socket, advertisement)
         do throws(NodeError) {
-            try startAccepting(from: socket, startMesh(of: listener), listener.continuations)
+            try startAccepting(from: socket, startMesh(of: listener), continuations: listener.continuations)
         } catch {
             closePort(of: listener)
             throw error
@@ -244,12 +244,12 @@ public final class Node: Sendable {
 
     /// Accepts links on a thread of its own, until the listener is closed.
     func startAccepting(
-        from listener: any StreamListener, _ mesh: MeshDriver?, _ waiting: Listener.Continuations?
+        from listener: any StreamListener, _ mesh: MeshDriver?, continuations: Listener.Continuations?
     ) throws(NodeError) {
         do throws(ThreadError) {
             let thread = try BlockingThread.start {
                 // Ended by an error, it has nothing to serve any more.
-                if !self.acceptLoop(listener, mesh, waiting) { waiting?.finish() }
+                if !self.acceptLoop(listener, mesh, continuations: continuations) { continuations?.finish() }
             }
             start { await thread.join() }
         } catch {
@@ -280,10 +280,10 @@ public final class Node: Sendable {
 
     static var stoppedError: NodeError { .unavailable("the node has stopped; start another one") }
 
-    var knownRadio: Radio? { state.withLock { $0.radio } }
+    var openedRadio: Radio? { state.withLock { $0.radio } }
 
     /// - Returns: the radio to use, which another task may have opened first.
-    func remember(_ radio: Radio) -> Radio {
+    func setRadio(_ radio: Radio) -> Radio {
         state.withLock { state in
             let chosen = state.radio ?? radio
             if !state.isShuttingDown { state.radio = chosen }

@@ -102,7 +102,7 @@ public struct NodeLimits: Sendable {
     /// Limits of each link's protocol.
     package var connection = DirectLimits()
     /// Timeout of a connection attempt to one address.
-    package var connectTime = Duration.seconds(5)
+    package var connectTimeout = Duration.seconds(5)
 
     /// The default limits: 64 links, 8 of them from one address.
     public init() {}

@@ -13,7 +13,7 @@ final class OwnedTasks: Sendable {
     }
 
     /// Starts a task.
-    /// - Returns: false after ``finish()``; then the task is not run, and whatever waits for its outcome must be told here.
+    /// - Returns: false after ``finish()``; then the task is not run, and whatever waits for its outcome must be told by the caller.
     @discardableResult
     func start(_ job: @escaping Job) -> Bool {
         if case .terminated = continuation.yield(job) { false } else { true }

@@ -58,7 +58,7 @@ package struct PeerTable: Sendable {
         }
 
         /// Whether the peer is present after the change.
-        package var isThere: Bool { if case .lost = self { false } else { true } }
+        package var isPresent: Bool { if case .lost = self { false } else { true } }
     }
 
     private struct Sighting {

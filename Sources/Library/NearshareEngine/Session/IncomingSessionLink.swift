@@ -21,7 +21,7 @@ final class IncomingSessionLink: Sendable {
     let link: any StreamLink
     /// Fulfilled when the invitation is withdrawn, or the link has ended.
     let over = Promise<Bool>()
-    /// Records that the link belongs to a member, whose place does not count for its address.
+    /// Records that the link belongs to a member, whose slot does not count for its address.
     let recordMember: @Sendable (PeerID) -> Void
     let shortCode = Promise<ShortAuthenticationDigits?>()
     private let state = Mutex(State())
@@ -137,7 +137,7 @@ final class IncomingSessionLink: Sendable {
 extension Node {
     /// Handles a session frame on an incoming link.
     func receive(
-        _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ waiting: Listener.Continuations?
+        _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ continuations: Listener.Continuations?
     ) {
         if let (session, sessionLink) = incoming.joined { return session.handle(frame, from: sessionLink) }
         switch frame {
@@ -164,7 +164,7 @@ extension Node {
                 return
             }
             if let session, let room = session.room { return admit(peer, on: incoming, into: session, room, known) }
-            guard let waiting, settings.acceptsSessions, session == nil else {
+            guard let continuations, settings.acceptsSessions, session == nil else {
                 let isRemoved = session?.isRemoved(peer.fingerprint) == true
                 return incoming.driver.send(.refuse(id, isRemoved ? .removed : .unknown))
             }
@@ -197,7 +197,7 @@ extension Node {
             incoming.driver.reserve(until: expiry)
             incoming.attach(invitation)
             if let code = known.shortCode { invitation.setShortCode(code) }
-            waiting.sessions.yield(invitation)
+            continuations.sessions.yield(invitation)
             start { await Self.expire(incoming, at: expiry, self.settings) }
         case .share(let id, let share):
             guard let room = session(id)?.room?.room, let hash = known.handshake?.handshakeHash,

@@ -5,7 +5,7 @@ struct OutgoingSessionLinks {
     private var pendingInvitationCount = 0
     private var links: [ObjectIdentifier: Link] = [:]
 
-    /// Reserves a place for an invited peer.
+    /// Reserves a slot for an invited peer.
     /// - Parameter memberCount: members besides this node.
     /// - Returns: false when the members and the invitations reach the limit.
     mutating func reserveInvitation(memberCount: Int, limit: Int) -> Bool {
@@ -14,7 +14,7 @@ struct OutgoingSessionLinks {
         return true
     }
 
-    /// Releases the place of an invitation that was answered or has failed.
+    /// Releases the slot of an invitation that was answered or has failed.
     mutating func releaseInvitation() { pendingInvitationCount -= 1 }
 
     mutating func insert(_ driver: LinkDriver, _ outgoingLink: OutgoingSessionLink) {

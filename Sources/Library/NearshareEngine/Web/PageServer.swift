@@ -86,10 +86,10 @@ package final class PageServer: Sendable {
     // MARK: Connections
 
     /// Serves one connection until it ends, or a request takes too long.
-    func serve(_ link: any StreamLink, _ ticket: LinkRegistry.Ticket) async {
+    func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
         let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
         node.state.withLock { state in
-            state.links.attach(ticket, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
+            state.links.attach(slot, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
         }
         let timeout = timeouts.request
         await node.run(
@@ -344,7 +344,7 @@ private struct ConnectionActivity {
     var since: MonotonicInstant
     /// Whether no request has begun since.
     var isIdle = true
-    /// Whether the client has proven to know the page's key. Others give way when places are short, whatever they ask for (Q6).
+    /// Whether the client has proven to know the page's key. Others give way when slots are short, whatever they ask for (Q6).
     var isAuthentic = false
 
     /// The time since which the connection is not used; nil while it is.
