@@ -100,7 +100,7 @@ import Testing
         var responder = Side(.responder, Self.bea)
         let answer = responder.take(Preamble(newest: 9, oldest: 7).encoded)
         #expect(answer == Preamble.supported.encoded)
-        #expect(responder.failure == .incompatible(theirs: Preamble(newest: 9, oldest: 7)))
+        #expect(responder.failure == .incompatible(remote: Preamble(newest: 9, oldest: 7)))
         #expect(
             responder.failure?.description
                 == "the peer supports versions 7 to 9 of the protocol, this machine versions 1 to 2; update the older of the two"
@@ -108,7 +108,7 @@ import Testing
         var initiator = Side(.initiator, Self.ada)
         _ = try initiator.handshake.start()
         #expect(initiator.take(Preamble(newest: 9, oldest: 7).encoded).isEmpty)
-        #expect(initiator.failure == .incompatible(theirs: Preamble(newest: 9, oldest: 7)))
+        #expect(initiator.failure == .incompatible(remote: Preamble(newest: 9, oldest: 7)))
         #expect(initiator.take([1, 2, 3]).isEmpty, "after a failure nothing is answered")
     }
 

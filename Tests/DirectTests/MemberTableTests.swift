@@ -13,7 +13,7 @@ import Testing
             incarnation: incarnation, presence: presence, revision: revision)
     }
 
-    private func table(_ maximum: Int = 8) -> MemberTable { MemberTable(own: Self.member(0), maximumMembers: maximum) }
+    private func table(_ maximum: Int = 8) -> MemberTable { MemberTable(own: Self.member(0), maximumMemberCount: maximum) }
 
     @Test func `members join, leave, and are listed by id`() {
         var table = table()

@@ -44,10 +44,10 @@ import Testing
         reachability.add(ada, now: at(0))
         for _ in 0..<6 { reachability.recordFailure(ada, isMember: true, now: at(20)) }
         #expect(!reachability.mayAttempt(ada, now: at(28)))
-        reachability.recordNews(ada, isOwn: true, now: at(28))
+        reachability.recordReachabilityHint(ada, isOwn: true, now: at(28))
         #expect(reachability.mayAttempt(ada, now: at(28)))
         reachability.recordAttempt(ada)
-        reachability.recordNews(ada, isOwn: true, now: at(29))
+        reachability.recordReachabilityHint(ada, isOwn: true, now: at(29))
         reachability.recordFailure(ada, isMember: true, now: at(30))
         // The attempt that failed had begun before the latest news.
         #expect(reachability.mayAttempt(ada, now: at(30)))
@@ -60,12 +60,12 @@ import Testing
     @Test("S15: news of other members counts at intervals, and cannot keep a member for ever") func inventedNews() {
         var reachability = Reachability()
         reachability.add(ada, now: at(0))
-        reachability.recordNews(ada, isOwn: false, now: at(1))
+        reachability.recordReachabilityHint(ada, isOwn: false, now: at(1))
         reachability.recordAttempt(ada)
         reachability.recordFailure(ada, isMember: true, now: at(1.5))
-        reachability.recordNews(ada, isOwn: false, now: at(1.6))
+        reachability.recordReachabilityHint(ada, isOwn: false, now: at(1.6))
         #expect(!reachability.mayAttempt(ada, now: at(1.7)))
-        for second in 3..<60 { reachability.recordNews(ada, isOwn: false, now: at(Double(second))) }
+        for second in 3..<60 { reachability.recordReachabilityHint(ada, isOwn: false, now: at(Double(second))) }
         #expect(reachability.absentees(after: .seconds(30), now: at(59)).isEmpty)
         #expect(reachability.absentees(after: .seconds(30), now: at(60)) == [ada])
     }

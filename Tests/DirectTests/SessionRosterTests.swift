@@ -15,8 +15,8 @@ import Testing
             addresses: [SessionMember.Address(host: "10.0.0.\(number)", port: 9)])
     }
 
-    private func roster(_ number: UInt8, with others: UInt8..., limits: SessionRoster.Limits = .init()) -> SessionRoster {
-        var roster = SessionRoster(id: Self.id, own: member(number), limits: limits)
+    private func roster(_ number: UInt8, with others: UInt8..., settings: SessionRoster.Settings = .init()) -> SessionRoster {
+        var roster = SessionRoster(id: Self.id, own: member(number), settings: settings)
         for other in others { roster.admit(member(other), now: Self.start) }
         _ = roster.drainChanges()
         _ = news(&roster)
@@ -243,7 +243,7 @@ import Testing
 
     /// The members that a roster reports to others.
     private func members(_ roster: SessionRoster) throws -> [SessionMember] {
-        guard case .roster(_, let members) = roster.frame else { throw NoRoster() }
+        guard case .roster(_, let members) = roster.rosterFrame else { throw NoRoster() }
         return members
     }
 
@@ -344,6 +344,6 @@ import Testing
             }
         }
         #expect(heardCount >= 20, "seed \(seed)")
-        for roster in rosters { #expect(roster.frame == rosters[0].frame, "seed \(seed)") }
+        for roster in rosters { #expect(roster.rosterFrame == rosters[0].rosterFrame, "seed \(seed)") }
     }
 }

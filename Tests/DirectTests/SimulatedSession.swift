@@ -79,10 +79,10 @@ struct SimulatedSession: Simulation {
     private(set) var departureCount = 0
     /// The links that were opened.
     var linkCount: Int { lastLink }
-    private let limits: SessionRoster.Limits
+    private let settings: SessionRoster.Settings
 
-    init(seed: UInt64, count: Int, limits: SessionRoster.Limits = SessionRoster.Limits()) {
-        self.limits = limits
+    init(seed: UInt64, count: Int, settings: SessionRoster.Settings = SessionRoster.Settings()) {
+        self.settings = settings
         timeline = Timeline(seed: seed)
         members = Array(repeating: Member(), count: count)
     }
@@ -115,7 +115,7 @@ struct SimulatedSession: Simulation {
         // The links of an earlier instance, over which its last frames were still sent.
         for number in numbers({ $0.members.contains(member) }) { cut(number) }
         members[member].instance += 1
-        members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member), limits: limits)
+        members[member].roster = SessionRoster(id: Self.id, own: Self.identity(member), settings: settings)
     }
 
     /// The member joins a room, which it and the others in it discover after a while.
@@ -335,7 +335,9 @@ struct SimulatedSession: Simulation {
         members[member].roster!.setAddresses([.init(host: "10.0.0.\(member)", port: 2)])
         let roster = members[member].roster!
         // A relayed link beside a direct one is closed at once.
-        if let link = links[number] { send(link.relay == nil ? roster.frame : roster.ownFrame, on: number, from: member) }
+        if let link = links[number] {
+            send(link.relay == nil ? roster.rosterFrame : roster.ownEntryFrame, on: number, from: member)
+        }
         pump(member)
     }
 

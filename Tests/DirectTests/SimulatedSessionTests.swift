@@ -57,7 +57,7 @@ import Testing
         for roster in rosters {
             #expect(roster.others.count == inside.count - 1, "seed \(seed)")
             #expect(roster.others.allSatisfy { roster.state(of: $0.id).isConnected }, "seed \(seed)")
-            #expect(roster.frame.encoded == rosters[0].frame.encoded, "seed \(seed)")
+            #expect(roster.rosterFrame.encoded == rosters[0].rosterFrame.encoded, "seed \(seed)")
         }
         #expect(session.violations == [], "seed \(seed)")
     }
@@ -151,10 +151,10 @@ import Testing
 
     /// One member invites all others, as a room full of people would join.
     private func invited(_ seed: UInt64, count: Int, topology: SessionTopology = .automatic) -> SimulatedSession {
-        var limits = SessionRoster.Limits()
-        limits.members = 64
-        limits.topology = topology
-        var session = SimulatedSession(seed: seed, count: count, limits: limits)
+        var settings = SessionRoster.Settings()
+        settings.maximumMemberCount = 64
+        settings.topology = topology
+        var session = SimulatedSession(seed: seed, count: count, settings: settings)
         session.begin(0)
         for guest in 1..<count {
             session.after(.milliseconds(2000 * guest / count)) { $0.invite(guest, by: 0) }

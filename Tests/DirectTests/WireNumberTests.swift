@@ -269,7 +269,7 @@ import Testing
                         _ = (roster.drainUpdates(for: roster.memberIDs, now: .init(nanoseconds: .max)), roster.drainChanges())
                     }
                 }
-                guard case .roster(_, let members) = roster.frame else { continue }
+                guard case .roster(_, let members) = roster.rosterFrame else { continue }
                 #expect(members.contains { $0.id == own.id && $0.presence == .present }, "\(incarnation) \(revision)")
             }
         }

@@ -173,7 +173,7 @@ import Testing
     }
 
     @Test("Q8: of the links that are relayed on one path, two are carried at once") func relays() throws {
-        var relays = CarriedRelays()
+        var relays = ForwardedRelays()
         let ids = try (1...2).map { try #require(PeerID(bytes: [UInt8](repeating: $0, count: PeerID.byteCount))) }
         let path = RelayPath(origin: ids[0], target: ids[1])
         let begun = (0..<3).map { _ in relays.begin(path) }

@@ -17,11 +17,11 @@ import Testing
     private func name(_ text: String) -> DisplayName { DisplayName(truncating: text)! }
 
     private func members(limit: Int) -> SessionMembers {
-        var limits = SessionRoster.Limits()
-        limits.members = limit
+        var settings = SessionRoster.Settings()
+        settings.maximumMemberCount = limit
         let id = SessionID(bytes: [UInt8](repeating: 1, count: SessionID.byteCount))!
         return SessionMembers(
-            SessionRoster(id: id, own: SessionMember(fingerprint: peer(1).fingerprint, name: name("own")), limits: limits))
+            SessionRoster(id: id, own: SessionMember(fingerprint: peer(1).fingerprint, name: name("own")), settings: settings))
     }
 
     private func received(_ count: Int, from member: PeerID, _ mode: Session.DeliveryMode = .reliable)

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// A FIFO queue between tasks. Its bound is up to the caller, who holds producers back or gives ``enqueue(_:limit:)`` a limit.
 ///
-/// It is in the module of its user, so that it is specialized: across modules, each message would look up its types at run time.
+/// The queue is in the module of its user, so that it is specialized: across modules, each message would look up its types at run time.
 final class AsyncQueue<Element: Sendable>: Sendable {
     /// The bound of a queue whose producers are not held back.
     enum Limit: Sendable {

@@ -4,7 +4,7 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// An outgoing link that is about to join a session: it joins once the peer has accepted and its key is trusted here, in either
+/// An outgoing link that is about to join a session: it joins once the peer has accepted and its key is trusted by this node, in either
 /// order.
 final class OutgoingSessionLink: Sendable {
     private struct State {
@@ -14,7 +14,7 @@ final class OutgoingSessionLink: Sendable {
         var isJoining = false
         var isOver = false
         var link: SessionLink?
-        /// Frames received between the peer's acceptance and ours.
+        /// Frames received between the peer's acceptance and the local one.
         var queuedFrames: [SessionFrame] = []
         /// This end's part of the proof of a room's secret, until the peer has sent its share.
         var exchange: SessionRoom.SecretExchange?

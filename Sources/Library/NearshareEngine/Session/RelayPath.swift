@@ -8,7 +8,7 @@ struct RelayPath: Hashable, Sendable {
 
 /// The links that this node relays for other members, at most ``maximumCount`` on each path (Q8): a new link may come before
 /// the end of the one that it replaces.
-struct CarriedRelays: Sendable {
+struct ForwardedRelays: Sendable {
     static let maximumCount = 2
 
     private var counts: [RelayPath: Int] = [:]

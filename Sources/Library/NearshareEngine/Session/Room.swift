@@ -27,7 +27,7 @@ final class Room: Sendable {
         guesses = Mutex(TokenBucket(capacity: Self.guessCapacity, perSecond: Self.guessesPerSecond, now: now))
     }
 
-    /// Counts a proof that is about to be checked, here or by the peer.
+    /// Counts a proof that is about to be checked, by this node or by the peer.
     /// - Returns: false when too many have failed.
     func beginGuess(now: MonotonicInstant) -> Bool { guesses.withLock { $0.consume(now: now) } }
 

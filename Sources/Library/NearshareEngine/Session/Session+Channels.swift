@@ -6,7 +6,7 @@ extension Session {
     /// A channel of values of one type between the members of a session: the values that arrive, in the order of each sender,
     /// each with the member that has sent it. Made by ``Session/channel(_:named:)``.
     ///
-    /// It has one reader. A reliable value counts as delivered when it is read; a member that leaves a channel unread makes its
+    /// A channel has one reader. A reliable value counts as delivered when it is read; a member that leaves a channel unread makes its
     /// senders wait, as with ``Session/messages``.
     public struct Channel<Value: Codable & Sendable>: Sendable {
         /// The name that members with the same channel have in common.
@@ -56,7 +56,7 @@ extension Session.Channel: AsyncSequence {
         /// - Returns: nil when the session is over, or the task is cancelled.
         func next() async -> (value: Value, sender: PeerID)? {
             while let received = await channel.queue.dequeue() {
-                channel.session.notePassedOn(received)
+                channel.session.recordRead(of: received)
                 if let value = try? received.message.decodeChannelValue(Value.self) { return (value, received.sender) }
                 channel.session.node.settings.log.info("session: a value of another type in a channel was dropped")
             }

@@ -88,7 +88,7 @@ extension Session {
     func networkChanged(_ hosts: [String]) {
         let now = node.settings.clock()
         let port = node.listeningPort
-        change { state in
+        update { state in
             if let port { state.members.setInterfaceAddresses(hosts.map { .init(announcing: $0, port: port) }) }
             state.members.roster.recordNetworkChange(now: now)
         }
@@ -99,7 +99,7 @@ extension Session {
     // MARK: Outgoing links
 
     /// Connects to a member, directly or through a relay.
-    func carryOut(_ attempt: SessionRoster.ConnectionAttempt) async {
+    func perform(_ attempt: SessionRoster.ConnectionAttempt) async {
         let member = attempt.member
         let link: (any StreamLink)?
         switch attempt {
@@ -124,10 +124,10 @@ extension Session {
 
     private func failed(_ id: PeerID) {
         let now = node.settings.clock()
-        change { $0.members.roster.recordFailure(of: id, now: now) }
+        update { $0.members.roster.recordFailure(of: id, now: now) }
     }
 
-    /// Follows a link that was opened here, for an invitation or to a member, until it ends.
+    /// Follows a link that this node has opened, for an invitation or to a member, until it ends.
     private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ outgoingLink: OutgoingSessionLink) async {
         let end = state.withLock { state in
             if !state.isOver { state.outgoing.insert(driver, outgoingLink) }
@@ -243,7 +243,7 @@ extension Session {
         guard let peer = known.proven, let name = known.name, let handshake = known.handshake else { return nil }
         let now = node.settings.clock()
         let datagramTag = node.settings.randomInteger()
-        let sessionLink: SessionLink? = change { state in
+        let sessionLink: SessionLink? = update { state in
             guard !state.isOver, state.members.admit(peer, name: name, now: now) else { return nil }
             if !state.members.hasChannel(to: peer.id) { addChannel(to: peer.id, &state) }
             return state.members.addLink(to: peer.id) { channelLink in
@@ -284,7 +284,7 @@ extension Session {
     private func completeJoin(_ link: SessionLink) {
         link.isComplete.store(true, ordering: .releasing)
         let now = node.settings.clock()
-        change { state in
+        update { state in
             state.members.updateReachability(of: link.peer, now: now)
             if link.relay == nil, let port = node.listeningPort {
                 let interfaceHosts = node.interfaceAddresses
@@ -298,7 +298,7 @@ extension Session {
         progress.notifyAll()
         let (founder, roster) = state.withLock { state in
             let roster = state.members.roster
-            return (roster.founderFrame, link.relay == nil ? roster.frame : roster.ownFrame)
+            return (roster.founderFrame, link.relay == nil ? roster.rosterFrame : roster.ownEntryFrame)
         }
         // First: the entries of removed members are ignored.
         if let founder { link.driver.send(founder) }
@@ -311,11 +311,11 @@ extension Session {
 
     func remove(_ link: SessionLink) {
         let now = node.settings.clock()
-        change { $0.members.remove(link, now: now) }
+        update { $0.members.remove(link, now: now) }
         // Another link may have to take over; updates that the old one did not carry are in the whole roster.
         let others = linksTo(link.peer)
         if link.relay == nil, let other = others.last(where: { $0.relay == nil }) {
-            other.driver.send(state.withLock { $0.members.roster.frame })
+            other.driver.send(state.withLock { $0.members.roster.rosterFrame })
         }
         for other in others { other.wake() }
     }
@@ -328,11 +328,11 @@ extension Session {
     func handle(_ frame: SessionFrame, from link: SessionLink) {
         let now = node.settings.clock()
         switch frame {
-        case .roster(id, let members): change { $0.members.roster.receive(members, from: link.peer, now: now) }
+        case .roster(id, let members): update { $0.members.roster.receive(members, from: link.peer, now: now) }
         case .leave(id):
-            change { $0.members.roster.recordDeparture(of: link.peer, now: now) }
+            update { $0.members.roster.recordDeparture(of: link.peer, now: now) }
         case .founder(id, let founder, let removed):
-            let isRemoved = change {
+            let isRemoved = update {
                 $0.members.roster.receive(founder, removed: removed, from: link.peer, now: now)
             }
             if isRemoved { end(.removed) }

@@ -255,7 +255,7 @@ extension Session {
         if !arrival.messages.isEmpty { notifyArrival() }
         if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
         if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
-        if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { change { _ in } }
+        if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { update { _ in } }
         if arrival.hasFrames { link.wake() }
         if arrival.makesRoom || hasReceiptWaiters { progress.notifyAll() }
         if let failure = arrival.failure { throw failure }
@@ -268,7 +268,7 @@ extension Session {
 
     /// Records that the program has received a message. Channels are updated for several messages at once: taking the session's
     /// lock for each would contend with the reader thread.
-    func notePassedOn(_ received: ReceivedMessage) {
+    func recordRead(of received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
         let reaction = inbox.recordDelivery(of: received)
         guard reaction.isReportDue || reaction.needsSchedule else { return }

@@ -25,7 +25,7 @@ extension Session {
         guard let frame = try prepared.get() else { return }
         // Before the links of the removed member are closed: it is told as well.
         for link in links { link.driver.send(frame) }
-        change { $0.members.roster.remove(member, now: now) }
+        update { $0.members.roster.remove(member, now: now) }
         // Members without a link get one, and the frame with it.
         let isDue = state.withLock { state in
             state.members.roster.memberIDs.reduce(false) { state.members.roster.demandLink(to: $1) || $0 }

@@ -32,7 +32,7 @@ public final class Session: Sendable {
         public let message: SessionMessage
         /// The delivery guarantee that the sender chose.
         package let mode: DeliveryMode
-        /// Its place among the sender's reliable messages.
+        /// The message's position among the sender's reliable ones.
         var position: MessageChannel.Position?
     }
 
@@ -50,7 +50,7 @@ public final class Session: Sendable {
         public let neighbours: [PeerID]
         /// Reliable messages to the member that its program has not read.
         public let unacknowledgedMessages: Int
-        /// The bytes of these messages, each counted with 64 more.
+        /// The bytes of the unacknowledged messages, each counted with 64 more.
         public let unacknowledgedBytes: Int
         /// The value that the member has set with ``Session/setMetadata(_:)``; nil for none. It is untrusted, like the name.
         public let metadata: StructuredValue?
@@ -110,7 +110,7 @@ public final class Session: Sendable {
         var members: SessionMembers
         var transfers = SessionTransfers()
         var outgoing = OutgoingSessionLinks()
-        var relays = CarriedRelays()
+        var relays = ForwardedRelays()
         var slow = SlowMembers()
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
@@ -160,7 +160,7 @@ public final class Session: Sendable {
         self.node = node
         let identity = node.settings.identity
         let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
-        let roster = SessionRoster(id: id, own: own, founder: founder, limits: settings.roster)
+        let roster = SessionRoster(id: id, own: own, founder: founder, settings: settings.rosterSettings)
         state = Mutex(State(members: SessionMembers(roster)))
         datagrams = SessionDatagrams(node.settings)
         eventQueues = SessionEvents(inbox)
@@ -175,7 +175,7 @@ public final class Session: Sendable {
     public var events: AsyncStream<Event> {
         AsyncStream(unfolding: { [self] in
             let event = await eventQueues.next()
-            if case .message(let received) = event { notePassedOn(received) }
+            if case .message(let received) = event { recordRead(of: received) }
             return event
         })
     }
@@ -185,7 +185,7 @@ public final class Session: Sendable {
     public var messages: AsyncStream<ReceivedMessage> {
         AsyncStream(unfolding: { [self] in
             guard let received = await inbox.dequeue() else { return nil }
-            notePassedOn(received)
+            recordRead(of: received)
             return received
         })
     }
@@ -217,7 +217,7 @@ public final class Session: Sendable {
             throw SessionError.invalidParameter(
                 "the metadata has \(encoded.count) bytes; the limit is \(SessionMember.maximumMetadataByteCount)")
         }
-        change { $0.members.setOwnMetadata(encoded) }
+        update { $0.members.setOwnMetadata(encoded) }
     }
 
     // MARK: Life
@@ -232,7 +232,7 @@ public final class Session: Sendable {
     func run() async {
         await withDiscardingTaskGroup { group in
             do throws(ThreadError) {
-                let timer = try BlockingThread.start { self.keepTime() }
+                let timer = try BlockingThread.start { self.runTimer() }
                 group.addTask { await timer.join() }
             } catch {
                 // Without the timer, lost members are not detected and reconnections are not attempted.
@@ -255,7 +255,7 @@ public final class Session: Sendable {
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
         let deadline = ContinuousClock.now + min(max(waiting, .zero), Self.maximumLeaveTime)
-        await withTimeout(deadline - .now) { await self.waitUntilAllIsPassedOn() }
+        await withTimeout(deadline - .now) { await self.waitUntilDelivered() }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
         for link in links { link.driver.send(.leave(id)) }
         end()
@@ -265,7 +265,7 @@ public final class Session: Sendable {
     /// Bounds the time of a leave, so that no sum of times overflows.
     private static let maximumLeaveTime = Duration.seconds(86_400)
 
-    private func waitUntilAllIsPassedOn() async {
+    private func waitUntilDelivered() async {
         let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.areAllMessagesDelivered } }
         while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
         for link in links { await link.driver.streams.waitUntilFinishedStreamsAreSent() }
@@ -304,14 +304,14 @@ public final class Session: Sendable {
 
     /// Updates the members and how they are reached, and reports the changes to the program and to the members.
     @discardableResult
-    func change<Result>(_ body: (inout State) -> Result) -> Result {
+    func update<Result>(_ body: (inout State) -> Result) -> Result {
         // Deadlines may have changed.
         defer { timer.wake() }
-        return changeInTime(body)
+        return updateFromTimer(body)
     }
 
-    /// The form of ``change(_:)`` for the thread that waits for the deadlines.
-    private func changeInTime<Result>(_ body: (inout State) -> Result) -> Result {
+    /// The form of ``update(_:)`` for the thread that waits for the deadlines.
+    private func updateFromTimer<Result>(_ body: (inout State) -> Result) -> Result {
         let now = node.settings.clock()
         let (result, changes, updates, gone, metadata) = state.withLock { state in
             let result = body(&state)
@@ -377,22 +377,22 @@ public final class Session: Sendable {
 
     // MARK: Time
 
-    private func keepTime() {
+    private func runTimer() {
         while true {
             timer.reset()
             let now = node.settings.clock()
-            let attempts: [SessionRoster.ConnectionAttempt] = changeInTime { state in
+            let attempts: [SessionRoster.ConnectionAttempt] = updateFromTimer { state in
                 state.members.roster.advance(to: now)
                 let attempts = state.members.roster.dueAttempts(now: now)
                 for attempt in attempts { state.members.roster.recordAttempt(to: attempt.member.id) }
                 return attempts
             }
-            for attempt in attempts { node.start { await self.carryOut(attempt) } }
+            for attempt in attempts { node.start { await self.perform(attempt) } }
             closeIdleRelays()
             sendDueAcknowledgements(now: now)
             dropExpiredMessages(now: now)
             reportSlowMembers(now: now)
-            let idleCheck = hasRetiring ? now + Self.idleCheckInterval : nil
+            let idleCheck = hasIdleRelayLinks ? now + Self.idleCheckInterval : nil
             let wake = state.withLock {
                 [
                     $0.members.roster.deadline(after: now), $0.acknowledgements, $0.members.nextExpiry, $0.slow.deadline,
@@ -404,14 +404,14 @@ public final class Session: Sendable {
     }
 
     /// Relayed links to members that have a direct link by now.
-    private var retiring: [SessionLink] {
+    private var idleRelayLinks: [SessionLink] {
         state.withLock { $0.members.idleRelayCandidates(of: node.id) }
     }
 
-    private var hasRetiring: Bool { !retiring.isEmpty }
+    private var hasIdleRelayLinks: Bool { !idleRelayLinks.isEmpty }
 
     private func closeIdleRelays() {
-        for link in retiring where link.driver.isIdle && link.driver.streams.count <= 1 { link.driver.close(.done) }
+        for link in idleRelayLinks where link.driver.isIdle && link.driver.streams.count <= 1 { link.driver.close(.done) }
     }
 
     private static let idleCheckInterval = Duration.milliseconds(500)

@@ -7,7 +7,7 @@ internal import Synchronization
 /// The UDP datagrams of one session (`docs/PROTOCOL.md`, section 12.5): a tag (u64), then a ciphertext under a key of the
 /// link's handshake.
 ///
-///     a link's packets:   unknown ── their port and tag ──► probing ── an answer ──► proven
+///     a link's packets:   unknown ── the port and tag of the peer ──► probing ── an answer ──► proven
 ///
 /// Until the path is proven, and on relayed links, unreliable messages travel over the link itself.
 final class SessionDatagrams: Sendable {
@@ -47,7 +47,7 @@ final class SessionDatagrams: Sendable {
     /// Records where the peer receives packets: a port of the host that its link leads to, never another host.
     func learn(_ link: SessionLink, port: UInt16, tag: UInt64) {
         guard link.relay == nil, port > 0 else { return }
-        link.datagramPath.withLock { $0.theirs = (LinkAddress(host: link.remote.host, port: port), tag) }
+        link.datagramPath.withLock { $0.remote = (LinkAddress(host: link.remote.host, port: port), tag) }
         write(Kind.probe, [], on: link)
     }
 
@@ -64,8 +64,8 @@ final class SessionDatagrams: Sendable {
 
     private func write(_ kind: UInt8, _ payload: [UInt8], on link: SessionLink) {
         let packet: (bytes: [UInt8], to: LinkAddress)? = link.datagramPath.withLock { path in
-            guard let theirs = path.theirs, let sealed = try? path.cipher.seal([kind] + payload) else { return nil }
-            return (withUnsafeBytes(of: theirs.tag.bigEndian) { Array($0) } + sealed, theirs.address)
+            guard let remote = path.remote, let sealed = try? path.cipher.seal([kind] + payload) else { return nil }
+            return (withUnsafeBytes(of: remote.tag.bigEndian) { Array($0) } + sealed, remote.address)
         }
         if let packet { socket.send(packet.bytes, to: packet.to) }
     }

@@ -7,7 +7,7 @@ final class SessionEvents: Sendable {
     /// An event with its place among all events and messages.
     struct Entry<Event: Sendable>: Sendable {
         let event: Event
-        /// Its number among the events of all kinds.
+        /// The event's number among those of all kinds.
         let number: UInt64
         /// Messages that had arrived before it.
         let messageCount: UInt64

@@ -9,7 +9,7 @@ final class SessionLink: Sendable {
     /// The address for datagrams, as far as it is known.
     struct DatagramPath {
         var cipher: NoiseDatagrams
-        var theirs: (address: LinkAddress, tag: UInt64)?
+        var remote: (address: LinkAddress, tag: UInt64)?
         /// The peer has answered a probe on this path.
         var isProven = false
     }

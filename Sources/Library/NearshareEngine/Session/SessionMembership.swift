@@ -4,7 +4,7 @@ internal import NearshareDirect
 /// One member as seen from this node: the channel of its reliable messages, and the links that carry it.
 struct SessionMembership {
     var channel: MessageChannel
-    /// In the order in which they were opened.
+    /// The links in the order in which they were opened.
     var links: [SessionLink] = []
     /// The metadata that the member has set; nil for none.
     var metadata: StructuredValue?
@@ -46,7 +46,7 @@ struct SessionMembership {
     /// The results of received frames.
     struct Arrival {
         var messages: [Session.ReceivedMessage] = []
-        /// The peer has restarted without its state: the number of our messages that are lost.
+        /// The peer has restarted without its state: the number of this node's messages that are lost.
         var lostCount: Int?
         /// The member's metadata has changed.
         var hasNewMetadata = false

@@ -28,12 +28,12 @@ public struct SessionSettings: Sendable {
         guard timeout >= .seconds(1) else { throw .invalidParameter("the timeout of a session is at least 1 second") }
     }
 
-    var roster: SessionRoster.Limits {
-        var limits = SessionRoster.Limits()
-        limits.members = memberLimit
+    var rosterSettings: SessionRoster.Settings {
+        var settings = SessionRoster.Settings()
+        settings.maximumMemberCount = memberLimit
         // Longer ones would overflow sums of times.
-        limits.timeout = min(timeout, .seconds(1_000_000_000))
-        limits.topology = topology
-        return limits
+        settings.absenceTimeout = min(timeout, .seconds(1_000_000_000))
+        settings.topology = topology
+        return settings
     }
 }

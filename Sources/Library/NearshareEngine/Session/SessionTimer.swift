@@ -16,7 +16,7 @@ final class SessionTimer: Sendable {
 
     private let state = Monitor(State())
 
-    /// Ends the present wait, or the next one: deadlines have changed.
+    /// Ends the current wait, or the next one: deadlines have changed.
     func wake() { state.update { $0.isDue = true } }
 
     /// Ends all waits.

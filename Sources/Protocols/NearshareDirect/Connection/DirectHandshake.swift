@@ -157,7 +157,7 @@ extension DirectHandshake {
             case .awaitingPreamble(let noise):
                 guard let preamble = try Preamble.read(from: &input) else { return (.awaitingPreamble(noise), .awaitMore) }
                 guard let version = parameters.versions.newestInCommon(with: preamble) else {
-                    return (.finished, .fail(.incompatible(theirs: preamble), send: []))
+                    return (.finished, .fail(.incompatible(remote: preamble), send: []))
                 }
                 guard preamble.newest == preamble.oldest else {
                     throw .notAPeer("the peer chose no version of the protocol")
@@ -167,7 +167,7 @@ extension DirectHandshake {
                 let received = Array(input.prefix(Preamble.byteCount))
                 guard let preamble = try Preamble.read(from: &input) else { return (.awaitingInitiatorPreamble, .awaitMore) }
                 guard let version = parameters.versions.newestInCommon(with: preamble) else {
-                    return (.finished, .fail(.incompatible(theirs: preamble), send: parameters.versions.encoded))
+                    return (.finished, .fail(.incompatible(remote: preamble), send: parameters.versions.encoded))
                 }
                 return (.awaitingFirstMessage(initiatorPreamble: received, version: version), .proceed)
             case .awaitingFirstMessage(let preamble, let version):
@@ -207,15 +207,15 @@ extension DirectHandshake {
 
         /// The initiator's choice among the ciphers that both have, and its secret for the responder's key.
         private static func choose(
-            from theirs: ResponderParameters, _ noise: HandshakeState, version: UInt8, _ parameters: Parameters
+            from remote: ResponderParameters, _ noise: HandshakeState, version: UInt8, _ parameters: Parameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             var noise = noise
-            guard theirs.version == version else { throw .notAuthentic("the version was changed on the way") }
-            guard let cipher = EncryptionPreference.choose(from: theirs.ciphers & parameters.ciphers) else {
+            guard remote.version == version else { throw .notAuthentic("the version was changed on the way") }
+            guard let cipher = EncryptionPreference.choose(from: remote.ciphers & parameters.ciphers) else {
                 let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
                 return (.finished, .fail(.encryption, send: refusal))
             }
-            let encapsulated = try theirs.encapsulationKey.map { (key) throws(HandshakeFailure) in
+            let encapsulated = try remote.encapsulationKey.map { (key) throws(HandshakeFailure) in
                 try mapped { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
             }
             let answer = InitiatorParameters(cipher: cipher.rawValue, ciphertext: encapsulated?.ciphertext)

@@ -3,7 +3,7 @@ package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertibl
     /// The peer speaks another protocol, or violates this one.
     case notAPeer(String)
     /// The two peers have no version of the protocol in common.
-    case incompatible(theirs: Preamble)
+    case incompatible(remote: Preamble)
     /// A message was altered, or not sent by the key's owner.
     case notAuthentic(String)
     /// One peer requires encryption, and the other one does not use it.
@@ -14,8 +14,8 @@ package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertibl
     package var description: String {
         switch self {
         case .notAPeer(let reason): reason
-        case .incompatible(let theirs):
-            "the peer supports \(theirs.shown) of the protocol, this machine \(Preamble.supported.shown); "
+        case .incompatible(let remote):
+            "the peer supports \(remote.shown) of the protocol, this machine \(Preamble.supported.shown); "
                 + "update the older of the two"
         case .notAuthentic(let reason):
             "the encrypted handshake failed (\(reason)); try again, and suspect an attack if it fails again"

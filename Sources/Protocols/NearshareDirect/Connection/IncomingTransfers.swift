@@ -13,7 +13,7 @@ struct IncomingTransfers: Sendable {
         case locating
         /// The files are listed and compared; bytes of the content stream received and granted so far.
         case comparing(received: UInt64, granted: UInt64)
-        /// The same while entries are received.
+        /// The entries are received; bytes of the content stream received and granted so far.
         case receiving(received: UInt64, granted: UInt64)
         /// All content has arrived and is being made durable: too late to cancel.
         case finishing

@@ -15,9 +15,9 @@ struct LinkActivity: Sendable {
     private var lastActivity: MonotonicInstant
     /// The latest activity other than an offer that waits for the user's answer.
     private var lastTransferActivity: MonotonicInstant
-    /// For an invitation into a session, a session, or a friend.
+    /// The hold for an invitation into a session, a session, or a friend.
     private var reservation: Hold
-    /// For the users to compare the short authentication strings.
+    /// The hold for the users to compare the short authentication strings.
     private var comparison: Hold
 
     /// Limit on the time for which an unanswered question to the user prevents eviction. Untrusted peers can ask 40 questions in

@@ -117,7 +117,7 @@ struct OutgoingTransfers: Sendable {
         }
     }
 
-    /// Only the driver knows whether the entries were offered.
+    /// Handles the receiver's selection. The driver checks it: only the driver knows whether the entries were offered.
     mutating func receiveSelection(
         _ id: TransferID, _ selection: EntrySelection
     ) throws(MalformedInput) -> [DirectReaction] {

@@ -14,7 +14,7 @@ struct MemberTable: Sendable {
     }
 
     let own: PeerID
-    private let maximumMembers: Int
+    private let maximumMemberCount: Int
     private var entries: [PeerID: SessionMember]
     /// The ids of the other members, in ascending order.
     private(set) var otherIDs: [PeerID] = []
@@ -24,9 +24,9 @@ struct MemberTable: Sendable {
     private var changed: [PeerID: Set<PeerID>] = [:]
     private var urgent: Set<PeerID> = []
 
-    init(own: SessionMember, maximumMembers: Int) {
+    init(own: SessionMember, maximumMemberCount: Int) {
         self.own = own.id
-        self.maximumMembers = maximumMembers
+        self.maximumMemberCount = maximumMemberCount
         entries = [own.id: own]
     }
 
@@ -52,15 +52,15 @@ struct MemberTable: Sendable {
         entries[member.id].map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
     }
 
-    var isFull: Bool { otherIDs.count + 1 >= maximumMembers }
+    var isFull: Bool { otherIDs.count + 1 >= maximumMemberCount }
 
-    // MARK: News for other members
+    // MARK: Updates of other members
 
     /// Whether entries have changed that must not wait.
     var hasUrgentUpdates: Bool { !urgent.isEmpty }
 
     /// Records that a changed entry must not wait: the member connects to others, who have to know it.
-    mutating func expedite(_ id: PeerID) { if changed[id] != nil { urgent.insert(id) } }
+    mutating func markUrgent(_ id: PeerID) { if changed[id] != nil { urgent.insert(id) } }
 
     /// Whether entries have changed since ``drainUpdates(for:)``.
     var hasUpdates: Bool { !changed.isEmpty }
@@ -76,9 +76,9 @@ struct MemberTable: Sendable {
             for id in ids { changed[id] = nil }
             urgent = []
         }
-        let news = ids.sorted().compactMap { entries[$0] }
+        let changedEntries = ids.sorted().compactMap { entries[$0] }
         return neighbours.compactMap { neighbour in
-            let needed = news.filter { entry in
+            let needed = changedEntries.filter { entry in
                 if changed[entry.id]?.contains(neighbour) == true { return false }
                 return entry.id == own || entry.presence == .gone || !entry.neighbours.contains(neighbour)
             }
@@ -89,7 +89,7 @@ struct MemberTable: Sendable {
     /// Marks all entries as changed: some member may have refused an entry that it would store now.
     mutating func markAllChanged() { for id in entries.keys { changed[id] = [] } }
 
-    /// Records that a member knows the present state of an entry.
+    /// Records that a member knows the current state of an entry.
     mutating func recordKnowledge(of id: PeerID, by member: PeerID) {
         guard changed[id] != nil else { return }
         changed[id]?.insert(member)
@@ -124,7 +124,7 @@ struct MemberTable: Sendable {
         return new.revision > old.revision
     }
 
-    private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - maximumMembers) }
+    private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - maximumMemberCount) }
 
     /// Stores an entry.
     /// - Returns: The change of the member's presence, if any.

@@ -230,8 +230,8 @@ package struct MessageChannel: Sendable {
     /// Processes one frame that arrived over a link.
     package mutating func receive(_ frame: [UInt8], on id: LinkID) throws(MalformedInput) -> Event? {
         switch try ChannelFrame(decoding: frame) {
-        case .resume(let theirs, let ours, let expected):
-            return try receiveResume(on: id, theirs: theirs, ours: ours, expected: expected)
+        case .resume(let remoteEpoch, let localEpoch, let expected):
+            return try receiveResume(on: id, remoteEpoch: remoteEpoch, localEpoch: localEpoch, expected: expected)
         case .message(let number, let acknowledged, let kind, let bytes):
             try requireResumed(id)
             try sendQueue.acknowledge(below: acknowledged)
@@ -265,11 +265,11 @@ package struct MessageChannel: Sendable {
     }
 
     private mutating func receiveResume(
-        on id: LinkID, theirs: UInt64, ours: UInt64, expected: UInt64
+        on id: LinkID, remoteEpoch: UInt64, localEpoch: UInt64, expected: UInt64
     ) throws(MalformedInput) -> Event? {
         guard let link = links[id], link.next == nil else { throw MalformedInput("message: a second resume frame") }
         var event: Event?
-        if let known = peerEpoch, known != theirs {
+        if let known = peerEpoch, known != remoteEpoch {
             // The peer has restarted without its former state.
             event = .restarted(lost: sendQueue.count)
             lastFirstNumber = sendQueue.firstNumber
@@ -282,12 +282,12 @@ package struct MessageChannel: Sendable {
             // Links without a resume frame may belong to the new epoch.
             links.detachResumed()
         }
-        peerEpoch = theirs
+        peerEpoch = remoteEpoch
         // Each new link repeats the acknowledgement.
         isAcknowledgementDue = receiveWindow.delivered > 0
         // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that
         // it has received and not delivered are not repeated; they fill the window on both sides.
-        let knowsEpoch = ours == ownEpoch
+        let knowsEpoch = localEpoch == ownEpoch
         guard !knowsEpoch || expected <= sendQueue.nextNumber else {
             throw MalformedInput("message: a resume frame beyond the last message")
         }

@@ -9,8 +9,8 @@ struct Reachability: Sendable {
         var retryTime: MonotonicInstant
     }
 
-    /// News that may lead to a member, until an attempt that began after it has failed.
-    private struct News {
+    /// A hint that a member may have become reachable, until an attempt that began after it has failed.
+    private struct Hint {
         var time: MonotonicInstant
         /// An attempt has begun since.
         var isTried = false
@@ -25,13 +25,13 @@ struct Reachability: Sendable {
     /// The start of each unreachable member's absence: it has neither a link nor a relay.
     private var absentSince: [PeerID: MonotonicInstant] = [:]
     private var backoffs: [PeerID: Backoff] = [:]
-    private var news: [PeerID: News] = [:]
-    /// The latest news of each member, which bounds how often news cancels the back-off.
-    private var newsTimes: [PeerID: MonotonicInstant] = [:]
+    private var hints: [PeerID: Hint] = [:]
+    /// The time of the latest hint of each member, which bounds how often hints cancel the back-off.
+    private var hintTimes: [PeerID: MonotonicInstant] = [:]
     /// Members with an attempt in progress.
     private var attempts: Set<PeerID> = []
 
-    /// The state of a member, which is reached by its links or through a relay without a link so far.
+    /// The state of a member, which is reached by its links, or through a relay without a link so far.
     func state(of id: PeerID) -> MemberState {
         let state = linkState(of: id)
         if state.isConnected { return state }
@@ -65,21 +65,21 @@ struct Reachability: Sendable {
         unlinkedSince[id] = nil
         absentSince[id] = nil
         backoffs[id] = nil
-        news[id] = nil
-        newsTimes[id] = nil
+        hints[id] = nil
+        hintTimes[id] = nil
         attempts.remove(id)
     }
 
     mutating func recordAttempt(_ id: PeerID) {
         attempts.insert(id)
-        news[id]?.isTried = true
+        hints[id]?.isTried = true
         if !linkState(of: id).isConnected { states[id] = .connecting }
     }
 
     mutating func recordConnection(_ id: PeerID, via relay: PeerID?) {
         unlinkedSince[id] = nil
         absentSince[id] = nil
-        news[id] = nil
+        hints[id] = nil
         attempts.remove(id)
         // Behind a relay, earlier failures still delay the next attempt at a direct link.
         if relay == nil { backoffs[id] = nil }
@@ -97,13 +97,13 @@ struct Reachability: Sendable {
         attempts.remove(id)
         guard isMember, linkState(of: id) != .connected(via: nil) else { return }
         if !linkState(of: id).isConnected { states[id] = .notConnected }
-        if let latest = news[id] {
-            // An attempt that began before the news says nothing about it.
+        if let latest = hints[id] {
+            // An attempt that began before the hint says nothing about it.
             guard latest.isTried else {
                 backoffs[id] = nil
                 return
             }
-            news[id] = nil
+            hints[id] = nil
         }
         let count = failureCount(of: id) + 1
         backoffs[id] = Backoff(failureCount: count, retryTime: now + Self.firstDelay * (1 << min(count - 1, 5)))
@@ -111,12 +111,12 @@ struct Reachability: Sendable {
 
     /// Records that a member to which there is no direct link may have become reachable: the back-off ends, and the member is
     /// not given up before an attempt that begins now has failed.
-    /// - Parameter isOwn: false for the news of a member, which counts at intervals only.
-    mutating func recordNews(_ id: PeerID, isOwn: Bool, now: MonotonicInstant) {
+    /// - Parameter isOwn: false for a hint from a member, which counts at intervals only.
+    mutating func recordReachabilityHint(_ id: PeerID, isOwn: Bool, now: MonotonicInstant) {
         guard linkState(of: id) != .connected(via: nil) else { return }
-        if !isOwn, let last = newsTimes[id], now - last < Self.newsInterval { return }
-        newsTimes[id] = now
-        news[id] = News(time: now)
+        if !isOwn, let last = hintTimes[id], now - last < Self.hintInterval { return }
+        hintTimes[id] = now
+        hints[id] = Hint(time: now)
         backoffs[id] = nil
     }
 
@@ -145,11 +145,11 @@ struct Reachability: Sendable {
         absentSince[id].map { now - $0 >= Self.announcementTime } ?? false
     }
 
-    /// Members that have been absent for `timeout`, by id. Those of whom there is news are absent later: after an attempt that
-    /// began since, or after twice the time, because news can be invented.
+    /// Members that have been absent for `timeout`, by id. Those with a hint are absent later: after an attempt that began
+    /// since, or after twice the time, because hints can be invented.
     func absentees(after timeout: Duration, now: MonotonicInstant) -> [PeerID] {
         absentSince.filter { id, since in
-            now - since >= (news[id] == nil ? timeout : timeout * 2)
+            now - since >= (hints[id] == nil ? timeout : timeout * 2)
         }.keys.sorted()
     }
 
@@ -159,7 +159,7 @@ struct Reachability: Sendable {
         own: PeerID, timeout: Duration, isWaitedFor: (PeerID) -> Bool
     ) -> [MonotonicInstant] {
         let secondAttempts = unlinkedSince.keys.filter { $0 < own && !attempts.contains($0) && backoffs[$0] == nil }
-        return absentSince.map { id, since in since + (news[id] == nil ? timeout : timeout * 2) }
+        return absentSince.map { id, since in since + (hints[id] == nil ? timeout : timeout * 2) }
             + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
             + secondAttempts.map { secondAttemptTime($0) }
             + backoffs.filter { !attempts.contains($0.key) }.values.map(\.retryTime)
@@ -170,6 +170,6 @@ struct Reachability: Sendable {
     private static let headStart = Duration.seconds(3)
     /// The time in which the addresses and neighbours of a new member arrive.
     private static let announcementTime = Duration.seconds(1)
-    /// The time in which further news of a member has no effect (S5).
-    private static let newsInterval = Duration.seconds(2)
+    /// The time in which a further hint from a member has no effect (S5).
+    private static let hintInterval = Duration.seconds(2)
 }

@@ -13,7 +13,7 @@ package struct RoomCandidates: Sendable {
         var isInvited = false
         /// A user has refused.
         var isRefused = false
-        /// It is not advertised any more, and the invitation in progress is its last one.
+        /// Whether the candidate is not advertised any more, and the invitation in progress is its last one.
         var isGone = false
     }
 

@@ -15,7 +15,7 @@ public struct SessionMessage: Sendable, Hashable {
 
     /// The kind of content.
     package var kind: Kind
-    /// At most 1 MiB: what the program sends, or the encoding of a structured value.
+    /// The content, at most 1 MiB: what the program sends, or the encoding of a structured value.
     public var bytes: [UInt8]
 
     /// Creates a message of bytes whose format the programs have agreed on.

@@ -3,16 +3,16 @@ package import NearshareBase
 /// The members of a session, and how each is reached. Every member keeps a roster. Members exchange their rosters, and newer
 /// entries take precedence, so that all rosters converge.
 ///
-///     a member as seen here:   not connected ──► connecting ──► connected (directly or by a relay) ──► not connected
+///     a member as seen from this one:   not connected ──► connecting ──► connected (directly or by a relay) ──► not connected
 ///
 /// The parts are ``MemberTable`` and ``Reachability``.
 package struct SessionRoster: Sendable {
-    /// The limits of a session.
-    package struct Limits: Sendable, Hashable {
+    /// The limits and the topology of a session.
+    package struct Settings: Sendable, Hashable {
         /// Limit on members, this one included.
-        package var members = 8
+        package var maximumMemberCount = 8
         /// The time after which an unreachable member is removed.
-        package var timeout = Duration.seconds(30)
+        package var absenceTimeout = Duration.seconds(30)
         /// The members between which there are direct links.
         package var topology = SessionTopology.automatic
 
@@ -40,12 +40,12 @@ package struct SessionRoster: Sendable {
     package private(set) var founder: SessionFounder?
     /// The keys of members that the founder has removed.
     private var removed: [Fingerprint] = []
-    /// The limits that the program has set.
-    package let limits: Limits
+    /// The settings of the program.
+    package let settings: Settings
     private var table: MemberTable
     private var reachability = Reachability()
     private var departureClaims: [PeerID: DepartureClaim] = [:]
-    /// The member from which a member was first heard of, for those that have not joined here.
+    /// The member from which a member was first heard of, for those that have not joined at this member.
     private var announcers: [PeerID: PeerID] = [:]
     private var changes: [SessionChange] = []
     /// The state of each member that was reported last.
@@ -60,11 +60,11 @@ package struct SessionRoster: Sendable {
     private var updateTime: MonotonicInstant?
 
     /// Starts with this member alone.
-    package init(id: SessionID, own: SessionMember, founder: SessionFounder? = nil, limits: Limits = Limits()) {
+    package init(id: SessionID, own: SessionMember, founder: SessionFounder? = nil, settings: Settings = Settings()) {
         self.id = id
         self.founder = founder
-        self.limits = limits
-        table = MemberTable(own: own, maximumMembers: limits.members)
+        self.settings = settings
+        table = MemberTable(own: own, maximumMemberCount: settings.maximumMemberCount)
     }
 
     // MARK: Reading
@@ -92,16 +92,17 @@ package struct SessionRoster: Sendable {
 
     private func isUpdateTime(_ now: MonotonicInstant) -> Bool { updateTime.map { now - $0 >= updateInterval } ?? true }
 
-    /// Grows with the number of members, so that the bytes for all changes of a forming session stay in bounds.
+    /// The least time between two updates. It grows with the number of members, so that the bytes for all changes of a forming
+    /// session stay in bounds.
     private var updateInterval: Duration {
         max(Self.minimumUpdateInterval, Self.updateIntervalPerMember * table.otherIDs.count)
     }
 
     /// The frame for a member that has just been connected.
-    package var frame: SessionFrame { .roster(id, table.all) }
+    package var rosterFrame: SessionFrame { .roster(id, table.all) }
 
     /// The frame for a member that has just been connected through a relay: gossip goes over direct links only.
-    package var ownFrame: SessionFrame { .roster(id, table.ownEntry.map { [$0] } ?? []) }
+    package var ownEntryFrame: SessionFrame { .roster(id, table.ownEntry.map { [$0] } ?? []) }
 
     /// The ids of the other members, in no order.
     package var memberIDs: [PeerID] { table.otherIDs }
@@ -129,11 +130,11 @@ package struct SessionRoster: Sendable {
         member.incarnation = table.nextIncarnation(of: member)
         member.presence = .present
         store(member, now: now)
-        table.expedite(member.id)
+        table.markUrgent(member.id)
         refresh(now: now)
     }
 
-    /// The member that has announced a member, and so vouches for its key; nil for one that joined here.
+    /// The member that has announced a member, and so vouches for its key; nil for one that joined at this member.
     package func announcer(of id: PeerID) -> PeerID? { announcers[id] }
 
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
@@ -154,7 +155,7 @@ package struct SessionRoster: Sendable {
                     store(member, now: now)
                     if member.presence == .present, !isPresent { announcers[member.id] = announcer }
                     if let before, before.addresses != member.addresses, !member.addresses.isEmpty {
-                        reachability.recordNews(member.id, isOwn: false, now: now)
+                        reachability.recordReachabilityHint(member.id, isOwn: false, now: now)
                     }
                 }
             }
@@ -247,14 +248,14 @@ package struct SessionRoster: Sendable {
 
     /// Whether all members are to have direct links to each other.
     private var isMesh: Bool {
-        limits.topology == .mesh || table.otherIDs.count < SessionTopology.maximumMeshCount
+        settings.topology == .mesh || table.otherIDs.count < SessionTopology.maximumMeshCount
     }
 
     /// Whether the topology demands a direct link to a member.
     private func isLinkWanted(to id: PeerID) -> Bool { isMesh || hubs.contains(id) || hubs.contains(table.own) }
 
     /// Determines the hubs, and the relays of the members without a link.
-    /// - Parameter now: nil after a change by which no member becomes absent.
+    /// - Parameter now: nil keeps the start of absences: after a change by which no member becomes absent.
     private mutating func refresh(now: MonotonicInstant?) {
         if isMesh {
             hubs = []
@@ -269,7 +270,7 @@ package struct SessionRoster: Sendable {
         for id in table.otherIDs { report(id) }
     }
 
-    /// A linked member for each member that such a one announces as its neighbour.
+    /// The relay of each member without a link: a connected member that announces a link to it.
     private var relays: [PeerID: PeerID] {
         var relays: [PeerID: PeerID] = [:]
         for id in table.otherIDs where reachability.linkState(of: id).isConnected {
@@ -294,7 +295,7 @@ package struct SessionRoster: Sendable {
     /// Records that this node's network has changed: it may lead to members without a direct link.
     package mutating func recordNetworkChange(now: MonotonicInstant) {
         for member in others where mayConnect(to: member) || relay(to: member) != nil {
-            reachability.recordNews(member.id, isOwn: true, now: now)
+            reachability.recordReachabilityHint(member.id, isOwn: true, now: now)
         }
     }
 
@@ -303,7 +304,7 @@ package struct SessionRoster: Sendable {
         let addresses = Array(addresses.prefix(SessionMember.maximumAddressCount))
         guard table.member(id) != nil, foundAddresses[id] != addresses else { return }
         foundAddresses[id] = addresses
-        if !addresses.isEmpty { reachability.recordNews(id, isOwn: false, now: now) }
+        if !addresses.isEmpty { reachability.recordReachabilityHint(id, isOwn: false, now: now) }
     }
 
     private func mayConnect(to member: SessionMember) -> Bool {
@@ -394,13 +395,14 @@ package struct SessionRoster: Sendable {
     /// Selects a connected member that announces a link to `member`, preferably one with a direct link to this member. The
     /// candidates take turns, because an announcement may be false.
     private func relay(to member: SessionMember) -> PeerID? {
-        let able = others.filter {
+        let candidates = others.filter {
             $0.id != member.id && reachability.linkState(of: $0.id).isConnected && $0.neighbours.contains(member.id)
         }
-        let direct = able.filter { reachability.linkState(of: $0.id) == .connected(via: nil) }
-        let turn = reachability.failureCount(of: member.id) / 2
-        let candidates = direct.isEmpty ? able : direct
-        return candidates.isEmpty ? nil : candidates[turn % candidates.count].id
+        let direct = candidates.filter { reachability.linkState(of: $0.id) == .connected(via: nil) }
+        let preferred = direct.isEmpty ? candidates : direct
+        // Direct attempts alternate with those through a relay.
+        let index = reachability.failureCount(of: member.id) / 2
+        return preferred.isEmpty ? nil : preferred[index % preferred.count].id
     }
 
     // MARK: Time
@@ -410,13 +412,13 @@ package struct SessionRoster: Sendable {
         // Sorted, so that all members reach the same result.
         let settled = departureClaims.filter { now - $0.value.time >= Self.claimTimeout }.keys
         for id in settled.sorted() { settleDepartureClaim(of: id, now: now) }
-        for id in reachability.absentees(after: limits.timeout, now: now) { recordDeparture(of: id, now: now) }
+        for id in reachability.absentees(after: settings.absenceTimeout, now: now) { recordDeparture(of: id, now: now) }
     }
 
     /// The next time after `now` at which ``advance(to:)`` or ``dueAttempts(now:)`` has something new.
     package func deadline(after now: MonotonicInstant) -> MonotonicInstant? {
         let times =
-            reachability.deadlines(own: table.own, timeout: limits.timeout) { id in
+            reachability.deadlines(own: table.own, timeout: settings.absenceTimeout) { id in
                 !isMesh || table.member(id)?.addresses.isEmpty == true
             }
             + departureClaims.values.map { $0.time + Self.claimTimeout }
@@ -427,7 +429,9 @@ package struct SessionRoster: Sendable {
 
     /// The time for which a claim of departure waits for the member's link to end.
     private static let claimTimeout = Duration.seconds(2)
-    /// The least time between two updates.
+    /// The least time between two updates in a session of at most eight members, all of which have direct links.
     private static let minimumUpdateInterval = Duration.milliseconds(100)
+    /// The least time between two updates for each other member. Exceeds ``minimumUpdateInterval`` from nine members on, and is
+    /// 0.9 s in the largest session, of 64 members: each of the few updates while it forms then holds the entries of many.
     private static let updateIntervalPerMember = Duration.milliseconds(14)
 }

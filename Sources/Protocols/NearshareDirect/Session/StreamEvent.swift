@@ -4,7 +4,7 @@ package enum StreamEvent: Sendable, Hashable {
     case opened(StreamID, StreamPurpose, StreamName)
     /// Bytes, or the end, can be read.
     case readable(StreamID)
-    /// There is room to write again.
+    /// The stream has room to write again.
     case writable(StreamID)
     /// All bytes and the end were sent.
     case finished(StreamID)

@@ -1,6 +1,6 @@
 /// The reason why a link is closed, shown to the peer's user. The raw values are those of the wire format.
 package enum CloseReason: UInt8, Sendable, Hashable {
-    /// Nothing is left to do.
+    /// The link has nothing left to do.
     case done = 0
     /// The program is shutting down; unfinished transfers may be resumed.
     case goingAway = 1

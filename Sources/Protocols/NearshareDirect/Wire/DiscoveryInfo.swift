@@ -29,7 +29,7 @@ package struct DiscoveryInfo: Sendable, Hashable {
             case pairTooLong(key: String, byteCount: Int)
             /// All pairs together exceed ``DiscoveryInfo/maximumByteCount``.
             case tooLong(byteCount: Int)
-            /// There are more pairs than ``DiscoveryInfo/maximumPairCount``.
+            /// More pairs than ``DiscoveryInfo/maximumPairCount``.
             case tooMany(count: Int)
         }
 
