@@ -60,7 +60,7 @@ struct BlueChatTests {
         }
         let scratch = ScratchFolder()
         var messengerSettings = MessengerSettings(
-            carried: try SQLiteBundleStore(directory: scratch.path),
+            bundles: try SQLiteBundleStore(directory: scratch.path),
             conversations: try SQLiteConversationStore(directory: scratch.path), contact: contact)
         messengerSettings.usesBlueChat = true
         try await withNode(settings) { [settings = messengerSettings] node in

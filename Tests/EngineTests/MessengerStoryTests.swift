@@ -42,7 +42,7 @@ struct MessengerStoryTests {
             let (contacts, blocked) = (contacts, blocked)
             settings.trustStatus = { peer, _ in blocked.contains(peer.id) ? .known(.blocked, isFriend: false) : .new }
             var messengerSettings = MessengerSettings(
-                carried: try SQLiteBundleStore(directory: scratch.path),
+                bundles: try SQLiteBundleStore(directory: scratch.path),
                 conversations: try SQLiteConversationStore(directory: scratch.path), contact: { contacts[$0] })
             messengerSettings.sendsReadMarks = sendsReadReceipts
             return try await withNode(settings) { [messengerSettings] node in

@@ -106,7 +106,7 @@ package final class PrimaryRole: Sendable {
         on node: Node, _ properties: NodeService.Properties, profile: String? = nil, feed: ReceiveFeed? = nil,
         observe: @escaping @Sendable (ControlEvent) -> Void = { _ in }
     ) throws -> NodeService {
-        var settings = MessengerSettings(carried: stores.bundles, conversations: stores.conversations) { [machine] id in
+        var settings = MessengerSettings(bundles: stores.bundles, conversations: stores.conversations) { [machine] id in
             // Without the address book, messages can be sent to peers in range only.
             guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
             return EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey)

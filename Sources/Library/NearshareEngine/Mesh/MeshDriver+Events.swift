@@ -25,19 +25,19 @@ extension MeshDriver {
                 the mesh; set both clocks
                 """)
         case .pong, .verificationResponse: answers.publish(event)
-        case .publicMessage(let peer, let id, let text, _): emitText(.publicText(from: peer, id: id, text: text))
-        case .read(let id, let peer): emitText(.read(id: id, by: peer))
+        case .publicMessage(let peer, let id, let text, _): publishMessageEvent(.publicText(from: peer, id: id, text: text))
+        case .read(let id, let peer): publishMessageEvent(.read(id: id, by: peer))
         case .sessionEstablished(let peer):
             updateContacts()
-            emitText(.peerChanged(peer.id))
+            publishMessageEvent(.peerChanged(peer.id))
             offerAuthenticated(by: peer)
         case .privateMessage(let peer, let id, let text): handlePrivateMessage(text, id: id, from: peer)
         case .delivered(let id, let peer):
             completeText(withMessage: id, receivedBy: peer.id)
-            emitText(.delivered(id: id, by: peer))
+            publishMessageEvent(.delivered(id: id, by: peer))
         case .undelivered(let id, let peer):
             failText(withMessage: id)
-            emitText(.undelivered(id: id, to: peer))
+            publishMessageEvent(.undelivered(id: id, to: peer))
         case .fileOffered(let offer, let peer): invite(offer, from: peer)
         case .fragmentsReceived(let progress): handle(progress)
         case .fileReceived(let file): handle(file)
@@ -68,7 +68,7 @@ extension MeshDriver {
 
     func handlePeerChanges(_ ids: Set<PeerID>) {
         bundles.withLock { $0 }?.neighboursChanged()
-        for id in ids { emitText(.peerChanged(id)) }
+        for id in ids { publishMessageEvent(.peerChanged(id)) }
     }
 
     private func handleBundlePacket(_ bytes: [UInt8], from peer: PeerID) {
@@ -82,17 +82,17 @@ extension MeshDriver {
     private func handlePrivateMessage(_ text: String, id: String, from peer: AuthenticatedPeer) {
         if let isFavorite = ChatContent.isFavorite(text) {
             acknowledge(id, of: peer.id)
-            emitText(.favorite(isFavorite, by: peer))
+            publishMessageEvent(.favorite(isFavorite, by: peer))
             return
         }
-        if !emitText(.privateText(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
+        if !publishMessageEvent(.privateText(from: peer, id: id, text: text)) { offerText(text, id: id, from: peer) }
     }
 
     /// - Returns: whether the text was accepted; otherwise it is offered like a file.
     @discardableResult
-    private func emitText(_ text: MeshText) -> Bool {
-        guard let receive = texts.withLock({ $0 }) else { return false }
-        return receive(text)
+    private func publishMessageEvent(_ event: MeshMessageEvent) -> Bool {
+        guard let receive = messageHandler.withLock({ $0 }) else { return false }
+        return receive(event)
     }
 
     /// Interrupts all transfers and ends all invitations, because the node stops.

@@ -20,8 +20,9 @@ package final class MeshDriver: Sendable {
     let promptLimiter: SharedPromptLimiter
     /// The driver that stores and forwards bundles; nil until it is started.
     let bundles = Mutex<BundleDriver?>(nil)
-    /// The receiver of texts; it returns false for a text that is to be offered like a file. nil when all texts are offered.
-    let texts = Mutex<(@Sendable (MeshText) -> Bool)?>(nil)
+    /// The receiver of message events; it returns false for a text that is to be offered like a file. nil when all texts are
+    /// offered.
+    let messageHandler = Mutex<(@Sendable (MeshMessageEvent) -> Bool)?>(nil)
     /// Fulfilled when the node stops.
     let stopping = Promise<Bool>()
     /// Fulfilled when all threads and tasks of the mesh have ended.

@@ -174,7 +174,7 @@ final class BlueChatPeers: Sendable {
     }
 
     /// Records how many texts of a line are confirmed: they are not sent again when the connection ends before the last.
-    func noteSent(_ count: Int, of message: String, to id: PeerID) {
+    func recordSent(_ count: Int, of message: String, to id: PeerID) {
         state.withLock { $0.peers[id]?.sent = (message, count) }
     }
 

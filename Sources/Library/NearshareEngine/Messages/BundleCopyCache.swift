@@ -4,7 +4,7 @@ internal import NearshareBundles
 /// Copies of stored bundles, so that a bundle is not read back from the store to be forwarded. The oldest are removed first.
 struct BundleCopyCache {
     private var copies: [BundleID: BundleCopy] = [:]
-    /// In the order of insertion.
+    /// The ids in the order of insertion.
     private var ids: [BundleID] = []
     private var byteCount = 0
     private let capacity: Int

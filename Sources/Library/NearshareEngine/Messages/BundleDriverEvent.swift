@@ -4,11 +4,11 @@ package import NearshareCrypto
 
 /// The progress of a message.
 package enum BundleDriverEvent: Sendable, Hashable {
-    /// A neighbour holds it.
+    /// A message that a neighbour holds.
     case sent(BundleID)
-    /// The receiver has acknowledged it.
+    /// A message that the receiver has acknowledged.
     case delivered(BundleID)
-    /// It could not be delivered, for this reason.
+    /// A message that could not be delivered, with the reason.
     case failed(BundleID, String)
     /// A message for this node, or for everyone.
     case received(ReceivedMeshMessage)
@@ -18,7 +18,7 @@ package enum BundleDriverEvent: Sendable, Hashable {
 
 /// A message for this node, or for everyone.
 package struct ReceivedMeshMessage: Sendable, Hashable {
-    /// The same at every receiver.
+    /// The id, the same at every receiver.
     package var id: BundleID
     package var content: BundleContent
     /// The peer whose key sealed it; nil for a message that was not sealed.
@@ -26,7 +26,7 @@ package struct ReceivedMeshMessage: Sendable, Hashable {
     /// The endpoint whose key signed it: the sender, or a key that was generated for this message.
     package var signer: EndpointID
     package var isForEveryone: Bool
-    /// By the sender's clock.
+    /// The time of creation by the sender's clock.
     package var created: WallTime
     package var hops: Int
 

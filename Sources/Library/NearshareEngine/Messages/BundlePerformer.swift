@@ -114,7 +114,7 @@ struct BundlePerformer {
 }
 
 extension BundlePacket {
-    /// For logs, without content.
+    /// A summary for logs, without content.
     var summary: String {
         switch self {
         case .copy(let copy): "bundle \(copy.bundle.id), hop \(copy.hopCount), \(copy.forwarding)"

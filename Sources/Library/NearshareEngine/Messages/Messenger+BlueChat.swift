@@ -120,7 +120,7 @@ extension Messenger {
         let texts = message.text.split(maximumByteCount: BlueChatPeers.maximumTextByteCount)
         for (index, text) in texts.enumerated().dropFirst(next.sentCount) {
             try next.radio.send(text, to: next.address)
-            blueChat.noteSent(index + 1, of: message.id, to: next.peer)
+            blueChat.recordSent(index + 1, of: message.id, to: next.peer)
         }
         attempt { () throws(StorageError) in try updateStatus(of: message, to: .delivered) }
     }

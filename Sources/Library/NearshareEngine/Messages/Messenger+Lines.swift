@@ -57,7 +57,7 @@ extension Messenger {
     }
 
     /// Sends a line, after it is stored with the parts of its plan.
-    func carryOut(_ plan: SendPlan, for message: ChatMessage) throws(StorageError) {
+    func perform(_ plan: SendPlan, for message: ChatMessage) throws(StorageError) {
         switch plan {
         case .bundles(let prepared): for bundle in prepared { messages.submit(bundle) }
         case .texts(let texts, let peer): send(texts, of: message, to: peer)
@@ -72,7 +72,7 @@ extension Messenger {
     private func dispatch(_ message: ChatMessage) throws(StorageError) {
         let plan = plan(for: message)
         if !plan.parts.isEmpty { try store.recordParts(plan.parts, of: message.id, in: message.conversation) }
-        try carryOut(plan, for: message)
+        try perform(plan, for: message)
     }
 
     private func send(_ texts: [(id: String, text: String)], of message: ChatMessage, to peer: PeerID) {
@@ -136,13 +136,13 @@ extension Messenger {
         }
     }
 
-    /// After a start: sends the lines again that were being sent when the last process ended, and that no bundle store holds.
+    /// Sends the lines again, after a start, that were being sent when the last process ended, and that no bundle store holds.
     func resume(_ lines: [PendingMessage]) throws(StorageError) {
         for line in lines {
             // The public room has no acknowledgements: it was sent once.
             if line.message.conversation == .publicRoom, line.message.status >= .sent { continue }
-            let carried = line.parts.filter(\.isBundle)
-            let isStored = carried.contains { BundleID(hex: $0.id).map(messages.isStored) ?? false }
+            let bundles = line.parts.filter(\.isBundle)
+            let isStored = bundles.contains { BundleID(hex: $0.id).map(messages.isStored) ?? false }
             if !isStored { try dispatch(line.message) }
         }
     }
@@ -167,19 +167,19 @@ extension Messenger {
     func receive(_ event: BundleDriverEvent) {
         attempt { () throws(StorageError) in
             switch event {
-            case .sent(let carried):
-                let id = original(of: carried)
+            case .sent(let bundle):
+                let id = original(of: bundle)
                 try updateStatus(ofPart: part(id), to: .sent)
                 listeners.publish(.changed(id, .sent))
-            case .delivered(let carried):
-                let id = original(of: carried)
-                finish(carried)
+            case .delivered(let bundle):
+                let id = original(of: bundle)
+                finish(bundle)
                 try updateStatus(ofPart: part(id), to: .delivered)
                 listeners.publish(.changed(id, .delivered))
-            case .failed(let carried, let why):
-                if sendByMesh(insteadOf: carried) { return }
-                let id = original(of: carried)
-                finish(carried)
+            case .failed(let bundle, let why):
+                if sendByMesh(insteadOf: bundle) { return }
+                let id = original(of: bundle)
+                finish(bundle)
                 try updateStatus(ofPart: part(id), to: .failed, reason: why)
                 listeners.publish(.changed(id, .failed(why)))
             case .received(let message): try storeArrival(message)
@@ -228,7 +228,7 @@ extension Messenger {
 
     // MARK: Texts of the mesh
 
-    func process(_ text: MeshText) throws(StorageError) {
+    func process(_ text: MeshMessageEvent) throws(StorageError) {
         switch text {
         case .privateText(let peer, let id, let text):
             // Its text is not delivered, and its sender is not told that it was.
@@ -283,7 +283,7 @@ extension Messenger {
         return true
     }
 
-    /// Only in the conversation with this peer: no peer marks lines for others.
+    /// Marks a line as read in the conversation with this peer: no peer marks lines for others.
     private func markRead(_ id: String, by peer: PeerID) throws(StorageError) {
         guard let message = try store.message(id), message.conversation == .peer(peer) else { return }
         release(id)

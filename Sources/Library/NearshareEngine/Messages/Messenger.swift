@@ -21,7 +21,7 @@ package final class Messenger: Sendable {
     }
 
     private enum Input: Sendable {
-        case text(MeshText)
+        case text(MeshMessageEvent)
         case resume([PendingMessage])
     }
 
@@ -49,7 +49,7 @@ package final class Messenger: Sendable {
         self.settings = settings
         store = settings.conversations
         let relay = BundleEventRelay()
-        messages = try mesh.startBundles(profile: settings.profile, store: settings.carried) { relay.receive($0) }
+        messages = try mesh.startBundles(profile: settings.profile, store: settings.bundles) { relay.receive($0) }
         relay.attach { [weak self] in self?.receive($0) }
     }
 
@@ -58,7 +58,7 @@ package final class Messenger: Sendable {
         // Before the first line of this process, and before the first peer is discovered.
         let unfinished = try store.pendingMessages()
         state.update { $0.inputs.append(.resume(unfinished)) }
-        mesh.texts.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
+        mesh.messageHandler.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -67,7 +67,7 @@ package final class Messenger: Sendable {
                     } catch {
                         self.node.log.error("messages: \(error)")
                         // A text that cannot be stored must not be acknowledged.
-                        self.mesh.texts.withLock { $0 = nil }
+                        self.mesh.messageHandler.withLock { $0 = nil }
                     }
                 }
                 group.addTask {
@@ -300,7 +300,7 @@ package final class Messenger: Sendable {
                 let plan = self.plan(for: message)
                 message.number = try self.store.insert(message, parts: plan.parts) ?? 0
                 self.listeners.publish(.chatMessage(message))
-                try self.carryOut(plan, for: message)
+                try self.perform(plan, for: message)
                 return message
             }
         }
@@ -363,7 +363,7 @@ package final class Messenger: Sendable {
     // MARK: The thread
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
-    private func receive(_ text: MeshText) -> Bool {
+    private func receive(_ text: MeshMessageEvent) -> Bool {
         if case .privateText = text, !settings.acceptsTexts() { return false }
         state.update { state in
             // Beyond the limit texts are dropped, and sent again by peers that get no acknowledgement (R1).

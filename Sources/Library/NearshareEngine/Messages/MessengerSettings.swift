@@ -8,7 +8,7 @@ package struct MessengerSettings: Sendable {
     /// Limits of this node's own messages, and of what it forwards for others.
     package var profile = PropagationProfile.standard
     /// The store of waiting bundles.
-    package var carried: any BundleStore
+    package var bundles: any BundleStore
     /// The store of conversations and received messages.
     package var conversations: any ConversationStore
     /// Returns the keys of peers that are out of range: from an earlier session, or imported.
@@ -25,14 +25,14 @@ package struct MessengerSettings: Sendable {
 
     /// Creates settings with the standard profile.
     /// - Parameters:
-    ///   - carried: the store of waiting bundles.
+    ///   - bundles: the store of waiting bundles.
     ///   - conversations: the store of conversations.
     ///   - contact: returns the keys of peers that are out of range; nil for unknown ones.
     package init(
-        carried: any BundleStore, conversations: any ConversationStore,
+        bundles: any BundleStore, conversations: any ConversationStore,
         contact: @escaping @Sendable (PeerID) -> EndpointKeys? = { _ in nil }
     ) {
-        self.carried = carried
+        self.bundles = bundles
         self.conversations = conversations
         self.contact = contact
     }
@@ -48,13 +48,13 @@ package enum ClaimedSender: Sendable, Hashable {
 
 /// The mode and the receiver of a message.
 package enum MessageRoute: Sendable, Hashable {
-    /// Only while the peer is in range.
+    /// Direct to a peer, while it is in range.
     case direct(PeerID)
     /// Stored and forwarded by other nodes.
     case mesh(PeerID)
     /// Direct if the peer is in range, otherwise by mesh.
     case full(PeerID)
-    /// By mesh, to everyone.
+    /// To everyone, stored and forwarded by other nodes.
     case broadcast
 
     /// The mode alone.
@@ -107,11 +107,11 @@ package enum MessengerEvent: Sendable, Hashable {
 
 /// The progress of a message.
 package enum MessageProgress: Sendable, Hashable {
-    /// A neighbour holds it.
+    /// A neighbour holds the message.
     case sent
-    /// The receiver has acknowledged it.
+    /// The receiver has acknowledged the message.
     case delivered
-    /// It could not be delivered, for this reason.
+    /// The message could not be delivered, for this reason.
     case failed(String)
 }
 

@@ -3,7 +3,7 @@ internal import NearshareCrypto
 internal import NearshareMesh
 
 /// A text in the mesh's own packets, as phones send it, or an event about one.
-enum MeshText: Sendable {
+enum MeshMessageEvent: Sendable {
     case privateText(from: AuthenticatedPeer, id: String, text: String)
     case publicText(from: MeshPeer, id: String, text: String)
     /// A text of this node has been received.
