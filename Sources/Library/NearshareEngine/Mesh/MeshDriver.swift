@@ -141,12 +141,3 @@ package final class MeshDriver: Sendable {
 
     private static func nearby(_ peer: MeshPeer) -> NearbyPeer { NearbyPeer(id: peer.id, name: peer.name, addresses: []) }
 }
-
-extension Promise {
-    /// Waits until the promise is fulfilled, at most for `duration`.
-    /// - Returns: whether it is fulfilled.
-    @discardableResult
-    func isFulfilled(within duration: Duration) async -> Bool {
-        await withTimeout(duration) { await self.value != nil } ?? false
-    }
-}

@@ -109,23 +109,3 @@ extension Node {
         return try result.get()
     }
 }
-
-extension MeshDriver {
-    /// Exchanges frames over every link of the radio, until the node stops. No effect a second time: the links are one stream.
-    func runLinks(of radio: any FrameRadio) {
-        let isFirst = servesRadio.withLock { serves in
-            defer { serves = true }
-            return !serves
-        }
-        guard isFirst else { return }
-        start { [self] in
-            await firstResult(
-                of: {
-                    for await link in radio.links() {
-                        // In a task of the driver, so that its last frames still go out when no more links are accepted.
-                        self.start { await self.run(over: link) }
-                    }
-                }, { _ = await self.stopping.value })
-        }
-    }
-}

@@ -37,6 +37,13 @@ package final class Promise<Value: Sendable>: Sendable {
         }
     }
 
+    /// Waits until the promise is fulfilled, at most for `duration`.
+    /// - Returns: whether it is fulfilled.
+    @discardableResult
+    package func isFulfilled(within duration: Duration) async -> Bool {
+        await withTimeout(duration) { await self.value != nil } ?? false
+    }
+
     /// Sets the value and resumes all waiting tasks. Only the first call has an effect.
     package func fulfil(_ value: Value) {
         let waiters = state.withLock { state in

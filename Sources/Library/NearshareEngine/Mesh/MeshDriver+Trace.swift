@@ -1,0 +1,18 @@
+internal import NearshareBase
+internal import NearshareMesh
+
+extension MeshDriver {
+    /// The latest decisions about packets and bundles, the oldest first.
+    /// - Parameter prefix: the beginning of the ids; empty for all.
+    func trace(_ prefix: String, limit: Int) -> [TraceEntry] {
+        let packets = read { $0.trace.ordered }.map { entry in
+            TraceEntry(
+                time: entry.time, id: Hex.encode(entry.id.bytes), kind: Hex.encode([entry.type.rawValue]), sender: entry.sender,
+                decision: entry.decision.description)
+        }
+        let wanted = (packets + bundleTrace.all).filter { $0.id.hasPrefix(prefix.lowercased()) }
+        // Stable: entries of one moment keep their order.
+        return wanted.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
+            .suffix(limit)
+    }
+}
