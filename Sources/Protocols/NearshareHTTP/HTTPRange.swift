@@ -1,6 +1,6 @@
 /// The value of the field Range (RFC 9110, section 14.2), as far as responses with one part can satisfy it.
 package enum HTTPRange: Sendable, Hashable {
-    /// From an offset on; through another one, or to the end.
+    /// The bytes from an offset on; through another one, or to the end.
     case from(UInt64, through: UInt64?)
     /// The last bytes.
     case last(UInt64)

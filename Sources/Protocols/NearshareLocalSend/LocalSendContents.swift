@@ -26,7 +26,7 @@ package struct LocalSendContents: Sendable {
     package enum Answer: Sendable, Hashable {
         /// - Parameter tokens: those of the accepted files, by their numbers; not empty.
         case accepted(session: String, tokens: [Int: String])
-        /// Nothing has to be sent: the receiver has shown the text, or wants no file.
+        /// Complete without a file: the receiver has shown the text, or wants none.
         case complete
         case pinRequired
         case rejected(Rejection)

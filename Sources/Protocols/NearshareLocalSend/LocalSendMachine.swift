@@ -31,7 +31,7 @@ package struct LocalSendMachine: Sendable {
         case pending(failureCount: Int)
         case uploading(failureCount: Int)
         case stored
-        /// Its sender may send it again as long as other files are awaited.
+        /// The sender may send the file again as long as other files are awaited.
         case failed(failureCount: Int)
         /// The user has not selected it.
         case unselected
@@ -49,7 +49,7 @@ package struct LocalSendMachine: Sendable {
         let client: Client
         let files: [LocalSendOffer.File]
         let numbers: [String: Int]
-        /// By the numbers of the files; empty until the user has accepted.
+        /// The tokens by the numbers of the files; empty until the user has accepted.
         var tokens: [String] = []
         var states: [FileState]
 

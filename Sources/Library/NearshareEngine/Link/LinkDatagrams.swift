@@ -1,7 +1,7 @@
 internal import NearshareBase
 internal import Synchronization
 
-/// The unreliable datagrams that arrive on a link. None is queued here: the session that the link belongs to receives each at
+/// The unreliable datagrams that arrive on a link. None is queued by the link: the session that the link belongs to receives each at
 /// once, and on any other link they are dropped (Q2).
 final class LinkDatagrams: Sendable {
     /// Receives a datagram on the thread that reads the link. The closure must not block.

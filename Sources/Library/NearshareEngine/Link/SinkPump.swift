@@ -68,7 +68,7 @@ final class SinkPump: Sendable {
         var closeForViolation: @Sendable (MalformedInput) -> Void
     }
 
-    /// Limit on queued pieces: a peer that sends its content in tiny pieces is slowed down here.
+    /// Limit on queued pieces: a peer that sends its content in tiny pieces is slowed down.
     private static let maximumPieces = 1024
     /// Time after which the reading thread does not wait for the disk any longer; noticed at most as much later.
     private static let stallTime = Duration.milliseconds(100)

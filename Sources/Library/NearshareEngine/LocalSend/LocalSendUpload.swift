@@ -13,7 +13,7 @@ final class LocalSendUpload: Sendable {
         var isBusy = false
         var ending: TransferOutcome?
         var lastArrival: MonotonicInstant
-        /// The connection of the present file.
+        /// The connection of the current file.
         var link: (any StreamLink)?
     }
 

@@ -13,10 +13,10 @@ extension MeshDriver {
         profile: PropagationProfile = .standard, store: any BundleStore = InMemoryBundleStore(),
         observing observe: @escaping @Sendable (BundleDriverEvent) -> Void = { _ in }
     ) throws(StorageError) -> BundleDriver {
-        let (driver, isNew) = try bundles.withLock { (present) throws(StorageError) in
-            if let present { return (present, false) }
+        let (driver, isNew) = try bundles.withLock { (current) throws(StorageError) in
+            if let current { return (current, false) }
             let fresh = try BundleDriver(self, settings, profile: profile, store: store, observing: observe)
-            present = fresh
+            current = fresh
             return (fresh, true)
         }
         guard isNew else { return driver }

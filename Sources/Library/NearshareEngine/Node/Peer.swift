@@ -2,7 +2,7 @@ public import NearshareBase
 public import NearshareCrypto
 package import NearshareInterfaces
 
-/// A peer of another protocol, which has no key of ours. No store of keys knows it, so it is never a friend by its name (K14).
+/// A peer of another protocol, which has no nearshare key. No store of keys knows it, so it is never a friend by its name (K14).
 package struct ForeignPeer: Sendable, Hashable {
     /// The protocol that the peer speaks.
     package enum Kind: String, Sendable {
@@ -36,7 +36,7 @@ public struct Peer: Sendable, Hashable {
         case foreign(ForeignPeer)
     }
 
-    /// Its key, or the protocol by which it came.
+    /// The peer's key, or the protocol by which it came.
     package let identity: Identity
     /// The claimed name.
     public let name: DisplayName
@@ -49,7 +49,7 @@ public struct Peer: Sendable, Hashable {
 
     /// The key that the link has proven; nil for a peer of another protocol.
     package var proven: AuthenticatedPeer? { if case .proven(let peer) = identity { peer } else { nil } }
-    /// The protocol of a peer without a key of ours; nil for a nearshare peer.
+    /// The protocol of a peer without a nearshare key; nil for a nearshare peer.
     package var foreign: ForeignPeer? { if case .foreign(let peer) = identity { peer } else { nil } }
     /// The first 8 bytes of the fingerprint.
     public var id: PeerID { fingerprint.peerID }

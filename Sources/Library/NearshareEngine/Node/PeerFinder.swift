@@ -7,7 +7,7 @@ final class PeerFinder: Sendable {
     enum Verdict {
         case found(NearbyPeer)
         case failed(NodeError)
-        /// Nothing changes before the next event, or before this time.
+        /// No decision before the next event, or before this time.
         case undecided(until: MonotonicInstant?)
     }
 
