@@ -47,10 +47,10 @@ import Testing
         #expect(sent[0] != sent[1])
         mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty && !$0.nodes[2].events.offers.isEmpty }
         let offered = try #require(mesh.nodes[2].events.offers.first)
-        mesh.node(2) { $0.refuse(offered, because: .declined, now: $1) }
+        mesh.node(2) { $0.decline(offered, because: .declined, now: $1) }
         takeAll(1, in: &mesh, for: .seconds(10))
         #expect(mesh.nodes[0].events.outcome(of: sent[0]) == .stored)
-        #expect(mesh.nodes[0].events.outcome(of: sent[1]) == .refused(.declined))
+        #expect(mesh.nodes[0].events.outcome(of: sent[1]) == .declined(.declined))
         #expect(mesh.nodes[1].events.files.count == 1 && mesh.nodes[2].events.files.isEmpty)
     }
 
@@ -79,10 +79,10 @@ import Testing
         } else {
             mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
             let offered = try #require(mesh.nodes[1].events.offers.first)
-            mesh.node(1) { $0.refuse(offered, because: .declined, now: $1) }
+            mesh.node(1) { $0.decline(offered, because: .declined, now: $1) }
             mesh.run(for: .seconds(5))
         }
-        #expect(mesh.nodes[0].events.outcomes == [isStored ? .stored : .refused(.declined)])
+        #expect(mesh.nodes[0].events.outcomes == [isStored ? .stored : .declined(.declined)])
         mesh.nodes[0].events = []
         mesh.nodes[1].events = []
         let before = mesh.delivered[.fragment] ?? 0
@@ -101,16 +101,16 @@ import Testing
         let offered = try #require(mesh.nodes[1].events.offers.first)
         // For a while Ben's encrypted packets are lost.
         mesh.filter = { from, frame in from == 1 && frame[1] == MeshPacketType.noiseEncrypted.rawValue ? [] : [frame] }
-        mesh.node(1) { $0.refuse(offered, because: .tooLarge, now: $1) }
+        mesh.node(1) { $0.decline(offered, because: .tooLarge, now: $1) }
         mesh.run(for: .seconds(3))
         #expect(mesh.nodes[0].events.outcomes.isEmpty)
         mesh.filter = nil
         mesh.run(for: .seconds(5))
-        #expect(mesh.nodes[0].events.outcomes == [.refused(.tooLarge)])
+        #expect(mesh.nodes[0].events.outcomes == [.declined(.tooLarge)])
         #expect(mesh.nodes[1].events.offers.count == 1)
     }
 
-    @Test("A3: the same file to the same peer twice at once is refused here") func twiceAtOnce() throws {
+    @Test("A3: the same file to the same peer twice at once is rejected by the sender") func twiceAtOnce() throws {
         var mesh = three(seed: 74)
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }

@@ -50,12 +50,12 @@ import Testing
         #expect(mesh.nodes[1].events.files.isEmpty)
     }
 
-    @Test("A2: a file after a refusal, a cancel or its expiry is not stored", arguments: 0..<3) func late(way: Int) throws {
+    @Test("A2: a file after a decline, a cancel or its expiry is not stored", arguments: 0..<3) func late(way: Int) throws {
         var mesh = stage(seed: 81)
         say(.offer(offer("run.sh")), in: &mesh)
         let id = try #require(mesh.nodes[1].events.offers.first)
         switch way {
-        case 0: mesh.node(1) { $0.refuse(id, because: .declined, now: $1) }
+        case 0: mesh.node(1) { $0.decline(id, because: .declined, now: $1) }
         case 1:
             mesh.node(1) { $0.accept(id, now: $1) }
             mesh.node(1) { $0.cancelReceiving(id, now: $1) }
@@ -91,7 +91,7 @@ import Testing
         for control in [MeshFileControl.accept(Self.realID), .stored(Self.realID), .cancel(Self.realID)] {
             say(control, in: &mesh, from: 0, to: 2)
         }
-        say(.refuse(Self.realID, .declined), in: &mesh, from: 0, to: 2)
+        say(.decline(Self.realID, .declined), in: &mesh, from: 0, to: 2)
         say(.cancel(Self.realID), in: &mesh)
         mesh.node(1) { $0.accept(id, now: $1) }
         // Before the peer that offered it.
@@ -108,9 +108,9 @@ import Testing
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
         mesh.run(for: .seconds(70))
-        #expect(mesh.nodes[0].events.outcomes == [.refused(.expired)])
+        #expect(mesh.nodes[0].events.outcomes == [.declined(.expired)])
         let ended = mesh.nodes[1].events.contains {
-            if case .fileReceiveEnded(_, .refused(.expired)) = $0 { true } else { false }
+            if case .fileReceiveEnded(_, .declined(.expired)) = $0 { true } else { false }
         }
         #expect(ended)
     }
@@ -127,7 +127,7 @@ import Testing
         mesh.node(1) { $0.accept(id, now: $1) }
         mesh.run(for: .seconds(3))
         #expect(mesh.nodes[1].events.files.isEmpty)
-        #expect(mesh.nodes[0].events.outcomes == [.refused(.declined)])
+        #expect(mesh.nodes[0].events.outcomes == [.declined(.declined)])
         let ended = mesh.nodes[1].events.contains { if case .fileReceiveEnded(id, _) = $0 { true } else { false } }
         #expect(ended)
     }
@@ -166,7 +166,7 @@ import Testing
         #expect(mesh.nodes[1].router.authenticatedPeer(mallory) != nil)
     }
 
-    @Test("R4, R11: a flood of offers is refused, and does not keep out those of other peers") func flood() throws {
+    @Test("R4, R11: a flood of offers is declined, and does not keep out those of other peers") func flood() throws {
         var mesh = stage(seed: 87)
         let ben = mesh.nodes[1].router.id
         for number in 0..<200 {

@@ -37,7 +37,7 @@ import Testing
                 switch control {
                 case .offer: everywhere ? "offer everywhere" : "offer"
                 case .accept: "accept"
-                case .refuse(_, let reason): "refuse \(reason)"
+                case .decline(_, let reason): "decline \(reason)"
                 case .missing(_, let indices): "missing \(indices)"
                 case .stored: "stored"
                 case .cancel: "cancel"
@@ -117,7 +117,7 @@ import Testing
         let key = try key()
         _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
         let expired = names(files.advance(to: now + .seconds(60)))
-        #expect(expired.first == "unschedule" && expired.last?.hasPrefix("ended refused") == true)
+        #expect(expired.first == "unschedule" && expired.last?.hasPrefix("ended declined") == true)
         files = try outgoing()
         _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
         _ = files.start(key, try fragmentation())
@@ -171,17 +171,17 @@ import Testing
         #expect(files.isEmpty)
     }
 
-    @Test("A2: neither a refused file nor one that expired can be accepted") func tooLate() throws {
+    @Test("A2: neither a declined file nor one that expired can be accepted") func tooLate() throws {
         var files = IncomingFiles()
         let key = try key()
         _ = files.receive(try offer(), from: peer, FragmentAssembler(), now: now)
-        #expect(names(files.refuse(key, reason: .declined, now: now)) == ["refuse declined"])
+        #expect(names(files.decline(key, reason: .declined, now: now)) == ["decline declined"])
         #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == [])
-        #expect(names(files.receive(try offer(), from: peer, FragmentAssembler(), now: now)) == ["refuse declined"])
+        #expect(names(files.receive(try offer(), from: peer, FragmentAssembler(), now: now)) == ["decline declined"])
         // When its sender restarts the transfer, it is offered again.
         #expect(names(files.receive(try offer(set: 2), from: peer, FragmentAssembler(), now: now)) == ["ask"])
         let expired = names(files.advance(to: now + .seconds(60), FragmentAssembler()))
-        #expect(expired.first == "refuse expired" && expired.contains("discard"))
+        #expect(expired.first == "decline expired" && expired.contains("discard"))
         #expect(names(files.accept(key, timeout: .seconds(900), now: now)) == [])
     }
 
@@ -191,7 +191,7 @@ import Testing
         other.name = try #require(ClaimedFileName("b"))
         #expect(names(files.receive(other, from: peer, FragmentAssembler(), now: now)) == [])
         #expect(files[key]?.offer == (try offer()))
-        #expect(names(files.rejectContent(of: key, now: now)).first == "refuse declined")
+        #expect(names(files.rejectContent(of: key, now: now)).first == "decline declined")
     }
 
     @Test func missingFragmentsAreRequestedAndThenGivenUp() throws {
@@ -212,14 +212,14 @@ import Testing
         #expect(last == ["discard", "ended lost"])
     }
 
-    @Test("a refusal of a later version counts as declined") func refusalsOfLaterVersions() throws {
+    @Test("a reason of a later version counts as declined") func reasonsOfLaterVersions() throws {
         let id = try key().file
-        for reason in [.declined, .busy, .tooLarge, .expired, .notAllowed] as [MeshFileControl.Refusal] {
-            #expect(try MeshFileControl(decoding: MeshFileControl.refuse(id, reason).encoded[...]) == .refuse(id, reason))
+        for reason in [.declined, .busy, .tooLarge, .expired, .notAllowed] as [MeshFileControl.DeclineReason] {
+            #expect(try MeshFileControl(decoding: MeshFileControl.decline(id, reason).encoded[...]) == .decline(id, reason))
         }
-        var later = MeshFileControl.refuse(id, .notAllowed).encoded
+        var later = MeshFileControl.decline(id, .notAllowed).encoded
         later[later.count - 1] = 200
-        #expect(try MeshFileControl(decoding: later[...]) == .refuse(id, .declined))
+        #expect(try MeshFileControl(decoding: later[...]) == .decline(id, .declined))
     }
 
     @Test("R4, R11: pending offers are bounded for each peer") func flood() throws {

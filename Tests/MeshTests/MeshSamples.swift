@@ -52,7 +52,7 @@ enum MeshSamples {
             id: fileID, size: 5_242_880, fragmentCount: 10_000, fragmentID: fragmentID,
             name: ClaimedFileName("photo.jpg")!, mediaType: "image/jpeg")
         let controls: [MeshFileControl] = [
-            .offer(offer), .accept(fileID), .refuse(fileID, .tooLarge), .stored(fileID), .cancel(fileID),
+            .offer(offer), .accept(fileID), .decline(fileID, .tooLarge), .stored(fileID), .cancel(fileID),
         ]
         let bursts: [MeshVoiceBurst.Content] = [
             .start, .frames([[1], [2, 3]]), .end(frameCount: 2, milliseconds: 40), .cancelled,

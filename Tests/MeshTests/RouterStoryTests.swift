@@ -172,16 +172,16 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.sent, .sent])
     }
 
-    @Test("A1: a file that was not accepted is not stored") func refusing() throws {
+    @Test("A1: a file that was not accepted is not stored") func declining() throws {
         var mesh = pair(seed: 9)
         let ben = mesh.nodes[1].router.id
         let file = MeshFile(name: "a", mediaType: "text/plain", content: [1, 2, 3])
         try mesh.node(0) { _ = try $0.sendFile(file, to: ben, now: $1) }
         mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
         let id = try #require(mesh.nodes[1].events.offers.first)
-        mesh.node(1) { $0.refuse(id, because: .declined, now: $1) }
+        mesh.node(1) { $0.decline(id, because: .declined, now: $1) }
         mesh.run(for: .seconds(5))
-        #expect(mesh.nodes[0].events.outcomes == [.refused(.declined)])
+        #expect(mesh.nodes[0].events.outcomes == [.declined(.declined)])
         #expect(mesh.delivered[.fragment] == nil)
         #expect(mesh.nodes[1].events.files.isEmpty)
     }
@@ -223,7 +223,7 @@ import Testing
         let id = try #require(mesh.nodes[1].events.offers.first)
         mesh.node(0) { $0.cancelSending(MeshFileKey(id.file, with: ben), isExpired: isExpired, now: $1) }
         mesh.run(for: .seconds(5))
-        let expected: MeshFileOutcome = isExpired ? .refused(.expired) : .cancelledByPeer
+        let expected: MeshFileOutcome = isExpired ? .declined(.expired) : .cancelledByPeer
         #expect(mesh.nodes[1].events.contains { if case .fileReceiveEnded(id, expected) = $0 { true } else { false } })
     }
 

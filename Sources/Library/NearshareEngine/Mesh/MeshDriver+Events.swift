@@ -128,11 +128,11 @@ extension MeshDriver {
         switch outcome {
         case .stored: TransferResult(outcome: .completed)
         case .sent: TransferResult(outcome: .completed, detail: "sent; \(name) does not confirm what arrives")
-        case .refused(.declined): TransferResult(outcome: .declined(.declined))
-        case .refused(.busy): TransferResult(outcome: .declined(.busy))
-        case .refused(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
-        case .refused(.expired): TransferResult(outcome: .expired)
-        case .refused(.notAllowed): TransferResult(outcome: .declined(.notAllowed))
+        case .declined(.declined): TransferResult(outcome: .declined(.declined))
+        case .declined(.busy): TransferResult(outcome: .declined(.busy))
+        case .declined(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
+        case .declined(.expired): TransferResult(outcome: .expired)
+        case .declined(.notAllowed): TransferResult(outcome: .declined(.notAllowed))
         case .cancelledLocally: TransferResult(outcome: .cancelled(by: .local))
         case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .remote))
         case .noResponse:

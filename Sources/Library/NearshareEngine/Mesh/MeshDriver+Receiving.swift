@@ -37,10 +37,10 @@ extension MeshDriver {
     func invite(_ offer: MeshFileOffer, from authenticated: AuthenticatedPeer) {
         let key = MeshFileKey(offer.id, with: authenticated.id)
         guard let peer = inviter(authenticated) else {
-            return update { router, now in router.refuse(key, because: .declined, now: now) }
+            return update { router, now in router.decline(key, because: .declined, now: now) }
         }
         guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else {
-            return update { router, now in router.refuse(key, because: .busy, now: now) }
+            return update { router, now in router.decline(key, because: .busy, now: now) }
         }
         let item = OfferedItem(
             kind: .file, name: offer.name, size: UInt64(offer.size), entryCount: 1,
@@ -51,7 +51,7 @@ extension MeshDriver {
             },
             decline: { [weak self] reason in
                 self?.update { router, now in
-                    router.refuse(key, because: MeshFileControl.Refusal(reason), now: now)
+                    router.decline(key, because: MeshFileControl.DeclineReason(reason), now: now)
                 }
             }, prompt: prompt)
         let invitation = makeInvitation(item, from: peer, resumeKey: offer.id.bytes, answering: answering)
@@ -116,7 +116,7 @@ extension MeshDriver {
             switch outcome {
             case .cancelledLocally: .cancelled(by: .local)
             case .cancelledByPeer: .cancelled(by: .remote)
-            case .refused(.expired): .expired
+            case .declined(.expired): .expired
             default: .interrupted
             }
         invitation?.end(transferOutcome)
@@ -148,7 +148,7 @@ extension MeshDriver {
                 if result.outcome == .completed {
                     router.confirmStored(key, now: now)
                 } else {
-                    router.refuse(key, because: .tooLarge, now: now)
+                    router.decline(key, because: .tooLarge, now: now)
                 }
             }
             file.transfer.end(result)
@@ -253,7 +253,7 @@ extension MeshDriver {
     private static let invitationTimeout = Duration.seconds(60)
 }
 
-extension MeshFileControl.Refusal {
+extension MeshFileControl.DeclineReason {
     init(_ reason: DeclineReason) {
         switch reason {
         case .declined, .identityChanged, .acceptsNothing: self = .declined

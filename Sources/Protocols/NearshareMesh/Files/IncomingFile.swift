@@ -3,7 +3,7 @@ internal import NearshareBase
 /// A file that a nearshare peer has offered.
 ///
 ///     offered ──accept──► accepted ──complete──► delivering ──stored──► ended
-///        └──refuse, cancel, timeout──► ended ◄──┘
+///        └──decline, cancel, timeout──► ended ◄─┘
 struct IncomingFile: Sendable {
     enum Phase: Sendable {
         case offered(deadline: MonotonicInstant)
@@ -27,7 +27,7 @@ struct IncomingFile: Sendable {
     /// The answer that a repeated offer gets.
     enum Ending: Sendable, Hashable {
         case stored
-        case refused(MeshFileControl.Refusal)
+        case declined(MeshFileControl.DeclineReason)
     }
 
     /// The latest offer: a sender that restarts the transfer names other fragments.

@@ -39,12 +39,12 @@ struct IncomingFiles: Sendable {
         return [.send(.accept(key.file), to: file.sender)]
     }
 
-    mutating func refuse(
-        _ key: MeshFileKey, reason: MeshFileControl.Refusal, now: MonotonicInstant
+    mutating func decline(
+        _ key: MeshFileKey, reason: MeshFileControl.DeclineReason, now: MonotonicInstant
     ) -> [FileTransferReaction] {
         guard let file = files[key], !file.isEnded else { return [] }
-        settle(key, as: .refused(reason), now: now)
-        return [.send(.refuse(key.file, reason), to: file.sender)]
+        settle(key, as: .declined(reason), now: now)
+        return [.send(.decline(key.file, reason), to: file.sender)]
     }
 
     /// Cancels a file that was offered or is being received, at both ends.
@@ -63,8 +63,8 @@ struct IncomingFiles: Sendable {
     /// Ends a file that does not match its offer (A10).
     mutating func rejectContent(of key: MeshFileKey, now: MonotonicInstant) -> [FileTransferReaction] {
         guard let file = files[key] else { return [] }
-        return [.send(.refuse(key.file, .declined), to: file.sender)]
-            + end(key, .refused(.declined), as: .declined, now: now)
+        return [.send(.decline(key.file, .declined), to: file.sender)]
+            + end(key, .declined(.declined), as: .declined, now: now)
     }
 
     // MARK: Messages of the sender
@@ -92,7 +92,7 @@ struct IncomingFiles: Sendable {
             return [.discardFragments(known.offer.fragmentID, from: peer.id), .send(.accept(offer.id), to: peer.id)]
         case .accepted: return requestMissing(key, assembler, now: now)
         case .ended(.stored, _): return [.send(.stored(offer.id), to: peer.id)]
-        case .ended(.refused(let reason), _): return [.send(.refuse(offer.id, reason), to: peer.id)]
+        case .ended(.declined(let reason), _): return [.send(.decline(offer.id, reason), to: peer.id)]
         }
     }
 
@@ -104,7 +104,7 @@ struct IncomingFiles: Sendable {
         guard pending.count < Self.maximumPendingCount, byteCount <= Self.maximumPendingByteCount,
             pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingCountPerPeer,
             offerBudgets[peer.id, default: TokenBucket(capacity: 32, perSecond: 2, now: now)].consume(now: now)
-        else { return [.send(.refuse(offer.id, .busy), to: peer.id)] }
+        else { return [.send(.decline(offer.id, .busy), to: peer.id)] }
         files[MeshFileKey(offer.id, with: peer.id)] = IncomingFile(
             offer: offer, sender: peer.id, phase: .offered(deadline: now + OutgoingFile.offerTimeout))
         return [.emit(.fileOffered(offer, from: peer))]
@@ -115,7 +115,7 @@ struct IncomingFiles: Sendable {
         _ key: MeshFileKey, isExpired: Bool, now: MonotonicInstant
     ) -> [FileTransferReaction] {
         guard let file = files[key], !file.isEnded else { return [] }
-        return end(key, isExpired ? .refused(.expired) : .cancelledByPeer, as: .declined, now: now)
+        return end(key, isExpired ? .declined(.expired) : .cancelledByPeer, as: .declined, now: now)
     }
 
     // MARK: Fragments
@@ -172,8 +172,8 @@ struct IncomingFiles: Sendable {
         guard let file = files[key] else { return [] }
         switch file.phase {
         case .offered(let deadline) where now >= deadline:
-            return [.send(.refuse(key.file, .expired), to: file.sender)]
-                + end(key, .refused(.expired), as: .expired, now: now)
+            return [.send(.decline(key.file, .expired), to: file.sender)]
+                + end(key, .declined(.expired), as: .expired, now: now)
         case .accepted(var reception):
             if let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender) {
                 reception.lastProgress = max(reception.lastProgress, progress.changed)
@@ -213,10 +213,10 @@ struct IncomingFiles: Sendable {
     }
 
     private mutating func end(
-        _ key: MeshFileKey, _ outcome: MeshFileOutcome, as refusal: MeshFileControl.Refusal, now: MonotonicInstant
+        _ key: MeshFileKey, _ outcome: MeshFileOutcome, as reason: MeshFileControl.DeclineReason, now: MonotonicInstant
     ) -> [FileTransferReaction] {
         guard let file = files[key] else { return [] }
-        settle(key, as: .refused(refusal), now: now)
+        settle(key, as: .declined(reason), now: now)
         return [
             .discardFragments(file.offer.fragmentID, from: file.sender), .emit(.fileReceiveEnded(key, outcome)),
         ]

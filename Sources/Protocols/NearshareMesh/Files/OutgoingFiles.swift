@@ -101,7 +101,7 @@ struct OutgoingFiles: Sendable {
         switch control {
         case .offer: return []
         case .accept: return accepted(key, peer, &fragments)
-        case .refuse(_, let reason): return end(key, .refused(reason))
+        case .decline(_, let reason): return end(key, .declined(reason))
         case .missing(_, let indices): return requested(indices, of: key, peer, &fragments)
         case .stored:
             // A file that is only offered cannot have arrived; this answers an earlier transfer.
@@ -166,7 +166,7 @@ struct OutgoingFiles: Sendable {
         switch files[key]?.phase {
         case .waitingForSession(_, let deadline)?: return now < deadline ? [] : end(key, .noResponse)
         case .offering(_, let deadline, let retry)?:
-            guard now < deadline else { return end(key, .refused(.expired)) }
+            guard now < deadline else { return end(key, .declined(.expired)) }
             return now >= retry.next ? ask(key, now: now) : []
         case .confirming(_, let retry)?:
             guard now >= retry.next else { return [] }

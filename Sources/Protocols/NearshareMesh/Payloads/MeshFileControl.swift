@@ -27,8 +27,8 @@ package enum MeshFileControl: Sendable, Hashable {
         package var hex: String { Hex.encode(bytes) }
     }
 
-    /// The reason why a file is refused.
-    package enum Refusal: UInt8, Sendable {
+    /// The reason why a file is declined.
+    package enum DeclineReason: UInt8, Sendable {
         /// The user declined.
         case declined = 1
         /// The receiver has too much pending.
@@ -44,12 +44,12 @@ package enum MeshFileControl: Sendable, Hashable {
     /// Limit on indices in one message; the receiver asks for more in the next.
     package static let maximumMissingCount = 128
 
-    /// Offers a file. A repeated offer asks for the receiver's state, which is answered by accept, refuse, missing or stored.
+    /// Offers a file. A repeated offer asks for the receiver's state, which is answered by accept, decline, missing or stored.
     case offer(MeshFileOffer)
     /// Accepts the file: its fragments may be sent.
     case accept(FileID)
-    /// Refuses the file.
-    case refuse(FileID, Refusal)
+    /// Declines the file.
+    case decline(FileID, DeclineReason)
     /// Requests fragments that were not received, at most ``maximumMissingCount``; the receiver requests the rest later.
     case missing(FileID, [UInt16])
     /// Confirms that the file is complete and in the inbox.
@@ -62,7 +62,7 @@ package enum MeshFileControl: Sendable, Hashable {
     package var file: FileID {
         switch self {
         case .offer(let offer): offer.id
-        case .accept(let id), .refuse(let id, _), .missing(let id, _), .stored(let id), .cancel(let id, _): id
+        case .accept(let id), .decline(let id, _), .missing(let id, _), .stored(let id), .cancel(let id, _): id
         }
     }
 
@@ -84,9 +84,9 @@ package enum MeshFileControl: Sendable, Hashable {
             self = .offer(
                 MeshFileOffer(id: id, size: size, fragmentCount: count, fragmentID: fragmentID, name: name, mediaType: type))
         case Kind.accept: self = .accept(id)
-        case Kind.refuse:
+        case Kind.decline:
             // Later versions may have more reasons.
-            self = .refuse(id, Refusal(rawValue: try reader.readInteger()) ?? .declined)
+            self = .decline(id, DeclineReason(rawValue: try reader.readInteger()) ?? .declined)
         case Kind.missing:
             let count = Int(try reader.readInteger(UInt8.self))
             guard count <= Self.maximumMissingCount else { throw MalformedInput("file control: too many fragments at once") }
@@ -116,7 +116,7 @@ package enum MeshFileControl: Sendable, Hashable {
             writer.writeCounted(offer.name.bytes, by: UInt8.self)
             writer.writeCounted(offer.mediaType.utf8, by: UInt8.self)
         case .accept(let id): writer.write([Kind.accept] + id.bytes)
-        case .refuse(let id, let reason): writer.write([Kind.refuse] + id.bytes + [reason.rawValue])
+        case .decline(let id, let reason): writer.write([Kind.decline] + id.bytes + [reason.rawValue])
         case .missing(let id, let indices):
             writer.write([Kind.missing] + id.bytes + [UInt8(clamping: indices.count)])
             for index in indices { writer.write(index) }
@@ -131,7 +131,7 @@ package enum MeshFileControl: Sendable, Hashable {
     private enum Kind {
         static let offer: UInt8 = 1
         static let accept: UInt8 = 2
-        static let refuse: UInt8 = 3
+        static let decline: UInt8 = 3
         static let stored: UInt8 = 4
         static let cancel: UInt8 = 5
         static let missing: UInt8 = 6

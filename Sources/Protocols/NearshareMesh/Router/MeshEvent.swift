@@ -25,7 +25,7 @@ package enum MeshEvent: Sendable {
     case bundlePacket([UInt8], from: PeerID)
 
     /// A nearshare peer offers a file; the program answers with ``MeshRouter/accept(_:now:)`` or
-    /// ``MeshRouter/refuse(_:because:now:)``.
+    /// ``MeshRouter/decline(_:because:now:)``.
     case fileOffered(MeshFileOffer, from: AuthenticatedPeer)
     /// Fragments of a large packet for this node were received.
     case fragmentsReceived(MeshFragmentProgress)
@@ -75,7 +75,7 @@ package enum MeshFileOutcome: Sendable, Hashable {
     case stored
     /// All of it was sent, to a peer that does not confirm, or to everyone.
     case sent
-    case refused(MeshFileControl.Refusal)
+    case declined(MeshFileControl.DeclineReason)
     case cancelledLocally
     case cancelledByPeer
     /// There was no session: the peer does not answer.

@@ -143,7 +143,7 @@ extension MeshRouter {
             if signed.isPublic { sync.insert(try MeshFrame(signed, using: &node.compressor)) }
             // The peer may have stated less since the file was accepted from the program.
             if let limit = key.peer.flatMap({ peer($0) })?.fragmentLimit, fragmentation.count > limit {
-                return perform(outgoing.end(key, .refused(.tooLarge)), now: now)
+                return perform(outgoing.end(key, .declined(.tooLarge)), now: now)
             }
             emit(
                 .fileSendStarted(
@@ -170,9 +170,9 @@ extension MeshRouter {
         perform(incoming.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
     }
 
-    /// Refuses a file that was offered or is being received.
-    package mutating func refuse(_ key: MeshFileKey, because reason: MeshFileControl.Refusal, now: Moment) {
-        perform(incoming.refuse(key, reason: reason, now: now.monotonic), now: now)
+    /// Declines a file that was offered or is being received.
+    package mutating func decline(_ key: MeshFileKey, because reason: MeshFileControl.DeclineReason, now: Moment) {
+        perform(incoming.decline(key, reason: reason, now: now.monotonic), now: now)
     }
 
     /// Cancels a file that was offered or is being received, at both ends.
