@@ -215,7 +215,7 @@ import Testing
             #expect(router.sync.store.count <= 500 && router.sync.store.byteCount <= 4 << 20, comment)
             #expect(router.assembler.count == 0 && router.fragments.isEmpty, comment)
             #expect(router.relays.count == router.relays.copies.count && router.relays.count < 500, comment)
-            #expect(router.outgoing.isEmpty && router.incoming.files.values.allSatisfy(\.isEnded), comment)
+            #expect(router.outgoingFiles.isEmpty && router.incomingFiles.files.values.allSatisfy(\.isEnded), comment)
             #expect(router.sessions.waitingCounts.allSatisfy { $0.queued == 0 && $0.early == 0 }, comment)
         }
     }

@@ -33,16 +33,16 @@ import Testing
     private func names(_ reactions: [FileTransferReaction]) -> [String] {
         reactions.map { reaction in
             switch reaction {
-            case .send(let control, _, let everywhere):
+            case .send(let control, _, let onAllLinks):
                 switch control {
-                case .offer: everywhere ? "offer everywhere" : "offer"
+                case .offer: onAllLinks ? "offer on all links" : "offer"
                 case .accept: "accept"
                 case .decline(_, let reason): "decline \(reason)"
                 case .missing(_, let indices): "missing \(indices)"
                 case .stored: "stored"
                 case .cancel: "cancel"
                 }
-            case .seal: "seal"
+            case .startTransmission: "start transmission"
             case .schedule(let job): "schedule \(job.isRetransmitting ? "again" : "all")"
             case .unschedule: "unschedule"
             case .discardFragments: "discard"
@@ -68,11 +68,11 @@ import Testing
     @Test func aFileIsOfferedAcceptedSentAndConfirmed() throws {
         var (files, fragments) = (try outgoing(), FragmentScheduler())
         let key = try key()
-        let ready = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        let ready = files.start(key, capabilities: [.privateMedia, .fileOffers], now: now)
         #expect(names(ready) == ["offered", "offer"])
         #expect(names(files.receive(.stored(key.file), from: peer.id, &fragments)) == [])
-        #expect(names(files.advance(to: now + .seconds(2))) == ["offer everywhere"])
-        #expect(names(files.receive(.accept(key.file), from: peer.id, &fragments)) == ["seal"])
+        #expect(names(files.advance(to: now + .seconds(2))) == ["offer on all links"])
+        #expect(names(files.receive(.accept(key.file), from: peer.id, &fragments)) == ["start transmission"])
         #expect(names(files.start(key, try fragmentation())) == ["schedule all"])
         #expect(files[key]?.content == nil && !files.isSendingToPhone(peer.id))
         #expect(names(files.finishSending(key, now: now)) == [])
@@ -87,7 +87,7 @@ import Testing
     @Test func aPhoneGetsItUnaskedAndOneAfterTheOther() throws {
         var files = try outgoing()
         let key = try key()
-        #expect(names(files.peerIsReady(key, capabilities: [.privateMedia], now: now)) == ["seal"])
+        #expect(names(files.start(key, capabilities: [.privateMedia], now: now)) == ["start transmission"])
         _ = files.start(key, try fragmentation())
         #expect(files.isSendingToPhone(peer.id))
         var second = try #require(files[key])
@@ -95,9 +95,9 @@ import Testing
         second = OutgoingFile(
             key: other, offer: second.offer, chunkByteCount: 10, phase: .waitingForSession(content: [1], deadline: now))
         files.insert(second)
-        #expect(names(files.peerIsReady(other, capabilities: [.privateMedia], now: now)) == [])
+        #expect(names(files.start(other, capabilities: [.privateMedia], now: now)) == [])
         #expect(names(files.finishSending(key, now: now)) == ["unschedule", "ended sent"])
-        #expect(names(files.peerIsReady(other, capabilities: [], now: now)) == ["unschedule", "ended unsupported"])
+        #expect(names(files.start(other, capabilities: [], now: now)) == ["unschedule", "ended unsupported"])
     }
 
     @Test("A8, A9: a cancelled file ends on both sides, and stays ended") func cancelled() throws {
@@ -106,7 +106,7 @@ import Testing
         #expect(names(files.cancel(key)) == ["unschedule", "ended cancelledLocally"])
         #expect(names(files.receive(.accept(key.file), from: peer.id, &fragments)) == ["cancel"])
         files = try outgoing()
-        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        _ = files.start(key, capabilities: [.privateMedia, .fileOffers], now: now)
         #expect(names(files.cancel(key)) == ["cancel", "unschedule", "ended cancelledLocally"])
     }
 
@@ -115,11 +115,11 @@ import Testing
         #expect(names(files.advance(to: now + .seconds(30))) == ["unschedule", "ended noResponse"])
         files = try outgoing()
         let key = try key()
-        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        _ = files.start(key, capabilities: [.privateMedia, .fileOffers], now: now)
         let expired = names(files.advance(to: now + .seconds(60)))
         #expect(expired.first == "unschedule" && expired.last?.hasPrefix("ended declined") == true)
         files = try outgoing()
-        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        _ = files.start(key, capabilities: [.privateMedia, .fileOffers], now: now)
         _ = files.start(key, try fragmentation())
         _ = files.finishSending(key, now: now)
         var last: [String] = []
@@ -130,7 +130,7 @@ import Testing
     @Test("R11: a receiver that requests too many retransmissions is given up") func retransmissions() throws {
         var (files, fragments) = (try outgoing(), FragmentScheduler())
         let key = try key()
-        _ = files.peerIsReady(key, capabilities: [.privateMedia, .fileOffers], now: now)
+        _ = files.start(key, capabilities: [.privateMedia, .fileOffers], now: now)
         _ = files.start(key, try fragmentation())
         var answers: [String] = []
         for _ in 0..<18 {

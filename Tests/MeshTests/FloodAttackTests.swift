@@ -277,12 +277,12 @@ import Testing
                 advance(10)
                 router.advance(to: moment)
                 var room = 1_000
-                while room > 0, let frame = router.nextFrame(for: AttackedRouter.link(2)) {
+                while room > 0, let frame = router.dequeueFrame(for: AttackedRouter.link(2)) {
                     room -= frame.count
                     let packet = try MeshFrame(decoding: frame[...]).packet
                     if packet.type == .message { texts.append(String(decoding: packet.payload, as: UTF8.self)) }
                 }
-                while router.nextFrame(for: AttackedRouter.link(1)) != nil {}
+                while router.dequeueFrame(for: AttackedRouter.link(1)) != nil {}
             }
         }
         #expect(texts.count { $0.hasPrefix("ours") } == 20)

@@ -20,9 +20,9 @@ import Testing
             links.open(link(UInt64(number)), profile: profile, MeshRouter.Settings(), now: now)
         }
         var peers = PeerTable()
-        peers.insert(identity.peerID, publicMessages: TokenBucket(capacity: 1, perSecond: 1, now: now), now: now)
+        peers.insert(identity.peerID, publicMessageLimiter: TokenBucket(capacity: 1, perSecond: 1, now: now), now: now)
         peers.pin(identity.signingKey.publicKey, for: identity.peerID, now: now)
-        for number in [0, 1] as [UInt64] { _ = peers.addLink(link(number), to: identity.peerID) }
+        for number in [0, 1] as [UInt64] { _ = peers.recordClaim(of: identity.peerID, on: link(number)) }
         if let proven { for number in proven { _ = peers.prove(identity.peerID, on: link(number)) } }
         if let authenticated { peers.recordAuthenticated(identity.peerID, over: link(authenticated), now: now) }
         return (MeshRouting(own: own, peers: peers, links: links), identity.peerID)

@@ -51,6 +51,6 @@ import Testing
         let spent = try decisions(anna.message("last", at: victim.now + 1, ttl: 1))
         #expect(spent == [.handled(on: first, ttl: 1), .notRelayed(.spent)])
         let old = try decisions(anna.message("old", at: victim.now - 600_000))
-        #expect(old == [.untimely(on: first)])
+        #expect(old == [.outsideTimeWindow(on: first)])
     }
 }

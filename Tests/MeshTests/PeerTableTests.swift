@@ -21,7 +21,7 @@ import Testing
         var table = PeerTable()
         for (number, identity) in identities.enumerated() {
             let moment = now + .seconds(number)
-            table.insert(identity.peerID, publicMessages: budget(), now: moment)
+            table.insert(identity.peerID, publicMessageLimiter: budget(), now: moment)
             table.pin(identity.signingKey.publicKey, for: identity.peerID, now: moment)
             #expect(try announce(identity, "peer \(number)", timestamp: 10, in: &table))
         }
@@ -52,7 +52,7 @@ import Testing
     func repetition() throws {
         let anna = identity(1)
         var table = try table([anna])
-        _ = table.addLink(link, to: anna.peerID)
+        _ = table.recordClaim(of: anna.peerID, on: link)
         func isRepetition(
             _ name: String = "peer 0", on link: UInt64 = 1, isUnrelayed: Bool = true, signingKey: [UInt8]? = nil,
             after time: Duration = .milliseconds(900)
@@ -79,7 +79,7 @@ import Testing
         #expect(wasAnnounced)
         let forged = mallory.signingKey.publicKey
         #expect(table.verdict(on: forged, for: anna.peerID) == .contested)
-        table.insert(anna.peerID, publicMessages: budget(), now: now)
+        table.insert(anna.peerID, publicMessageLimiter: budget(), now: now)
         let state = MeshPeerState(capabilities: [], signingKey: forged.bytes)
         let isRepeated = (0..<2).map { _ in table.apply(state, signingKey: forged, of: anna.peerID).isRepeated }
         #expect(isRepeated == [false, true])
@@ -90,16 +90,16 @@ import Testing
     @Test func aLinkMakesANeighbourOnce() throws {
         let anna = identity(1)
         var table = try table([anna])
-        guard case .newNeighbour(let peer) = table.addLink(link, to: anna.peerID) else {
+        guard case .newClaimant(let peer) = table.recordClaim(of: anna.peerID, on: link) else {
             Issue.record("not a new neighbour")
             return
         }
-        #expect(peer.isDirect && table.degree == 1 && table.neighbours(on: link) == [anna.peerID])
-        guard case .unchanged = table.addLink(link, to: anna.peerID) else {
+        #expect(peer.isDirect && table.degree == 1 && table.claimants(on: link) == [anna.peerID])
+        guard case .unchanged = table.recordClaim(of: anna.peerID, on: link) else {
             Issue.record("the same link twice")
             return
         }
-        guard case .newLink = table.addLink(MeshLinkID(rawValue: 2), to: anna.peerID) else {
+        guard case .newLink = table.recordClaim(of: anna.peerID, on: MeshLinkID(rawValue: 2)) else {
             Issue.record("not a further link")
             return
         }
@@ -111,12 +111,12 @@ import Testing
     {
         let (anna, mallory) = (identity(1), identity(2))
         var table = try table([anna, mallory])
-        for peer in [anna, mallory] { _ = table.addLink(link, to: peer.peerID) }
-        #expect(!table.isNeighbour(anna.peerID) && table.neighbour(on: link) == nil && table.degree == 1)
+        for peer in [anna, mallory] { _ = table.recordClaim(of: peer.peerID, on: link) }
+        #expect(!table.isNeighbour(anna.peerID) && table.provenNeighbour(on: link) == nil && table.degree == 1)
         let proofs = [table.prove(anna.peerID, on: link), table.prove(mallory.peerID, on: link)]
-        #expect(proofs == [true, false] && table.neighbour(on: link) == anna.peerID)
+        #expect(proofs == [true, false] && table.provenNeighbour(on: link) == anna.peerID)
         _ = table.removeLink(link)
-        #expect(!table.isNeighbour(anna.peerID) && table.neighbour(on: link) == nil)
+        #expect(!table.isNeighbour(anna.peerID) && table.provenNeighbour(on: link) == nil)
         let isProven = table.prove(mallory.peerID, on: MeshLinkID(rawValue: 2))
         #expect(isProven)
     }
@@ -147,7 +147,7 @@ import Testing
         func id(_ number: Int) -> PeerID { PeerID(fitting: [UInt8(number >> 8), UInt8(number & 255)]) }
         for count in [PeerTable.capacity / 2, PeerTable.capacity] {
             table.setContacts(Dictionary((0..<count).map { (id($0), key) }) { first, _ in first })
-            for number in 0..<count { table.insert(id(number), publicMessages: budget(), now: now) }
+            for number in 0..<count { table.insert(id(number), publicMessageLimiter: budget(), now: now) }
             #expect((table.evictionCandidate(excluding: { _ in false }) == nil) == (count < PeerTable.capacity))
         }
     }
@@ -159,7 +159,7 @@ import Testing
         #expect(table.evictionCandidate(excluding: { _ in false }) == identities[1].peerID)
         #expect(table.evictionCandidate(excluding: { $0 == identities[1].peerID }) == identities[2].peerID)
         let unannounced = PeerID(fitting: [9])
-        table.insert(unannounced, publicMessages: budget(), now: now + .seconds(100))
+        table.insert(unannounced, publicMessageLimiter: budget(), now: now + .seconds(100))
         #expect(table.evictionCandidate(excluding: { _ in false }) == unannounced)
         #expect(table.evictionCandidate(excluding: { _ in true }) == nil)
     }

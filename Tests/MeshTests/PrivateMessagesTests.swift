@@ -22,7 +22,7 @@ import Testing
                 case .resend(let payload, _):
                     #expect(payload == [2])
                     resent += 1
-                case .giveUp(let id, _): givenUp.append(id)
+                case .failed(let id, _): givenUp.append(id)
                 }
             }
         }

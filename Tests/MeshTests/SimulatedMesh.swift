@@ -136,7 +136,7 @@ struct SimulatedMesh: Simulation {
             nodes[index].router.acknowledge(id, of: sender.id, now: moment)
         }
         for number in waysFrom[index] {
-            while let frame = nodes[index].router.nextFrame(for: ways[number].fromLink) {
+            while let frame = nodes[index].router.dequeueFrame(for: ways[number].fromLink) {
                 for frame in filter?(index, frame) ?? [frame] { schedule(frame, way: number) }
             }
         }

@@ -186,7 +186,7 @@ struct AttackedRouter {
     private mutating func collect() {
         events += router.drainEvents()
         for number in 0..<16 {
-            while let frame = router.nextFrame(for: Self.link(number)) {
+            while let frame = router.dequeueFrame(for: Self.link(number)) {
                 written[Self.link(number), default: []].append(try! MeshFrame(decoding: frame[...]))
             }
         }

@@ -68,9 +68,9 @@ import Testing
             identity: identity(key), name: DisplayName(truncating: "peer \(key)")!, random: SeededRandom(seed: UInt64(key)))
         let remoteLink = MeshLinkID(rawValue: 1)
         peer.linkUp(remoteLink, .stream, now: moment(milliseconds))
-        while let frame = peer.nextFrame(for: remoteLink) {
+        while let frame = peer.dequeueFrame(for: remoteLink) {
             machine.router.receive(frame[...], from: link, now: moment(milliseconds))
-            while isProven, let answer = machine.router.nextFrame(for: link) {
+            while isProven, let answer = machine.router.dequeueFrame(for: link) {
                 peer.receive(answer[...], from: remoteLink, now: moment(milliseconds))
             }
         }
@@ -229,7 +229,7 @@ import Testing
         var machine = machine()
         let opened = [machine.linkUp(.stream, now: moment(0)), machine.linkUp(.stream, now: moment(0))]
         let (first, second) = (try #require(opened[0]), try #require(opened[1]))
-        while machine.router.nextFrame(for: first) != nil {}
+        while machine.router.dequeueFrame(for: first) != nil {}
         machine.leave(now: moment(10))
         #expect(machine.router.hasFrame(for: first) && !machine.isFinished)
         let end = moment(10).monotonic + MeshMachine.farewellTimeout

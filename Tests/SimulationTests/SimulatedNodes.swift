@@ -262,7 +262,7 @@ struct SimulatedNodes: Simulation {
         let moment = timeline.moment
         process.settle(&nodes[number], now: moment)
         for index in lines.indices where lines[index].from == number && lines[index].isUp {
-            while let frame = process.mesh.router.nextFrame(for: lines[index].fromLink) {
+            while let frame = process.mesh.router.dequeueFrame(for: lines[index].fromLink) {
                 lines[index].line.send(.frame(frame, line: index), conditions, on: &timeline)
             }
         }

@@ -98,7 +98,7 @@ struct Subject {
         nanoseconds += duration.nanoseconds
         while let deadline = router.deadline, deadline.nanoseconds <= nanoseconds { router.advance(to: moment) }
         for number in 0..<linkCount {
-            while router.nextFrame(for: Self.link(number)) != nil { framesOut += 1 }
+            while router.dequeueFrame(for: Self.link(number)) != nil { framesOut += 1 }
         }
         _ = router.drainEvents()
     }
@@ -178,7 +178,7 @@ func receiveLargest() throws -> (held: Int, peak: Int, size: Int) {
     func step() -> Bool {
         var isWhole = false
         for (from, to) in [(0, 1), (1, 0)] {
-            while let frame = routers[from].nextFrame(for: link) {
+            while let frame = routers[from].dequeueFrame(for: link) {
                 if frame[1] == MeshPacketType.fragment.rawValue {
                     // The sender has cut the file by now, and holds all that it will.
                     if fragments == 0 {

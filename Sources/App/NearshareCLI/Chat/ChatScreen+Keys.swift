@@ -226,7 +226,8 @@ extension ChatScreen {
         let hops = report.hops == 1 ? "1 hop" : "\(report.hops) hops"
         let answer = "answer after \(report.milliseconds) ms over \(hops)"
         guard showsPath else { return answer }
-        return "\(answer), \(report.relay.map { "through \($0.name.quoted(of: $0.id)) (\($0.id.hex))" } ?? "from a neighbour")"
+        return
+            "\(answer), \(report.nextHop.map { "through \($0.name.quoted(of: $0.id)) (\($0.id.hex))" } ?? "from a neighbour")"
     }
 
     private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {

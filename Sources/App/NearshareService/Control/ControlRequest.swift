@@ -95,15 +95,20 @@ package enum ControlReply: Sendable, Hashable, Codable {
 /// The answer of a peer to a ping.
 package struct PingReport: Sendable, Hashable, Codable {
     package var milliseconds: Int
-    /// Links that the answer has taken, as far as its ttl tells.
+    /// Hop count of the answer, from its ttl.
     package var hops: Int
-    /// The neighbour through which it came; nil for a neighbour.
-    package var relay: Contact?
+    /// The neighbour through which the peer was heard last; nil for a neighbour.
+    package var nextHop: Contact?
 
-    package init(milliseconds: Int, hops: Int, relay: Contact? = nil) {
+    private enum CodingKeys: String, CodingKey {
+        case milliseconds, hops
+        case nextHop = "relay"
+    }
+
+    package init(milliseconds: Int, hops: Int, nextHop: Contact? = nil) {
         self.milliseconds = milliseconds
         self.hops = hops
-        self.relay = relay
+        self.nextHop = nextHop
     }
 }
 

@@ -340,7 +340,7 @@ package final class NodeService: NodeClient {
         return PingReport(
             milliseconds: Int(result.time.nanoseconds / 1_000_000),
             hops: result.hops,
-            relay: result.relay.map { snapshot.contact($0) })
+            nextHop: result.nextHop.map { snapshot.contact($0) })
     }
 
     // MARK: Verification

@@ -3,9 +3,9 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
-// Links to nodes on the same network, over which frames travel from one network to the next.
+// Links to nodes on the same network, over which frames travel from one network to the next, and those of the radio.
 extension MeshDriver {
-    /// The rule for the end of a link that connects.
+    /// The rule for which end of a link connects.
     enum LinkInitiator: Sendable {
         /// The node with the lower id, where both accept links.
         case lowerID
@@ -48,7 +48,7 @@ extension MeshDriver {
     /// Connects to a peer whenever there is no link, with exponential back-off, as long as it is nearby.
     private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours) async {
         var backOff = Self.minimumBackOff
-        while !Task.isCancelled, !isStopping, let (peer, change) = neighbours.peerOrRelease(id) {
+        while !Task.isCancelled, !isStopping, let (peer, change) = neighbours.claimedPeer(id) {
             let start = settings.clock()
             // After a link the back-off starts again: the peer may have been restarted at the same address.
             if router.hasRoomForLinks, await connect(to: peer) { backOff = Self.minimumBackOff }

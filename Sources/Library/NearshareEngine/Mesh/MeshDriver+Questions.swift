@@ -43,7 +43,7 @@ extension MeshDriver {
                 return hops
             })
         guard let hops else { return nil }
-        return MeshPingResult(time: settings.clock() - start, hops: hops, relay: read { $0.relay(to: peer) })
+        return MeshPingResult(time: settings.clock() - start, hops: hops, nextHop: read { $0.nextHop(to: peer) })
     }
 
     /// Asks until there is an answer.
@@ -76,10 +76,10 @@ extension MeshDriver {
 
 /// The answer of a peer to a ping.
 package struct MeshPingResult: Sendable, Hashable {
-    /// From the first question to the answer.
+    /// The time from the first question to the answer.
     package var time: Duration
-    /// Links that the answer has taken, as far as its ttl tells.
+    /// Hop count of the answer, from its ttl.
     package var hops: Int
-    /// The neighbour through which it came; nil for a neighbour.
-    package var relay: PeerID?
+    /// The neighbour through which the peer was heard last; nil for a neighbour.
+    package var nextHop: PeerID?
 }

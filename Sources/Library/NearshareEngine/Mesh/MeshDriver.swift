@@ -33,7 +33,7 @@ package final class MeshDriver: Sendable {
     let answers = Broadcast<MeshEvent>()
     /// Peers that appeared, changed or left.
     let peerChanges = Broadcast<PeerID>()
-    /// The same, for consumers whose work grows with the number of peers.
+    /// Peers that appeared, changed or left, for consumers whose work grows with the number of peers.
     let collectedPeerChanges: ChangeCollector<PeerID>
     /// Whether the links of the radio are served.
     let servesRadio = Mutex(false)

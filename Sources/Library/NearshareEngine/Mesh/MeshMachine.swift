@@ -24,7 +24,7 @@ package struct MeshMachine: Machine {
 
     private var links: [MeshLinkID: Link] = [:]
     private var openings = LinkOpenings<String>()
-    /// Those of neighbours that have proven their keys.
+    /// Link openings of neighbours that have proven their keys.
     private var returns = LinkOpenings<PeerID>()
     /// When a link of each address last took the place of an untrusted neighbour at the same address.
     private var displacements: [String: MonotonicInstant] = [:]
@@ -35,7 +35,7 @@ package struct MeshMachine: Machine {
     /// Limit on links, this node's and others' together.
     package static let maximumLinkCount = 16
     /// Limit on links that others opened; the rest is for those that this node opens.
-    package static let maximumIncomingLinkCount = 12
+    package static let maximumIncomingLinkCount = MeshRouter.maximumIncomingLinkCount
     /// Links of untrusted neighbours among them that stay for ``untrustedLinkTimeout``. The rest is for friends, and for newcomers,
     /// whose keys are not proven yet.
     package static let maximumUntrustedLinkCount = 6
@@ -107,9 +107,9 @@ package struct MeshMachine: Machine {
                 let isOwn = holder == address
                 let age = now - link.opened
                 let order: Int?
-                let standing = router.standing(of: id)
-                if isOwn, !standing.isProven { isOwnUnproven = true }
-                switch standing {
+                let authentication = router.linkAuthentication(of: id)
+                if isOwn, !authentication.isProven { isOwnUnproven = true }
+                switch authentication {
                 case .silent: order = age >= Self.announcementTimeout ? 0 : 3
                 case .claimed where age >= Self.proofTimeout: order = 1
                 // A contact's signing key is pinned, so no other peer proves to have its id.
@@ -126,7 +126,9 @@ package struct MeshMachine: Machine {
             }
         let first = candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }
         // An address takes the place of a neighbour that came once when it has proven who is at the end of all its other links.
-        guard let first, !isOwnUnproven || !router.standing(of: first.id).isProven || first.order < 3 else { return nil }
+        guard let first, !isOwnUnproven || !router.linkAuthentication(of: first.id).isProven || first.order < 3 else {
+            return nil
+        }
         if let address, links[first.id]?.address == address, first.order == 4 || first.order == 6 {
             displacements[address] = now
         }
@@ -135,7 +137,7 @@ package struct MeshMachine: Machine {
 
     /// Counts the opening of a link once, as soon as its neighbour has proven a key.
     private mutating func countReturn(on link: MeshLinkID, now: MonotonicInstant) {
-        guard links[link]?.isCounted == false, case .proven(let peer, _) = router.standing(of: link) else { return }
+        guard links[link]?.isCounted == false, case .proven(let peer, _) = router.linkAuthentication(of: link) else { return }
         links[link]?.isCounted = true
         returns.record(peer, now: now)
     }

@@ -6,15 +6,16 @@ internal import Synchronization
 final class NearbyNeighbours: Sendable {
     private struct State {
         var nearby: [PeerID: NearbyPeer] = [:]
-        /// For each node with a task, the promise that is fulfilled when the node leaves, or has other addresses.
+        /// The promise of each node with a task, which is fulfilled when the node leaves, or has other addresses.
         var claimed: [PeerID: Promise<Bool>] = [:]
     }
 
     private let state = Mutex(State())
 
-    /// A claimed node, and the promise of its next change. The claim on one that has left ends here, in one step, so that a
-    /// node that returns at this moment is claimed anew.
-    func peerOrRelease(_ id: PeerID) -> (peer: NearbyPeer, change: Promise<Bool>)? {
+    /// Returns a claimed node and the promise of its next change. For a node that has left, ends the claim in the same step, so
+    /// that a node that returns at this moment is claimed anew.
+    /// - Returns: nil for a node that has left.
+    func claimedPeer(_ id: PeerID) -> (peer: NearbyPeer, change: Promise<Bool>)? {
         state.withLock { state in
             guard let peer = state.nearby[id] else {
                 state.claimed[id] = nil

@@ -5,9 +5,9 @@ internal import NearshareCrypto
 struct IncomingFiles: Sendable {
     /// How a complete file relates to the offers of its sender.
     enum Arrival {
-        /// It was never offered.
+        /// The file was never offered.
         case unknown
-        /// It was offered, but not accepted, or it was received before (A1, A2, A3).
+        /// The file was offered, but not accepted, or it was received before (A1, A2, A3).
         case unexpected
         case accepted(MeshFileOffer)
     }
@@ -195,7 +195,7 @@ struct IncomingFiles: Sendable {
     ) -> [FileTransferReaction] {
         guard let file = files[key], var reception = file.reception else { return [] }
         // The peer may have moved: the later requests go everywhere.
-        let everywhere = reception.requestCount > 2
+        let onAllLinks = reception.requestCount > 2
         reception.lastProgress = now
         reception.requestCount += 1
         files[key]?.phase = .accepted(reception)
@@ -209,7 +209,7 @@ struct IncomingFiles: Sendable {
             // The received fragments were dropped in the meantime, so all are missing.
             request = .missing(key.file, (0..<min(Int(file.offer.fragmentCount), limit)).map { UInt16(clamping: $0) })
         }
-        return [.send(request, to: file.sender, everywhere: everywhere)]
+        return [.send(request, to: file.sender, onAllLinks: onAllLinks)]
     }
 
     private mutating func end(

@@ -41,7 +41,7 @@ struct OutgoingFile: Sendable {
     var isSealed = true
     var phase: Phase
     /// The end of the time in which a peer with a session states what it supports; nil before the session.
-    var statementDeadline: MonotonicInstant?
+    var peerStateDeadline: MonotonicInstant?
     /// Fragments sent again so far.
     var retransmissionCount = 0
 
@@ -68,9 +68,9 @@ struct OutgoingFile: Sendable {
     /// A peer without a session after this time does not answer.
     static let sessionTimeout = Duration.seconds(30)
     /// A peer that has stated nothing in its session after this time takes no private files (bitchat specification, section 9.3).
-    static let statementTimeout = Duration.seconds(5)
-    /// The same for a peer that does not announce them either.
-    static let unannouncedStatementTimeout = Duration.seconds(1)
+    static let peerStateTimeout = Duration.seconds(5)
+    /// The time for a peer that does not announce private files either.
+    static let unannouncedPeerStateTimeout = Duration.seconds(1)
     /// Time in which the other user can answer, besides the transit time.
     static let offerTimeout = Duration.seconds(60)
     static let retryInterval = Duration.seconds(2)

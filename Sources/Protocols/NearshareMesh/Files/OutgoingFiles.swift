@@ -28,8 +28,8 @@ struct OutgoingFiles: Sendable {
 
     mutating func insert(_ file: OutgoingFile) { files[file.key] = file }
 
-    /// Applies the capabilities of a peer to a file that waits for them.
-    mutating func peerIsReady(
+    /// Starts a file that waited for the capabilities of its peer: with an offer, or with the fragments for a phone.
+    mutating func start(
         _ key: MeshFileKey, capabilities: MeshCapabilities, now: MonotonicInstant
     ) -> [FileTransferReaction] {
         guard var file = files[key], case .waitingForSession(let content, _) = file.phase, let peer = key.peer else {
@@ -38,7 +38,7 @@ struct OutgoingFiles: Sendable {
         guard capabilities.contains(.privateMedia) else { return end(key, .unsupported) }
         guard capabilities.contains(.fileOffers) else {
             // One after the other, because a phone refuses a file that another has overtaken.
-            return isSendingToPhone(peer) ? [] : [.seal(key)]
+            return isSendingToPhone(peer) ? [] : [.startTransmission(of: key)]
         }
         file.phase = .offering(
             content: content, deadline: now + OutgoingFile.offerTimeout, OutgoingFile.Retry(next: now))
@@ -48,10 +48,10 @@ struct OutgoingFiles: Sendable {
 
     /// Whether the peer of a file has a session for so long without stating what it supports that it never will.
     /// - Parameter timeout: from the first call on.
-    mutating func isStatementOverdue(_ key: MeshFileKey, after timeout: Duration, now: MonotonicInstant) -> Bool {
+    mutating func isPeerStateOverdue(_ key: MeshFileKey, after timeout: Duration, now: MonotonicInstant) -> Bool {
         guard case .waitingForSession? = files[key]?.phase else { return false }
-        let deadline = files[key]?.statementDeadline ?? now + timeout
-        files[key]?.statementDeadline = deadline
+        let deadline = files[key]?.peerStateDeadline ?? now + timeout
+        files[key]?.peerStateDeadline = deadline
         return now >= deadline
     }
 
@@ -117,7 +117,7 @@ struct OutgoingFiles: Sendable {
         // A file that was cancelled in the meantime ends at both ends (A8, A9).
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
         switch file.phase {
-        case .offering: return [.seal(key)]
+        case .offering: return [.startTransmission(of: key)]
         // Not a single fragment has arrived.
         case .confirming: return resend(Array(0..<file.offer.fragmentCount), of: file, peer, &fragments)
         case .waitingForSession, .sending: return []
@@ -129,11 +129,11 @@ struct OutgoingFiles: Sendable {
     ) -> [FileTransferReaction] {
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
         // It was accepted before this node restarted.
-        if case .offering = file.phase { return [.seal(key)] }
+        if case .offering = file.phase { return [.startTransmission(of: key)] }
         return resend(indices, of: file, peer, &fragments)
     }
 
-    /// Only fragments that were sent before; the others will be sent anyway.
+    /// Sends fragments again. Those that were not sent before will be sent anyway.
     private mutating func resend(
         _ indices: [UInt16], of file: OutgoingFile, _ peer: PeerID, _ fragments: inout FragmentScheduler
     ) -> [FileTransferReaction] {
@@ -157,7 +157,7 @@ struct OutgoingFiles: Sendable {
 
     // MARK: Time
 
-    /// Repeats offers and questions, and gives up. Files that wait for a session only time out here.
+    /// Repeats offers and questions, and gives up. Files that wait for a session only time out.
     mutating func advance(to now: MonotonicInstant) -> [FileTransferReaction] {
         files.keys.flatMap { advance($0, to: now) }
     }
@@ -191,7 +191,7 @@ struct OutgoingFiles: Sendable {
             files[key]?.phase = .confirming(fragmentation, retry)
         case .waitingForSession, .sending: return []
         }
-        return [.send(.offer(file.offer), to: peer, everywhere: attempts > 0)]
+        return [.send(.offer(file.offer), to: peer, onAllLinks: attempts > 0)]
     }
 
     private func cancellation(of file: OutgoingFile, isExpired: Bool) -> [FileTransferReaction] {

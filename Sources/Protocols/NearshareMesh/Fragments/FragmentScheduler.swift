@@ -81,7 +81,7 @@ struct FragmentScheduler: Sendable {
     /// A fragment that is due.
     struct Emission: Sendable {
         var packet: MeshPacket
-        /// It was sent before, so it needs a fresh timestamp.
+        /// Whether the fragment was sent before, so that it needs a fresh timestamp.
         let isRetransmission: Bool
         let links: [MeshLinkID]
         let destination: FragmentJob.Destination
@@ -89,7 +89,7 @@ struct FragmentScheduler: Sendable {
         /// Fragments sent so far, and in all.
         let sent: Int
         let total: Int
-        /// It was the last of its job.
+        /// Whether the fragment was the last of its job.
         let isLast: Bool
     }
 

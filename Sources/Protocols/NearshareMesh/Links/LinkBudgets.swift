@@ -1,19 +1,22 @@
 internal import NearshareBase
 
-/// The rate limits of all links. Each link has a share of its source's rates to itself, and all links of the source have the
-/// rest in common: a link whose neighbour sends little lives on its own share, whatever other links of the same source send.
-/// Behind one address there may be several nodes.
+/// The rate limits of all links.
+///
+/// Each link has 1/12 of a source's rate to itself. All its links together have one full rate in common, so a source never
+/// exceeds twice the rate, and a single link never 13/12 of it. A link whose neighbour sends little lives on its own share,
+/// whatever other links of the same source send: behind one address there may be several nodes.
 struct LinkBudgets: Sendable {
-    /// A part of a source's rates that one link at a time has to itself. It survives the link, so that a link that is closed and
-    /// opened again brings no other burst.
+    /// A part of a source's rates that one link at a time has to itself. The share survives the link, so that a link that is
+    /// closed and opened again brings no other burst.
     private struct Share: Sendable {
         var rates: LinkRates
-        /// When its last link was closed; nil while it has one.
+        /// When the last link with this share was closed; nil while a link has it.
         var freed: MonotonicInstant?
     }
 
     /// The rates of the links from one source.
     private struct Account: Sendable {
+        /// The full rates, which the links have in common.
         var common: LinkRates
         var shares: [Share] = []
         var linkCount = 0
@@ -23,9 +26,9 @@ struct LinkBudgets: Sendable {
 
     private struct Member: Sendable {
         let source: MeshLinkSource
-        /// The index of its share; nil when other links have all of them.
+        /// The index of the link's share; nil when other links have all of them.
         let share: Int?
-        /// Whether no neighbour was found on it yet.
+        /// Whether no neighbour was found on the link yet.
         var isNew = true
     }
 
@@ -130,8 +133,8 @@ struct LinkBudgets: Sendable {
         }
     }
 
-    /// The parts of its source's rates that links have for themselves: as many links as a neighbour may open.
-    private static let shareCount = 12
+    /// The shares of one source: one for each link that its nodes may open.
+    private static let shareCount = MeshRouter.maximumIncomingLinkCount
     /// Time for which the rates of an address are kept after its last link.
     private static let accountLifetime = Duration.seconds(120)
     private static let maximumAccountCount = 256
@@ -160,13 +163,13 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case pings
     /// Adding peers that were not known before (R6): those at the other end of the link, of which there is one.
     case newNeighbours
-    /// Adding peers next to that one.
+    /// Adding peers next to the one at the other end of the link.
     case newNearPeers
     /// Adding peers further away.
     case newFarPeers
     /// Relaying packets whose signature this node cannot check.
     case relayedFrames
-    /// The bytes of these.
+    /// Bytes of relayed packets whose signature this node cannot check.
     case relayedBytes
     /// Bytes of public texts, after decompression.
     case publicTexts
@@ -198,7 +201,7 @@ private struct LinkRates: Sendable {
 }
 
 extension MeshRouter.Settings {
-    /// The limit on one kind of work for all links from one source.
+    /// The rate of one kind of work of one source, of which each of its links has a share besides.
     fileprivate func rate(of work: LinkWork) -> (burst: Double, perSecond: Double) {
         switch work {
         case .frames: (frameBurst, framesPerSecond)

@@ -31,7 +31,7 @@ struct LinkOutbox: Sendable {
     enum Origin: Sendable, Hashable {
         case own
         /// Another node's packet.
-        /// - Parameter isAuthentic: the signature of its sender was checked here.
+        /// - Parameter isAuthentic: this node has checked the signature of its sender.
         case relayed(from: MeshLinkID, isAuthentic: Bool)
     }
 

@@ -1,33 +1,3 @@
-package import NearshareBase
-
-/// The id of a link to a neighbour, within one node.
-package struct MeshLinkID: Sendable, Hashable {
-    package let rawValue: UInt64
-
-    package init(rawValue: UInt64) {
-        self.rawValue = rawValue
-    }
-}
-
-/// The machine at the other end of a link, as far as it is known. Limits count what it sends over all its links together.
-package enum MeshLinkSource: Sendable, Hashable {
-    /// An address on the network.
-    case address(String)
-    /// Not known: this link alone.
-    case link(MeshLinkID)
-}
-
-/// The degree to which the neighbour at the other end of a link is known.
-package enum MeshLinkStanding: Sendable {
-    /// It has announced nothing.
-    case silent
-    /// It has announced itself and proven nothing.
-    case claimed
-    case proven(PeerID, isContact: Bool)
-
-    package var isProven: Bool { if case .proven = self { true } else { false } }
-}
-
 /// The capacity of a link to a neighbour.
 package struct MeshLinkProfile: Sendable, Hashable {
     /// Size of the largest frame in one write, in bytes. Larger frames are cut into fragments.

@@ -13,14 +13,14 @@ struct MeshRouting {
         var towards: Set<MeshLinkID> = []
         switch RouteDecision(for: packet, at: own, isNeighbour: peers.isNeighbour) {
         case .discard: return []
-        case .neighbour(let hop): towards = peers[hop]?.provenLinks ?? []
+        case .neighbour(let hop): towards = peers[hop]?.links.proven ?? []
         case .everyone:
             // Only proven links: any neighbour can replay a peer's announcement, and would get all that is for the peer.
-            if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.provenLinks ?? [] }
+            if packet.isDirected, let recipient = packet.recipient { towards = peers[recipient]?.links.proven ?? [] }
         }
         // A neighbour may pass on another's proof, so packets of this node are also sent where the peer has answered from.
         if packet.sender == own, !towards.isEmpty, let recipient = packet.recipient,
-            let link = peers[recipient]?.authenticatedLink
+            let link = peers[recipient]?.links.reverseRoute
         {
             towards.insert(link)
         }
@@ -33,10 +33,10 @@ struct MeshRouting {
         switch destination {
         case .link(let link): return links.contains(link) ? [link] : []
         case .peer(let id):
-            guard let record = peers[id], let best = links.best(of: record.provenLinks) else { break }
+            guard let record = peers[id], let best = links.best(of: record.links.proven) else { break }
             // A neighbour may pass on another's proof; an authentic message was received from the peer's direction.
-            guard let authenticated = record.authenticatedLink, links.contains(authenticated) else { return [best] }
-            return record.provenLinks.contains(authenticated) ? [authenticated] : [best, authenticated]
+            guard let authenticated = record.links.reverseRoute, links.contains(authenticated) else { return [best] }
+            return record.links.proven.contains(authenticated) ? [authenticated] : [best, authenticated]
         case .everyone: break
         }
         return onePerNeighbour(links.ids).sorted { $0.rawValue < $1.rawValue }
@@ -49,13 +49,13 @@ struct MeshRouting {
     /// Any node can claim to be a neighbour's second link. So only proven links are left out, and never the authenticated one.
     func onePerNeighbour(_ given: Set<MeshLinkID>, excluding arrival: MeshLinkID? = nil) -> Set<MeshLinkID> {
         var chosen = given
-        for record in peers.neighbours.compactMap({ peers[$0] }) where record.provenLinks.count > 1 {
-            guard let authenticated = record.authenticatedLink, record.provenLinks.contains(authenticated),
+        for record in peers.provenNeighbours.compactMap({ peers[$0] }) where record.links.proven.count > 1 {
+            guard let authenticated = record.links.reverseRoute, record.links.proven.contains(authenticated),
                 links.contains(authenticated)
             else { continue }
             let kept =
-                arrival == authenticated ? [] : Set([authenticated, links.best(of: record.provenLinks) ?? authenticated])
-            for link in record.provenLinks where !kept.contains(link) { chosen.remove(link) }
+                arrival == authenticated ? [] : Set([authenticated, links.best(of: record.links.proven) ?? authenticated])
+            for link in record.links.proven where !kept.contains(link) { chosen.remove(link) }
         }
         if let arrival { chosen.remove(arrival) }
         return chosen
@@ -63,12 +63,12 @@ struct MeshRouting {
 
     /// The profile of the best link to a neighbour; nil for any other peer.
     func profile(to id: PeerID) -> MeshLinkProfile? {
-        peers[id].flatMap { links.best(of: $0.provenLinks) }.flatMap { links.profile(of: $0) }
+        peers[id].flatMap { links.best(of: $0.links.proven) }.flatMap { links.profile(of: $0) }
     }
 
     /// Whether all links to a neighbour are radio links; also true for a peer without any.
     func isRadioOnly(_ record: PeerRecord) -> Bool {
-        record.provenLinks.compactMap { links.profile(of: $0) }.allSatisfy(\.isRadio)
+        record.links.proven.compactMap { links.profile(of: $0) }.allSatisfy(\.isRadio)
     }
 
     /// Whether a packet for a peer takes a radio hop, as far as this node knows: for a peer behind relays, whether every first

@@ -30,7 +30,7 @@ package struct MeshFragment: Sendable, Hashable {
 
     /// The set that the fragment belongs to.
     package var id: ID
-    /// From 0, below ``total``.
+    /// The index, from 0, below ``total``.
     package var index: Int
     /// 1 to ``maximumCount``.
     package var total: Int

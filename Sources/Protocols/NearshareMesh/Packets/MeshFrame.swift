@@ -92,8 +92,8 @@ package struct MeshFrame: Sendable, Hashable {
         return copy
     }
 
-    /// The byte strings that the sender may have signed, most likely first: one for an uncompressed payload, otherwise one for
-    /// each compressor in use (section 2.7).
+    /// The byte strings that the sender may have signed, most likely first: one where the payload is too short to compress;
+    /// otherwise one for the received compressed bytes, if any, and one for each compressor in use (section 2.7).
     package func signingPreimages(using compressor: inout PayloadCompressor) -> [[UInt8]] {
         let compressions: [MeshPacket.Compression] =
             deflated.map { [.deflated($0), .level(5), .level(6)] }

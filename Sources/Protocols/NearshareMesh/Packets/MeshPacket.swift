@@ -1,6 +1,6 @@
 package import NearshareBase
 
-/// The type of a packet (bitchat specification, section 3). Types without a name here are relayed like any other.
+/// The type of a packet (bitchat specification, section 3). Types without a case are relayed like any other.
 package struct MeshPacketType: RawRepresentable, Sendable, Hashable {
     package let rawValue: UInt8
 

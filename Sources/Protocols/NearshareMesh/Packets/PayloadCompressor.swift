@@ -5,7 +5,7 @@ internal import CZlib
 ///
 /// A value: a copy sets up streams of its own at its next use. Each stream in use keeps 256 KiB.
 package struct PayloadCompressor: Sendable {
-    /// By level; two levels are in use.
+    /// The streams by level; two levels are in use.
     private var streams: [Int: DeflateStream] = [:]
 
     package init() {}

@@ -16,7 +16,7 @@ package struct MeshCapabilities: OptionSet, Sendable, Hashable {
     package static let groups = Self(rawValue: 1 << 3)
     /// Vouches for other peers.
     package static let vouch = Self(rawValue: 1 << 5)
-    /// Accepts private files (0x20 inside Noise). Senders require it to be stated in the present session.
+    /// Accepts private files (0x20 inside Noise). Senders require it to be stated in the current session.
     package static let privateMedia = Self(rawValue: 1 << 8)
     /// Sends receipts for private media.
     package static let privateMediaReceipts = Self(rawValue: 1 << 9)
@@ -50,7 +50,7 @@ package struct MeshAnnouncement: Sendable, Hashable {
     /// Limit on announced neighbours. A received list may be longer, as its field has 255 bytes.
     package static let maximumNeighbourCount = 10
 
-    /// At most ``maximumNicknameByteCount`` bytes of UTF-8.
+    /// The announced name, at most ``maximumNicknameByteCount`` bytes of UTF-8.
     package var nickname: String
     /// The claimed X25519 public key; should have 32 bytes.
     package var noiseKey: [UInt8]

@@ -79,7 +79,7 @@ package struct MeshPrivateMessage: Sendable, Hashable {
     /// Limit on the text; a longer one has to be split.
     package static let maximumTextByteCount = 255
 
-    /// By convention an upper-case UUID.
+    /// The message id, by convention an upper-case UUID.
     package var id: String
     package var text: String
 

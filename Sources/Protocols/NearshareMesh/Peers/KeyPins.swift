@@ -16,7 +16,7 @@ struct KeyPins: Sendable {
     /// How an announced key relates to the pinned one.
     enum Verdict {
         case accepted
-        /// It is not the key that the peer has proven, or that of a contact: the announcement is forged.
+        /// Another key than the peer has proven, or than that of a contact: the announcement is forged.
         case forged
         /// Neither key is proven: one of the two announcements is forged.
         case contested
@@ -66,6 +66,6 @@ struct KeyPins: Sendable {
         for pin in oldest.prefix(max(1, oldest.count / 8)) { pins[pin.key] = nil }
     }
 
-    /// More than there are records of present peers, so that one is always absent.
+    /// Limit on pins: more than there are records of peers, so that one without a record can always be removed.
     static let capacity = 4096
 }

@@ -69,7 +69,7 @@ struct LocalNode: Sendable {
 
     /// An unsigned announcement of this node.
     ///
-    /// It does not list the neighbours, which phones use for source routes alone: everyone could see who is near whom.
+    /// The announcement does not list the neighbours, which phones use for source routes alone: everyone could see who is near whom.
     mutating func announcement(at now: Moment) throws(MalformedInput) -> MeshPacket {
         let announcement = MeshAnnouncement(
             nickname: name.claimed, noiseKey: identity.agreementKey.publicKey.bytes,

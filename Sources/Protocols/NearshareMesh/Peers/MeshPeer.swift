@@ -1,7 +1,7 @@
 package import NearshareBase
 
-/// A node of the mesh as it announced itself. Its key has signed the announcement, but is not authenticated until there is a
-/// session.
+/// A node of the mesh as it announced itself. The node's key has signed the announcement, but is not authenticated until there
+/// is a session.
 package struct MeshPeer: Sendable, Hashable {
     /// The software of a node, recognised by its capabilities. It determines how much may be sent to it.
     package enum Software: Sendable, Hashable {
@@ -34,20 +34,21 @@ package struct MeshPeer: Sendable, Hashable {
         /// Limit on the fragments of one packet.
         package var fragmentLimit: Int { self == .bitchatOnAndroid ? 256 : MeshFragment.maximumCount }
 
-        /// Whether it only handles fragments of a radio's size.
+        /// Whether the software only handles fragments of a radio's size.
         var isPhone: Bool { self == .bitchatOnIOS || self == .bitchatOnAndroid }
     }
 
     package var id: PeerID
-    /// Claimed by it, and truncated to the limit of a name.
+    /// The name that the peer claims, truncated to the limit of a name.
     package var name: DisplayName
     /// The fingerprint of the announced key.
     package var fingerprint: Fingerprint
     package var capabilities: MeshCapabilities?
-    /// Whether it is a neighbour, rather than behind relays.
+    /// Whether the peer claims to be a neighbour, rather than behind relays: an unrelayed announcement was received, which any
+    /// neighbour can replay. ``MeshRouter/isNeighbour(_:)`` tells whether it is proven.
     package var isDirect: Bool
 
-    /// Links that its latest announcement has taken, as far as its ttl tells; nil for one that was reassembled or answered.
+    /// Hop count of the peer's latest announcement, from its ttl; nil for one that was reassembled or answered.
     package var hops: Int?
 
     /// The peer at the distance of an earlier description, for comparing the two.
@@ -72,7 +73,7 @@ package struct MeshPeer: Sendable, Hashable {
 
     /// Limit on the content of a file, in bytes.
     package var contentLimit: Int {
-        // Only Android's follows from the fragments that it reassembles.
+        // On Android alone the limit follows from the fragments that an app reassembles.
         guard let limit = statedFragmentLimit, software == .bitchatOnAndroid else { return software.contentLimit }
         let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: MeshLinkProfile.radio.maximumFrameByteCount)
         return min(max(0, Int(limit) * chunk - Self.overheadByteCount), MeshFile.maximumContentByteCount)

@@ -3,19 +3,19 @@ internal import NearshareCrypto
 
 /// All known peers, neighbours and those behind relays, with their pinned keys.
 struct PeerTable: Sendable {
-    /// The change in the table after a packet arrived straight from its sender.
-    enum NeighbourUpdate {
+    /// The change in the table after an unrelayed announcement.
+    enum ClaimUpdate {
         case unchanged
-        /// A further link to a peer that was a neighbour already, or that has not announced itself.
+        /// A further link of a peer that claims to be a neighbour already, or that has not announced itself.
         case newLink
-        case newNeighbour(MeshPeer)
+        case newClaimant(MeshPeer)
     }
 
     private(set) var records: [PeerID: PeerRecord] = [:]
     private var pins = KeyPins()
-    private var neighboursByLink: [MeshLinkID: PeerID] = [:]
-    /// The peers that announced themselves unrelayed on a link: ``PeerRecord/links`` the other way round.
-    private var claimsByLink: [MeshLinkID: Set<PeerID>] = [:]
+    private var provenNeighboursByLink: [MeshLinkID: PeerID] = [:]
+    /// The peers that announced themselves unrelayed on a link: ``PeerRecord/LinkEvidence/claimed`` the other way round.
+    private var claimantsByLink: [MeshLinkID: Set<PeerID>] = [:]
 
     subscript(id: PeerID) -> PeerRecord? { records[id] }
 
@@ -27,67 +27,69 @@ struct PeerTable: Sendable {
 
     /// nil for a peer that has not announced itself.
     func peer(_ id: PeerID) -> MeshPeer? {
-        guard let record = records[id], let name = record.name, let key = record.agreementKey else { return nil }
+        guard let record = records[id], let name = record.announcement.name, let key = record.agreementKey else { return nil }
         return MeshPeer(
             id: id, name: name, fingerprint: Fingerprint(of: key),
-            capabilities: record.sessionState?.capabilities ?? record.announcedCapabilities, isDirect: record.isDirect,
-            hops: record.isDirect ? 1 : record.hops, statedFragmentLimit: record.sessionState?.fragmentLimit)
+            capabilities: record.sessionState?.capabilities ?? record.announcement.capabilities,
+            isDirect: record.claimsToBeNeighbour, hops: record.claimsToBeNeighbour ? 1 : record.announcement.hops,
+            statedFragmentLimit: record.sessionState?.fragmentLimit)
     }
 
     // MARK: Neighbours
 
     /// Number of neighbours: of the links at whose other ends peers have announced themselves, whatever their number. Several
     /// links to one neighbour that has proven its key count once.
-    var degree: Int { claimsByLink.count - (neighboursByLink.count - neighbours.count) }
+    var degree: Int { claimantsByLink.count - (provenNeighboursByLink.count - provenNeighbours.count) }
 
     /// Ids of the peers that have proven to be at the other end of a link.
-    var neighbours: Set<PeerID> { Set(neighboursByLink.values) }
+    var provenNeighbours: Set<PeerID> { Set(provenNeighboursByLink.values) }
 
-    /// Ids of the peers that announced themselves unrelayed on a link.
-    func neighbours(on link: MeshLinkID) -> Set<PeerID> { claimsByLink[link] ?? [] }
+    /// Ids of the peers that announced themselves unrelayed on a link: each claims to be at its other end.
+    func claimants(on link: MeshLinkID) -> Set<PeerID> { claimantsByLink[link] ?? [] }
 
     /// Whether a peer has announced itself unrelayed on a link.
-    func hasClaims(on link: MeshLinkID) -> Bool { claimsByLink[link] != nil }
+    func hasClaimants(on link: MeshLinkID) -> Bool { claimantsByLink[link] != nil }
 
     /// The peer that has proven to be at the other end of a link.
-    func neighbour(on link: MeshLinkID) -> PeerID? { neighboursByLink[link] }
+    func provenNeighbour(on link: MeshLinkID) -> PeerID? { provenNeighboursByLink[link] }
 
     /// Whether a peer has proven its key on a link.
     func isNeighbour(_ id: PeerID) -> Bool { records[id]?.isNeighbour ?? false }
 
-    /// Records an unrelayed announcement of a known peer on a link (section 4). It may be replayed, so it makes no neighbour.
-    mutating func addLink(_ link: MeshLinkID, to id: PeerID) -> NeighbourUpdate {
-        guard var record = records[id], record.signingKey != nil, !record.links.contains(link),
-            neighbours(on: link).count < Self.maximumClaimCountPerLink
+    /// Records an unrelayed announcement of a known peer on a link (section 4). The announcement may be replayed, so it makes no
+    /// neighbour.
+    mutating func recordClaim(of id: PeerID, on link: MeshLinkID) -> ClaimUpdate {
+        guard var record = records[id], record.signingKey != nil, !record.links.claimed.contains(link),
+            claimants(on: link).count < Self.maximumClaimCountPerLink
         else { return .unchanged }
-        let wasDirect = record.isDirect
-        record.links.insert(link)
-        claimsByLink[link, default: []].insert(id)
+        let wasClaimant = record.claimsToBeNeighbour
+        record.links.claimed.insert(link)
+        claimantsByLink[link, default: []].insert(id)
         records[id] = record
-        guard !wasDirect, let peer = peer(id) else { return .newLink }
-        return .newNeighbour(peer)
+        guard !wasClaimant, let peer = peer(id) else { return .newLink }
+        return .newClaimant(peer)
     }
 
     /// Records that a peer has proven its key on a link. The first one is its neighbour until the link is closed: a link has one
     /// other end.
-    /// - Returns: whether the peer is a neighbour there only now.
+    /// - Returns: whether the peer became the neighbour on this link with this call.
     mutating func prove(_ id: PeerID, on link: MeshLinkID) -> Bool {
-        guard neighboursByLink[link] == nil, records[id]?.provenLinks.insert(link).inserted == true else { return false }
-        records[id]?.links.insert(link)
-        claimsByLink[link, default: []].insert(id)
-        neighboursByLink[link] = id
+        guard provenNeighboursByLink[link] == nil, records[id]?.links.proven.insert(link).inserted == true else { return false }
+        records[id]?.links.claimed.insert(link)
+        claimantsByLink[link, default: []].insert(id)
+        provenNeighboursByLink[link] = id
         return true
     }
 
     /// Removes a closed link.
     /// - Returns: the announced peers that used it.
     mutating func removeLink(_ link: MeshLinkID) -> [MeshPeer] {
-        neighboursByLink[link] = nil
+        provenNeighboursByLink[link] = nil
         // Closed links are counted together, so that one that comes and goes is not several.
-        for id in records.keys where records[id]?.source == link { records[id]?.source = nil }
-        return (claimsByLink.removeValue(forKey: link) ?? []).compactMap { id in
-            records[id]?.links.remove(link)
-            records[id]?.provenLinks.remove(link)
+        for id in records.keys where records[id]?.links.discovery == link { records[id]?.links.discovery = nil }
+        return (claimantsByLink.removeValue(forKey: link) ?? []).compactMap { id in
+            records[id]?.links.claimed.remove(link)
+            records[id]?.links.proven.remove(link)
             return peer(id)
         }
     }
@@ -96,9 +98,10 @@ struct PeerTable: Sendable {
 
     /// Adds a peer without any further information.
     /// - Parameter link: the link over which it became known; nil where this node looks for it.
-    mutating func insert(_ id: PeerID, from link: MeshLinkID? = nil, publicMessages: TokenBucket, now: MonotonicInstant) {
+    mutating func insert(_ id: PeerID, from link: MeshLinkID? = nil, publicMessageLimiter: TokenBucket, now: MonotonicInstant) {
         records[id] = PeerRecord(
-            lastHeard: now, source: link, isContact: pins.contacts[id] != nil, publicMessages: publicMessages)
+            links: PeerRecord.LinkEvidence(discovery: link), lastHeard: now, isContact: pins.contacts[id] != nil,
+            publicMessageLimiter: publicMessageLimiter)
     }
 
     /// The user's contacts with their signing keys. They stay known, whatever others announce.
@@ -109,16 +112,16 @@ struct PeerTable: Sendable {
             // Announced by another peer, under the contact's id.
             if let key = contacts[id], let announced = records[id]?.signingKey, announced != key {
                 records[id]?.signingKey = key
-                records[id]?.announcementTimestamp = 0
+                records[id]?.announcement.timestamp = 0
             }
         }
     }
 
     func isContact(_ id: PeerID) -> Bool { pins.contacts[id] != nil }
 
-    /// The peer to remove when the table is full (R6): of the link over which most became known, first one that never announced
-    /// itself, because any sender id can be put on a packet; then one without a session; then the one that was silent for longest.
-    /// Neighbours and contacts stay, and so do peers of links with fewer. A session makes a contact, so contacts stay only while
+    /// The peer to remove when the table is full (R6), among those of the link over which most became known: first one that never
+    /// announced itself, because any sender id can be put on a packet; then one without a session; then the one that was silent
+    /// for longest. Neighbours and contacts stay, and so do peers of links with fewer. A session makes a contact, so contacts stay only while
     /// they take no more than half of the table.
     func evictionCandidate(excluding isNeeded: (PeerID) -> Bool, hasSession: (PeerID) -> Bool = { _ in false }) -> PeerID? {
         let keepsContacts = records.values.count(where: \.isContact) <= Self.capacity / 2
@@ -126,10 +129,10 @@ struct PeerTable: Sendable {
             !$0.value.isNeighbour && !($0.value.isContact && keepsContacts) && !isNeeded($0.key)
         }
         var counts: [MeshLinkID?: Int] = [:]
-        for record in candidates.values { counts[record.source, default: 0] += 1 }
+        for record in candidates.values { counts[record.links.discovery, default: 0] += 1 }
         let largest = counts.max { $0.value < $1.value }?.key
         func rank(_ id: PeerID, _ record: PeerRecord) -> Int { record.agreementKey == nil ? 0 : hasSession(id) ? 2 : 1 }
-        return candidates.filter { $0.value.source == largest }.min {
+        return candidates.filter { $0.value.links.discovery == largest }.min {
             (rank($0.key, $0.value), $0.value.lastHeard) < (rank($1.key, $1.value), $1.value.lastHeard)
         }?.key
     }
@@ -138,10 +141,10 @@ struct PeerTable: Sendable {
     /// - Returns: whether it had announced itself.
     mutating func remove(_ id: PeerID) -> Bool {
         let wasAnnounced = peer(id) != nil
-        for link in records[id]?.provenLinks ?? [] { neighboursByLink[link] = nil }
-        for link in records[id]?.links ?? [] {
-            claimsByLink[link]?.remove(id)
-            if claimsByLink[link]?.isEmpty == true { claimsByLink[link] = nil }
+        for link in records[id]?.links.proven ?? [] { provenNeighboursByLink[link] = nil }
+        for link in records[id]?.links.claimed ?? [] {
+            claimantsByLink[link]?.remove(id)
+            if claimantsByLink[link]?.isEmpty == true { claimantsByLink[link] = nil }
         }
         records[id] = nil
         return wasAnnounced
@@ -155,7 +158,7 @@ struct PeerTable: Sendable {
     /// Spends one message to everyone from a peer's budget.
     /// - Returns: false when the message must be dropped.
     mutating func admitPublicMessage(from id: PeerID, now: MonotonicInstant) -> Bool {
-        records[id]?.publicMessages.consume(now: now) ?? false
+        records[id]?.publicMessageLimiter.consume(now: now) ?? false
     }
 
     // MARK: Announcements
@@ -165,16 +168,16 @@ struct PeerTable: Sendable {
 
     /// Pins the key of a valid announcement. The peer must have a record.
     mutating func pin(_ key: SigningPublicKey, for id: PeerID, now: MonotonicInstant) {
-        pins.insert(key, for: id, from: records[id]?.source) { [records] in records[$0] != nil }
+        pins.insert(key, for: id, from: records[id]?.links.discovery) { [records] in records[$0] != nil }
         records[id]?.signingKey = key
         records[id]?.lastHeard = now
     }
 
-    /// Records an announcement under a peer's id that is signed with another key than the pinned one; neither is proven.
-    mutating func contest(_ id: PeerID, by announcement: MeshFrame) { records[id]?.contender = announcement }
+    /// Records an announcement under a peer's id that is signed with another key than the pinned one. Neither key is proven.
+    mutating func contest(_ id: PeerID, by announcement: MeshFrame) { records[id]?.conflictingAnnouncement = announcement }
 
     /// Replaces the closed link over which a peer became known.
-    mutating func setSource(_ link: MeshLinkID, of id: PeerID) { records[id]?.source = link }
+    mutating func setDiscoveryLink(_ link: MeshLinkID, of id: PeerID) { records[id]?.links.discovery = link }
 
     /// Applies a valid announcement.
     /// - Returns: false for one that is not newer than the last, which changes nothing (D5).
@@ -182,17 +185,17 @@ struct PeerTable: Sendable {
         _ announcement: MeshAnnouncement, name: DisplayName, agreementKey: AgreementPublicKey, timestamp: UInt64,
         from id: PeerID, now: MonotonicInstant
     ) -> Bool {
-        guard var record = records[id], timestamp > record.announcementTimestamp else { return false }
-        record.announcementTimestamp = timestamp
-        record.lastAnnounced = now
-        record.name = name
+        guard var record = records[id], timestamp > record.announcement.timestamp else { return false }
+        record.announcement.timestamp = timestamp
+        record.announcement.received = now
+        record.announcement.name = name
         record.agreementKey = agreementKey
-        record.announcedCapabilities = announcement.capabilities
+        record.announcement.capabilities = announcement.capabilities
         records[id] = record
         return true
     }
 
-    mutating func setHops(_ hops: Int, of id: PeerID) { records[id]?.hops = hops }
+    mutating func setHops(_ hops: Int, of id: PeerID) { records[id]?.announcement.hops = hops }
 
     /// Whether an announcement says what the peer has announced less than a second ago. Some apps answer each peer that they
     /// discover with one: their signatures would use up the rate of what the peer has to say.
@@ -200,9 +203,10 @@ struct PeerTable: Sendable {
         _ announcement: MeshAnnouncement, name: DisplayName, of id: PeerID, on link: MeshLinkID, isUnrelayed: Bool,
         now: MonotonicInstant
     ) -> Bool {
-        guard let record = records[id], let last = record.lastAnnounced else { return false }
-        return now - last < Self.announcementInterval && (!isUnrelayed || record.links.contains(link))
-            && record.contender == nil && record.name == name && record.announcedCapabilities == announcement.capabilities
+        guard let record = records[id], let last = record.announcement.received else { return false }
+        return now - last < Self.announcementInterval && (!isUnrelayed || record.links.claimed.contains(link))
+            && record.conflictingAnnouncement == nil && record.announcement.name == name
+            && record.announcement.capabilities == announcement.capabilities
             && record.agreementKey?.bytes == announcement.noiseKey && record.signingKey?.bytes == announcement.signingKey
     }
 
@@ -217,32 +221,34 @@ struct PeerTable: Sendable {
 
     /// Records that an authentic message of a peer was received over `link`.
     mutating func recordAuthenticated(_ id: PeerID, over link: MeshLinkID, now: MonotonicInstant) {
-        records[id]?.authenticatedLink = link
+        records[id]?.links.reverseRoute = link
         records[id]?.lastHeard = now
     }
 
-    /// Applies the peer's statement inside the present session, which outranks its announcements.
-    /// - Returns: whether it stated the same before, and the announcement that turned out to be its own instead of the present one.
+    /// Applies the peer's statement inside the current session, which outranks its announcements.
+    /// - Returns: whether the peer stated the same before, and the announcement that turned out to be the peer's own instead of the
+    ///   current one.
     mutating func apply(
         _ state: MeshPeerState, signingKey: SigningPublicKey, of id: PeerID
     ) -> (isRepeated: Bool, genuine: MeshFrame?) {
         guard var record = records[id] else { return (false, nil) }
         let isRepeated = record.sessionState == state
         let isChanged = record.signingKey != signingKey
-        let genuine = isChanged ? record.contender : nil
+        let genuine = isChanged ? record.conflictingAnnouncement : nil
         // An announcement with another key was not the peer's.
-        if isChanged { record.announcementTimestamp = 0 }
-        record.contender = nil
+        if isChanged { record.announcement.timestamp = 0 }
+        record.conflictingAnnouncement = nil
         record.signingKey = signingKey
         record.sessionState = state
         records[id] = record
-        pins.insert(signingKey, for: id, isProven: true, from: record.source) { [records] in records[$0] != nil }
+        pins.insert(signingKey, for: id, isProven: true, from: record.links.discovery) { [records] in records[$0] != nil }
         return (isRepeated, genuine)
     }
 
     static let capacity = 1024
     private static let announcementInterval = Duration.seconds(1)
-    /// Longer than the interval between two announcements of most phones whose screen is off.
+    /// Time after which a silent peer is removed: longer than the interval between two announcements of most phones whose screen
+    /// is off.
     private static let lifetime = Duration.seconds(180)
     /// Peers that may claim to be at the other end of one link. More than one can be right where a node was replaced.
     private static let maximumClaimCountPerLink = 8

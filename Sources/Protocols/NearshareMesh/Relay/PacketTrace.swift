@@ -12,19 +12,19 @@ package struct PacketTrace: Sendable {
 
     package enum Decision: Sendable, Hashable {
         case duplicate(on: MeshLinkID)
-        /// Its timestamp is too far from this node's clock.
-        case untimely(on: MeshLinkID)
-        /// It is not authentic, malformed, or beyond a limit.
+        /// A packet whose timestamp is too far from this node's clock.
+        case outsideTimeWindow(on: MeshLinkID)
+        /// A packet that is not authentic, malformed, or beyond a limit.
         case rejected(on: MeshLinkID)
-        /// Received by this node.
+        /// A packet that this node has processed.
         case handled(on: MeshLinkID, ttl: UInt8)
-        /// Received for another node, or of a kind or a sender that this one does not know.
-        case passing(on: MeshLinkID, ttl: UInt8)
+        /// A packet for another node, or of a kind or a sender that this one does not know.
+        case unverified(on: MeshLinkID, ttl: UInt8)
         case relayed(linkCount: Int, ttl: UInt8)
         case notRelayed(Reason)
-        /// This node's own.
+        /// A packet of this node.
         case sent(linkCount: Int)
-        /// Sent to a neighbour that has asked for what it lacks.
+        /// A packet sent to a neighbour that has asked for what it lacks.
         case sentOnRequest(on: MeshLinkID)
     }
 
@@ -62,10 +62,10 @@ extension PacketTrace.Decision: CustomStringConvertible {
     package var description: String {
         switch self {
         case .duplicate(let link): "a copy came on link \(link.rawValue)"
-        case .untimely(let link): "dropped, came on link \(link.rawValue): its time is too far from this clock"
+        case .outsideTimeWindow(let link): "dropped, came on link \(link.rawValue): its time is too far from this clock"
         case .rejected(let link): "dropped, came on link \(link.rawValue): not authentic, malformed, or over a limit"
         case .handled(let link, let ttl): "received on link \(link.rawValue), ttl \(ttl)"
-        case .passing(let link, let ttl): "received for others on link \(link.rawValue), ttl \(ttl)"
+        case .unverified(let link, let ttl): "received for others on link \(link.rawValue), ttl \(ttl)"
         case .relayed(let count, let ttl): "relayed on \(count) \(count == 1 ? "link" : "links"), ttl \(ttl)"
         case .notRelayed(let reason): "not relayed: \(reason.rawValue)"
         case .sent(let count): "sent on \(count) \(count == 1 ? "link" : "links")"

@@ -64,7 +64,7 @@ package struct RelayDecision: Sendable, Hashable {
 
 /// The next hop of a packet that may have a route (bitchat specification, section 5.3).
 package enum RouteDecision: Sendable, Hashable {
-    /// Only this neighbour.
+    /// The neighbour that is the next hop of the route.
     case neighbour(PeerID)
     /// All neighbours: the packet has no route, or one whose next hop is none of them.
     case everyone

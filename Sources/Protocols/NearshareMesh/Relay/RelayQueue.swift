@@ -5,11 +5,11 @@ struct RelayQueue: Sendable {
     /// A packet that is due, and the links to write it to.
     struct Relay: Sendable {
         let frame: [UInt8]
-        /// Without its payload, which is in the frame.
+        /// The packet without its payload, which is in the frame.
         let packet: MeshPacket
         let links: [MeshLinkID]
         let arrival: MeshLinkID
-        /// The signature of its sender was checked here.
+        /// Whether this node has checked the signature of its sender.
         let isAuthentic: Bool
 
         init(frame: [UInt8], packet: MeshPacket, links: [MeshLinkID], from arrival: MeshLinkID, isAuthentic: Bool = false) {

@@ -78,7 +78,7 @@ package enum MeshFileOutcome: Sendable, Hashable {
     case declined(MeshFileControl.DeclineReason)
     case cancelledLocally
     case cancelledByPeer
-    /// There was no session: the peer does not answer.
+    /// No session was established: the peer does not answer.
     case noResponse
     /// The peer does not accept private files.
     case unsupported
@@ -97,7 +97,7 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     case queueFull
     /// The peer takes sealed files, so none is sent to it unsealed.
     case sealedFilesSupported
-    /// The same file is being sent to the same peer.
+    /// An equal file is being sent to the same peer.
     case alreadyInProgress
     case malformed(MalformedInput)
 

@@ -9,7 +9,7 @@ extension MeshRouter {
     /// links.
     package func plan(_ file: MeshFile, to recipient: PeerID?) throws(MeshSendError) -> (fragments: Int, estimate: Duration) {
         let encoded = try Self.encode(
-            fitted(file, to: recipient), limit: recipient.flatMap { peer($0) }?.contentLimit)
+            withPhoneMediaType(file, to: recipient), limit: recipient.flatMap { peer($0) }?.contentLimit)
         let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunkByteCount(to: recipient), to: recipient)
         return (count, estimate(fragmentCount: count, to: recipient))
     }
@@ -27,7 +27,7 @@ extension MeshRouter {
         guard recipient == nil || known != nil else { throw .unknownPeer }
         // The statement of a peer in its session counts, whatever the user has agreed to (K12).
         if let recipient, !isSealed, supportsSealedFiles(recipient) { throw .sealedFilesSupported }
-        let file = fitted(file, to: recipient)
+        let file = withPhoneMediaType(file, to: recipient)
         let encoded = try Self.encode(file, limit: known?.contentLimit)
         let chunk = chunkByteCount(to: recipient, isSealed: isSealed)
         let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunk, to: recipient)
@@ -35,16 +35,16 @@ extension MeshRouter {
         let limit = MeshPeer.Software.bitchatOnAndroid.fragmentLimit
         if recipient != nil, !isSealed, count > limit { throw .fileTooLarge(limit: limit * chunk - 512) }
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
-        guard outgoing[key] == nil else { throw .alreadyInProgress }
+        guard outgoingFiles[key] == nil else { throw .alreadyInProgress }
         let offer = MeshFileOffer(
             of: file, id: key.file, fragmentCount: UInt16(clamping: count), fragmentID: node.randomFragmentID())
-        outgoing.insert(
+        outgoingFiles.insert(
             OutgoingFile(
                 key: key, offer: offer, chunkByteCount: chunk, isSealed: recipient != nil && isSealed,
                 phase: .waitingForSession(content: encoded, deadline: now.monotonic + OutgoingFile.sessionTimeout)))
-        timers.startTicking(now: now.monotonic)
+        timers.startMaintenance(now: now.monotonic)
         guard let recipient, isSealed else {
-            seal(key, now: now)
+            startTransmission(of: key, now: now)
             return key
         }
         if sessions.isEstablished(recipient), peers[recipient]?.sessionState != nil {
@@ -57,17 +57,17 @@ extension MeshRouter {
 
     private func supportsSealedFiles(_ id: PeerID) -> Bool {
         guard let record = peers[id] else { return false }
-        return record.supports(.privateMedia) || record.announcedCapabilities?.contains(.fileOffers) == true
+        return record.supports(.privateMedia) || record.announcement.capabilities?.contains(.fileOffers) == true
     }
 
     /// Ends a file of this node at both ends; no more of it is sent.
     /// - Parameter isExpired: because the offer was not answered in time.
     package mutating func cancelSending(_ key: MeshFileKey, isExpired: Bool = false, now: Moment) {
-        perform(outgoing.cancel(key, isExpired: isExpired), now: now)
+        perform(outgoingFiles.cancel(key, isExpired: isExpired), now: now)
     }
 
     /// The file with a type that phones accept, unless it goes to a nearshare peer: phones drop files of other types.
-    private func fitted(_ file: MeshFile, to recipient: PeerID?) -> MeshFile {
+    private func withPhoneMediaType(_ file: MeshFile, to recipient: PeerID?) -> MeshFile {
         guard recipient.flatMap({ peer($0) })?.software != .nearshare else { return file }
         var file = file
         file.mediaType = PhoneMediaType(admissibleFor: file.mediaType, content: file.content).rawValue
@@ -113,20 +113,20 @@ extension MeshRouter {
     }
 
     private func estimate(fragmentCount: Int, to recipient: PeerID?) -> Duration {
-        let direct = recipient.flatMap { peers[$0]?.links.compactMap { links.profile(of: $0)?.pacing }.min() }
+        let direct = recipient.flatMap { peers[$0]?.links.claimed.compactMap { links.profile(of: $0)?.pacing }.min() }
         let pacing = direct ?? links.profiles.map(\.pacing).max() ?? MeshLinkProfile.radioPacing
         return pacing * (fragmentCount - 1)
     }
 
-    /// Seals a file, or signs it when it is for everyone, cuts it into fragments and starts to send it.
-    private mutating func seal(_ key: MeshFileKey, now: Moment) {
-        guard let file = outgoing[key], let content = file.content else { return }
+    /// Seals a file, or signs it when it is for everyone, cuts it into fragments and starts to send them.
+    private mutating func startTransmission(of key: MeshFileKey, now: Moment) {
+        guard let file = outgoingFiles[key], let content = file.content else { return }
         do {
             let packet: MeshPacket
             if let recipient = key.peer, file.isSealed {
                 let payload = try MeshNoisePayload.file(content[...]).encoded()
                 guard let sealed = sessions.seal(payload, for: recipient, now: now.monotonic) else {
-                    return perform(outgoing.end(key, .noResponse), now: now)
+                    return perform(outgoingFiles.end(key, .noResponse), now: now)
                 }
                 packet = MeshPacket(
                     version: .v2, type: .noiseEncrypted, timestamp: node.nextTimestamp(at: now), sender: id,
@@ -143,23 +143,23 @@ extension MeshRouter {
             if signed.isPublic { sync.insert(try MeshFrame(signed, using: &node.compressor)) }
             // The peer may have stated less since the file was accepted from the program.
             if let limit = key.peer.flatMap({ peer($0) })?.fragmentLimit, fragmentation.count > limit {
-                return perform(outgoing.end(key, .declined(.tooLarge)), now: now)
+                return perform(outgoingFiles.end(key, .declined(.tooLarge)), now: now)
             }
             emit(
                 .fileSendStarted(
                     key, fragments: fragmentation.count,
                     estimate: estimate(fragmentCount: fragmentation.count, to: key.peer)))
-            perform(outgoing.start(key, fragmentation), now: now)
+            perform(outgoingFiles.start(key, fragmentation), now: now)
         } catch {
-            perform(outgoing.end(key, .unsupported), now: now)
+            perform(outgoingFiles.end(key, .unsupported), now: now)
         }
     }
 
     /// Continues with the files that waited until the peer stated what it supports.
     mutating func sendWaitingFiles(to peer: PeerID, now: Moment) {
         let capabilities = peers[peer]?.sessionState?.capabilities ?? []
-        for key in outgoing.waitingForSession where key.peer == peer {
-            perform(outgoing.peerIsReady(key, capabilities: capabilities, now: now.monotonic), now: now)
+        for key in outgoingFiles.waitingForSession where key.peer == peer {
+            perform(outgoingFiles.start(key, capabilities: capabilities, now: now.monotonic), now: now)
         }
     }
 
@@ -167,35 +167,35 @@ extension MeshRouter {
 
     /// Accepts an offered file.
     package mutating func accept(_ key: MeshFileKey, now: Moment) {
-        perform(incoming.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
+        perform(incomingFiles.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
     }
 
     /// Declines a file that was offered or is being received.
     package mutating func decline(_ key: MeshFileKey, because reason: MeshFileControl.DeclineReason, now: Moment) {
-        perform(incoming.decline(key, reason: reason, now: now.monotonic), now: now)
+        perform(incomingFiles.decline(key, reason: reason, now: now.monotonic), now: now)
     }
 
     /// Cancels a file that was offered or is being received, at both ends.
     package mutating func cancelReceiving(_ key: MeshFileKey, now: Moment) {
-        perform(incoming.cancel(key, now: now.monotonic), now: now)
+        perform(incomingFiles.cancel(key, now: now.monotonic), now: now)
     }
 
     /// Whether a file was accepted and has no final place yet.
-    package func isReceiving(_ key: MeshFileKey) -> Bool { incoming.isReceiving(key) }
+    package func isReceiving(_ key: MeshFileKey) -> Bool { incomingFiles.isReceiving(key) }
 
     /// Confirms to the sender that a complete file has its final place.
     package mutating func confirmStored(_ key: MeshFileKey, now: Moment) {
-        perform(incoming.confirmStored(key, now: now.monotonic), now: now)
+        perform(incomingFiles.confirmStored(key, now: now.monotonic), now: now)
     }
 
     mutating func handle(_ control: MeshFileControl, from peer: AuthenticatedPeer, now: Moment) {
         if case .offer(let offer) = control {
-            return perform(incoming.receive(offer, from: peer, assembler, now: now.monotonic), now: now)
+            return perform(incomingFiles.receive(offer, from: peer, assembler, now: now.monotonic), now: now)
         }
-        perform(outgoing.receive(control, from: peer.id, &fragments), now: now)
+        perform(outgoingFiles.receive(control, from: peer.id, &fragments), now: now)
         if case .cancel(let file, let isExpired) = control {
             let key = MeshFileKey(file, with: peer.id)
-            perform(incoming.cancelByPeer(key, isExpired: isExpired, now: now.monotonic), now: now)
+            perform(incomingFiles.cancelByPeer(key, isExpired: isExpired, now: now.monotonic), now: now)
         }
     }
 
@@ -205,7 +205,7 @@ extension MeshRouter {
     ) -> Handling {
         let packet = frame.packet
         switch checkSignature(of: frame, from: link, now: now) {
-        case .unknownSender: return .notForThisNode
+        case .unknownSender: return .unverified
         case .invalid: return .rejected
         case .valid: break
         }
@@ -223,7 +223,7 @@ extension MeshRouter {
         now: Moment
     ) {
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
-        let arrival = authenticated == nil ? .unknown : incoming.complete(key)
+        let arrival = authenticated == nil ? .unknown : incomingFiles.complete(key)
         var offer: MeshFileOffer?
         switch arrival {
         case .accepted(let accepted): offer = accepted
@@ -233,13 +233,14 @@ extension MeshRouter {
         }
         // The file must match its offer, by name and size too (A10).
         guard let file = try? MeshFile(decoding: bytes), offer?.describes(file) ?? true else {
-            if offer != nil { perform(incoming.rejectContent(of: key, now: now.monotonic), now: now) }
+            if offer != nil { perform(incomingFiles.rejectContent(of: key, now: now.monotonic), now: now) }
             return
         }
         emit(
             .fileReceived(
                 MeshReceivedFile(
-                    id: key.file, sender: sender, senderName: peers[sender]?.name, authenticatedSender: authenticated,
+                    id: key.file, sender: sender, senderName: peers[sender]?.announcement.name,
+                    authenticatedSender: authenticated,
                     file: file, isPublic: authenticated == nil, wasAccepted: offer != nil, fragmentID: fragmentID)))
         guard offer == nil, let authenticated, let name = file.name,
             let mediaID = DerivedMessageID.idOfPrivateFile(sender: sender, recipient: id, fileName: name)
@@ -252,9 +253,9 @@ extension MeshRouter {
     mutating func perform(_ reactions: [FileTransferReaction], now: Moment) {
         for reaction in reactions {
             switch reaction {
-            case .send(let control, let peer, let everywhere):
-                sendSealed(.fileControl(control), to: peer, everywhere: everywhere, now: now)
-            case .seal(let key): seal(key, now: now)
+            case .send(let control, let peer, let onAllLinks):
+                sendSealed(.fileControl(control), to: peer, onAllLinks: onAllLinks, now: now)
+            case .startTransmission(let key): startTransmission(of: key, now: now)
             case .schedule(let job):
                 fragments.insert(job)
                 sendDueFragments(now: now)
@@ -268,32 +269,32 @@ extension MeshRouter {
     // MARK: Time
 
     /// Whether an app states nothing in its session. Those that take private files do so at once, and announce it.
-    private mutating func isStatementOverdue(of id: PeerID, for key: MeshFileKey, now: MonotonicInstant) -> Bool {
+    private mutating func isPeerStateOverdue(of id: PeerID, for key: MeshFileKey, now: MonotonicInstant) -> Bool {
         guard let peer = peer(id), peer.software != .nearshare else { return false }
         let isAnnounced = peer.capabilities?.contains(.privateMedia) == true
-        let timeout = isAnnounced ? OutgoingFile.statementTimeout : OutgoingFile.unannouncedStatementTimeout
-        return outgoing.isStatementOverdue(key, after: timeout, now: now)
+        let timeout = isAnnounced ? OutgoingFile.peerStateTimeout : OutgoingFile.unannouncedPeerStateTimeout
+        return outgoingFiles.isPeerStateOverdue(key, after: timeout, now: now)
     }
 
     mutating func advanceFiles(now: Moment) {
         fragments.removeJobs(exceptForLinks: links)
-        perform(outgoing.advance(to: now.monotonic), now: now)
-        for key in outgoing.waitingForSession {
+        perform(outgoingFiles.advance(to: now.monotonic), now: now)
+        for key in outgoingFiles.waitingForSession {
             guard let peer = key.peer else { continue }
             ensureSession(with: peer, now: now)
             guard sessions.isEstablished(peer) else { continue }
             if peers[peer]?.sessionState == nil {
-                if isStatementOverdue(of: peer, for: key, now: now.monotonic) {
-                    perform(outgoing.end(key, .unsupported), now: now)
+                if isPeerStateOverdue(of: peer, for: key, now: now.monotonic) {
+                    perform(outgoingFiles.end(key, .unsupported), now: now)
                     continue
                 }
                 // The peer's statement was lost; repeating this node's makes the peer repeat it.
-                sendStatement(to: peer, now: now)
+                sendPeerState(to: peer, now: now)
             } else {
-                outgoing.extendSessionTimeout(of: key, now: now.monotonic)
+                outgoingFiles.extendSessionTimeout(of: key, now: now.monotonic)
                 sendWaitingFiles(to: peer, now: now)
             }
         }
-        perform(incoming.advance(to: now.monotonic, assembler), now: now)
+        perform(incomingFiles.advance(to: now.monotonic, assembler), now: now)
     }
 }

@@ -3,8 +3,8 @@ internal import NearshareCrypto
 
 // Received frames: their checks, and their dispatch to the parts of the router.
 extension MeshRouter {
-    /// Processes a frame that arrived on a link. The work is bounded for any content, and causes at most one frame for each
-    /// other link.
+    /// Processes a frame that arrived on a link. Relays a frame at most once to each other link; all other work is bounded by
+    /// ``LinkBudgets``.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard links.budgets.admitFrame(on: link, now: now.monotonic) else { return }
         guard let frame = try? MeshFrame(decoding: bytes) else {
@@ -21,10 +21,10 @@ extension MeshRouter {
     private mutating func receive(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let packet = frame.packet
         guard packet.sender != id, packet.sender != .broadcast else { return }
-        let isSyncResponse = sync.isResponse(packet, from: peers.neighbours(on: link), now: now)
+        let isSyncResponse = sync.isResponse(packet, from: peers.claimants(on: link), now: now)
         let packetID = MeshPacketID(of: packet)
         guard isSyncResponse || isTimely(packet, isReassembled: false, now: now) else {
-            trace.record(.untimely(on: link), packet, id: packetID, at: now.wall)
+            trace.record(.outsideTimeWindow(on: link), packet, id: packetID, at: now.wall)
             reportClockSkew(frame, from: link, now: now)
             return
         }
@@ -32,7 +32,7 @@ extension MeshRouter {
         guard !history.isDuplicate(key, packet, isSyncResponse: isSyncResponse, now: now.monotonic) else {
             trace.record(.duplicate(on: link), packet, id: packetID, at: now.wall)
             relays.recordCopy(key, on: link)
-            recordNeighbour(packet, ttl: packet.ttl, on: link, now: now)
+            recordNeighbourClaim(packet, ttl: packet.ttl, on: link, now: now)
             receiveContestedFragment(packet, from: link, now: now)
             return
         }
@@ -41,7 +41,7 @@ extension MeshRouter {
             switch handling {
             case .rejected: .rejected(on: link)
             case .handled: .handled(on: link, ttl: packet.ttl)
-            case .notForThisNode: .passing(on: link, ttl: packet.ttl)
+            case .unverified: .unverified(on: link, ttl: packet.ttl)
             }
         trace.record(decision, packet, id: packetID, at: now.wall)
         guard handling != .rejected else { return }
@@ -79,8 +79,8 @@ extension MeshRouter {
         /// Not authentic: neither recorded nor relayed.
         case rejected
         case handled
-        /// Not known to this node, or for another one.
-        case notForThisNode
+        /// A packet for another node, of an unknown type, or of an unknown sender: relayed without a check of its content.
+        case unverified
     }
 
     private mutating func handle(
@@ -91,7 +91,7 @@ extension MeshRouter {
         let isForEveryone = !packet.isDirected
         switch packet.type {
         case .announce: return handleAnnouncement(frame, ttl: fragment?.ttl ?? packet.ttl, from: link, now: now)
-        case .message where isForEveryone: return handleMessage(frame, from: link, now: now)
+        case .message where isForEveryone: return handlePublicMessage(frame, from: link, now: now)
         case .leave where isForEveryone: return handleLeave(frame, from: link, now: now)
         case .noiseHandshake where isForThisNode:
             handleHandshake(frame, from: link, now: now)
@@ -111,7 +111,7 @@ extension MeshRouter {
         case .ping where isForThisNode: return answerPing(packet, from: link, now: now)
         case .pong where isForThisNode: return handlePong(frame, from: link, now: now)
         case .bundle where isForThisNode: return handleBundlePacket(frame, from: link, now: now)
-        default: return .notForThisNode
+        default: return .unverified
         }
     }
 
@@ -181,12 +181,12 @@ extension MeshRouter {
 
         let before = peers.peer(sender)
         guard ensureRecord(sender, from: link, now: now.monotonic) else { return .rejected }
-        if peers[sender]?.source == nil { peers.setSource(link, of: sender) }
+        if peers[sender]?.links.discovery == nil { peers.setDiscoveryLink(link, of: sender) }
         peers.pin(signingKey, for: sender, now: now.monotonic)
         let isNewer = peers.apply(
             announcement, name: name, agreementKey: agreementKey, timestamp: packet.timestamp, from: sender,
             now: now.monotonic)
-        recordNeighbour(packet, ttl: ttl, on: link, now: now)
+        recordNeighbourClaim(packet, ttl: ttl, on: link, now: now)
         guard isNewer else { return .handled }
         storeForSync(frame, from: link)
         if ttl > 0 { peers.setHops(MeshPeer.hops(ttl: ttl), of: sender) }
@@ -204,7 +204,7 @@ extension MeshRouter {
         else { return }
         peers.contest(peer, by: frame)
         if sessions.isEstablished(peer) {
-            sendStatement(to: peer, now: now)
+            sendPeerState(to: peer, now: now)
         } else {
             ensureSession(with: peer, now: now)
         }
@@ -220,18 +220,18 @@ extension MeshRouter {
     }
 
     /// Records that the sender of an unrelayed announcement claims to be at the other end of the link, and asks it to prove that.
-    private mutating func recordNeighbour(_ packet: MeshPacket, ttl: UInt8, on link: MeshLinkID, now: Moment) {
+    private mutating func recordNeighbourClaim(_ packet: MeshPacket, ttl: UInt8, on link: MeshLinkID, now: Moment) {
         guard packet.type == .announce, ttl >= MeshPacket.maximumTTL, links.contains(link) else { return }
-        switch peers.addLink(link, to: packet.sender) {
+        switch peers.recordClaim(of: packet.sender, on: link) {
         case .unchanged: break
         case .newLink: sync.requestSoon(on: link, now: now.monotonic)
-        case .newNeighbour(let peer):
+        case .newClaimant(let peer):
             sync.requestSoon(on: link, now: now.monotonic)
             emit(.peerChanged(peer))
         }
         // Phones do not sign their answers: their sessions prove where they are.
-        guard let record = peers[packet.sender], record.links.contains(link), peers.neighbour(on: link) == nil,
-            let capabilities = record.announcedCapabilities,
+        guard let record = peers[packet.sender], record.links.claimed.contains(link), peers.provenNeighbour(on: link) == nil,
+            let capabilities = record.announcement.capabilities,
             capabilities.contains(.fileOffers) || capabilities.contains(.bundles)
         else { return }
         let nonce = node.randomBytes(count: 8)
@@ -251,30 +251,30 @@ extension MeshRouter {
         let packet = frame.packet
         guard packet.payload.count <= Self.maximumLeaveByteCount else { return .rejected }
         switch checkSignature(of: frame, from: link, now: now) {
-        case .unknownSender: return .notForThisNode
+        case .unknownSender: return .unverified
         case .invalid: return .rejected
         case .valid:
             // A packet from before the peer's latest announcement has no effect (M3).
-            if let record = peers[packet.sender], packet.timestamp > record.announcementTimestamp { forget(packet.sender) }
+            if let record = peers[packet.sender], packet.timestamp > record.announcement.timestamp { forget(packet.sender) }
             return .handled
         }
     }
 
     // MARK: Public messages
 
-    private mutating func handleMessage(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
+    private mutating func handlePublicMessage(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let packet = frame.packet
-        guard packet.payload.count <= Self.maximumTextByteCount,
+        guard packet.payload.count <= Self.maximumPublicTextByteCount,
             let text = String(validating: packet.payload, as: UTF8.self)
         else { return .rejected }
-        guard let sender = peers.peer(packet.sender) else { return .notForThisNode }
+        guard let sender = peers.peer(packet.sender) else { return .unverified }
         let check = checkSignature(of: frame, from: link, now: now)
-        guard check != .unknownSender else { return .notForThisNode }
+        guard check != .unknownSender else { return .unverified }
         // A text of few bytes may hold many (R2). What a link brings is shared by all senders behind it.
         guard check == .valid, peers.admitPublicMessage(from: packet.sender, now: now.monotonic),
             peers.isContact(packet.sender)
                 || links.budgets.consume(
-                    .publicTexts, Double(packet.payload.count + Self.textOverhead), on: link, now: now.monotonic)
+                    .publicTexts, Double(packet.payload.count + Self.textOverheadByteCount), on: link, now: now.monotonic)
         else { return .rejected }
         storeForSync(frame, from: link)
         emit(
@@ -286,18 +286,19 @@ extension MeshRouter {
         return .handled
     }
 
-    /// Stores a public packet for neighbours that miss it. It counts towards the link over which its sender was announced: another
-    /// neighbour that is faster cannot make it part of its own share.
+    /// Stores a public packet for neighbours that miss it. The packet counts towards the link over which its sender became known:
+    /// another neighbour that is faster cannot make it part of its own share.
     mutating func storeForSync(_ frame: MeshFrame, from link: MeshLinkID) {
         let sender = frame.packet.sender
-        let link = peers[sender]?.source ?? link
+        let link = peers[sender]?.links.discovery ?? link
         sync.insert(frame, from: link, of: links.source(of: link), isKnown: peers.isContact(sender))
     }
 
-    /// Only a neighbour that has signed the request gets an answer.
+    /// Answers a neighbour that has signed its request with the public packets that it misses.
     private mutating func answerSyncRequest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let sender = frame.packet.sender
-        guard frame.packet.ttl == 0, let record = peers[sender], record.links.contains(link), let key = record.signingKey,
+        guard frame.packet.ttl == 0, let record = peers[sender], record.links.claimed.contains(link),
+            let key = record.signingKey,
             isSigned(frame, by: key, from: link, at: .directedSignatures, now: now),
             let request = try? MeshSyncRequest(decoding: frame.packet.payload)
         else { return }
@@ -339,23 +340,6 @@ extension MeshRouter {
         return .handled
     }
 
-    // MARK: Bundles
-
-    /// A bundle packet is opaque here: the program decodes it.
-    private mutating func handleBundlePacket(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
-        let packet = frame.packet
-        guard node.capabilities.contains(.bundles), packet.payload.count <= Self.maximumBundlePacketByteCount,
-            links.budgets.consume(.bundles, Double(packet.payload.count + Self.bundleOverhead), on: link, now: now.monotonic)
-        else { return .rejected }
-        switch checkSignature(of: frame, from: link, at: .directedSignatures, now: now) {
-        case .unknownSender: return .notForThisNode
-        case .invalid: return .rejected
-        case .valid: break
-        }
-        emit(.bundlePacket(Array(packet.payload), from: packet.sender))
-        return .handled
-    }
-
     // MARK: Fragments
 
     private mutating func handleFragment(
@@ -363,8 +347,8 @@ extension MeshRouter {
     ) -> Handling {
         guard let fragment = try? MeshFragment(decoding: packet.payload) else { return .rejected }
         // Any peer can write the sender and the id of another's fragments; what contradicts the offer belongs to another set (M4).
-        let isExpected = incoming.acceptsFragment(fragment, from: packet.sender)
-        let isForged = !isExpected && incoming.acceptedFile(fragment.id, from: packet.sender) != nil
+        let isExpected = incomingFiles.acceptsFragment(fragment, from: packet.sender)
+        let isForged = !isExpected && incomingFiles.acceptedFile(fragment.id, from: packet.sender) != nil
         switch assembler.add(fragment, from: packet.sender, on: link, isExpected: isExpected, now: now.monotonic) {
         case .started, .stored:
             guard !isForged else { return .handled }
@@ -380,7 +364,7 @@ extension MeshRouter {
                 let isGenuine = handleReassembled(bytes, of: fragment, in: packet, from: link, inside: outer, now: now)
                 next = assembler.finish(
                     fragment, from: packet.sender, isGenuine: isGenuine,
-                    trusting: peers[packet.sender]?.authenticatedLink ?? link)
+                    trusting: peers[packet.sender]?.links.reverseRoute ?? link)
             }
             return .handled
         }
@@ -396,7 +380,7 @@ extension MeshRouter {
     }
 
     private mutating func reportFragment(_ fragment: MeshFragment, from sender: PeerID, receivedCount: Int) {
-        guard let progress = incoming.recordFragment(fragment, from: sender, receivedCount: receivedCount) else { return }
+        guard let progress = incomingFiles.recordFragment(fragment, from: sender, receivedCount: receivedCount) else { return }
         emit(.fragmentsReceived(progress))
     }
 
@@ -455,11 +439,10 @@ extension MeshRouter {
             due: now.monotonic + node.randomDelay(for: decision))
     }
 
-    private static let maximumTextByteCount = 60_000
     /// Six fields of 255 bytes, and some to spare.
     private static let maximumAnnouncementByteCount = 2048
     private static let maximumLeaveByteCount = 1024
-    /// Bytes that a text counts besides its own: it becomes a line of a conversation.
-    private static let textOverhead = 256
-    private static let bundleOverhead = 256
+    /// Bytes added to the size of a text in its link's budget, for the line of a conversation that it becomes: short texts
+    /// cannot fill the store for less than they cost.
+    private static let textOverheadByteCount = 256
 }

@@ -27,78 +27,6 @@ extension MeshRouter {
             isSigned: true)
     }
 
-    // MARK: Bundles
-
-    /// Limit on the packets of the bundle protocol, which are opaque to the router.
-    package static let maximumBundlePacketByteCount = 32_768
-
-    /// Neighbours that store and forward bundles, and peers behind phones, which relay the packets unread: those that became
-    /// known over a link at whose other end no such neighbour is. Of these there are a few for each link, contacts first.
-    package var bundleNeighbours: [BundleNeighbour] {
-        let routing = routing
-        func carries(_ record: PeerRecord) -> Bool {
-            // The capabilities stated in a session may be older than those announced since.
-            record.announcedCapabilities?.contains(.bundles) == true
-        }
-        var direct: [BundleNeighbour] = []
-        var behind: [MeshLinkID: [(record: PeerRecord, neighbour: BundleNeighbour)]] = [:]
-        for (id, record) in peers.records where carries(record) {
-            guard let agreementKey = record.agreementKey, let signingKey = record.signingKey else { continue }
-            let neighbour = BundleNeighbour(
-                id: id, agreementKey: agreementKey, signingKey: signingKey, isRadio: routing.isRadioOnly(record),
-                isDirect: record.isNeighbour)
-            if record.isNeighbour {
-                direct.append(neighbour)
-            } else if let link = record.source, links.contains(link), !record.links.contains(link) {
-                let claims = peers.neighbours(on: link).compactMap { peers[$0] }
-                guard !claims.isEmpty, !claims.contains(where: carries) else { continue }
-                behind[link, default: []].append((record, neighbour))
-            }
-        }
-        let indirect = behind.values.flatMap { peers in
-            peers.sorted {
-                ($0.record.isContact ? 0 : 1, $0.neighbour.id.hex) < ($1.record.isContact ? 0 : 1, $1.neighbour.id.hex)
-            }
-            .prefix(Self.maximumIndirectBundleNeighbourCount).map(\.neighbour)
-        }
-        return direct + indirect
-    }
-
-    /// Limit on the bundle neighbours behind a phone.
-    private static let maximumIndirectBundleNeighbourCount = 8
-
-    /// Sends a packet of the bundle protocol to one of ``bundleNeighbours``, unsealed. It is signed, because a receipt or a report
-    /// in another's name could end the delivery of a bundle (B3).
-    /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes; a longer one is dropped.
-    package mutating func sendBundlePacket(_ packet: [UInt8], to peer: PeerID, now: Moment) {
-        guard packet.count <= Self.maximumBundlePacketByteCount else { return }
-        send(
-            MeshPacket(
-                type: .bundle, ttl: peers.isNeighbour(peer) ? 1 : MeshPacket.maximumTTL,
-                timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: packet[...]),
-            isSigned: true)
-    }
-
-    /// Sends a packet of the bundle protocol inside the Noise session with one of ``bundleNeighbours``, so that it stays secret
-    /// from an attacker that learns long-term keys later. Without a session it waits for one, and is dropped when the peer
-    /// leaves before.
-    /// - Parameter packet: at most ``maximumBundlePacketByteCount`` bytes; a longer one is dropped.
-    package mutating func sendSealedBundlePacket(_ packet: [UInt8], to peer: PeerID, now: Moment) {
-        guard packet.count <= Self.maximumBundlePacketByteCount else { return }
-        sendSealed([Self.bundlePayloadKind] + packet, to: peer, now: now)
-    }
-
-    /// The packet of the bundle protocol in a decrypted session message; nil when it contains something else.
-    func bundlePacket(inSession plaintext: [UInt8]) -> [UInt8]? {
-        guard plaintext.first == Self.bundlePayloadKind, node.capabilities.contains(.bundles),
-            plaintext.count <= 1 + Self.maximumBundlePacketByteCount
-        else { return nil }
-        return Array(plaintext.dropFirst())
-    }
-
-    /// Section 13, Modes, of `docs/PROTOCOL.md`. bitchat uses no such kind, and ignores those that it does not know.
-    private static let bundlePayloadKind: UInt8 = 0x7d
-
     // MARK: Neighbours
 
     /// Asks a peer to prove that it is at the other end of a link.
@@ -171,9 +99,10 @@ extension MeshRouter {
             guard case .file(let key) = fragment.origin else { continue }
             if key.peer == nil, let sent = try? MeshFrame(fragment.packet, using: &node.compressor) { sync.insert(sent) }
             if !fragment.isRetransmission { emit(.fragmentsSent(key, sent: fragment.sent, total: fragment.total)) }
-            if fragment.isLast { perform(outgoing.finishSending(key, now: now.monotonic), now: now) }
+            if fragment.isLast { perform(outgoingFiles.finishSending(key, now: now.monotonic), now: now) }
         }
     }
 
-    private static let maximumPublicTextByteCount = 60_000
+    /// Limit on a text to everyone, sent or received.
+    static let maximumPublicTextByteCount = 60_000
 }

@@ -14,14 +14,14 @@ extension MeshRouter {
         guard text.utf8.count <= MeshPrivateMessage.maximumTextByteCount else {
             throw .textTooLong(limit: MeshPrivateMessage.maximumTextByteCount)
         }
-        guard messages.hasRoom(for: peer) else { throw .queueFull }
+        guard privateMessages.hasRoom(for: peer) else { throw .queueFull }
         let payload: [UInt8]
         do {
             payload = try MeshNoisePayload.privateMessage(MeshPrivateMessage(id: messageID, text: text)).encoded()
         } catch {
             throw .malformed(error)
         }
-        messages.insert(payload, id: messageID, to: peer, now: now.monotonic)
+        privateMessages.insert(payload, id: messageID, to: peer, now: now.monotonic)
         sendSealed(payload, to: peer, now: now)
     }
 
@@ -29,7 +29,7 @@ extension MeshRouter {
     /// the router alone answers a copy.
     package mutating func acknowledge(_ messageID: String, of peer: PeerID, now: Moment) {
         guard peers[peer] != nil else { return }
-        messages.recordAcknowledgement(messageID, of: peer)
+        privateMessages.recordAcknowledgement(messageID, of: peer)
         sendSealed(.delivered(messageID: messageID), to: peer, now: now)
     }
 
@@ -59,12 +59,12 @@ extension MeshRouter {
         sendHandshake(message, to: peer, now: now)
     }
 
-    /// - Parameter everywhere: on all links, because the neighbour that claims to be the peer has not answered.
-    mutating func sendHandshake(_ message: [UInt8], to peer: PeerID, everywhere: Bool = false, now: Moment) {
+    /// - Parameter onAllLinks: on all links, because the neighbour that claims to be the peer has not answered.
+    mutating func sendHandshake(_ message: [UInt8], to peer: PeerID, onAllLinks: Bool = false, now: Moment) {
         let packet = MeshPacket(
             type: .noiseHandshake, timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: message[...])
         // Signed, so that no forger can use up this node's share of handshakes at the peer.
-        send(packet, isSigned: true, on: everywhere ? Array(links.ids) : nil)
+        send(packet, isSigned: true, on: onAllLinks ? Array(links.ids) : nil)
     }
 
     mutating func handleHandshake(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
@@ -86,18 +86,18 @@ extension MeshRouter {
             if let reply { sendHandshake(reply, to: peer, now: now) }
             peers.beginSession(with: peer, key: authenticated.key, over: link, now: now.monotonic)
             if frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
-            sendStatement(to: peer, now: now)
+            sendPeerState(to: peer, now: now)
             emit(.sessionEstablished(authenticated))
             sendQueued(to: peer, now: now)
-            for early in sessions.drainEarly(of: peer) {
+            for early in sessions.drainBuffered(of: peer) {
                 handleSealed(early.frame, from: early.link, fragmentID: nil, now: now)
             }
         }
     }
 
     /// States this node's capabilities and signing key inside the session, unless it did so recently.
-    mutating func sendStatement(to peer: PeerID, now: Moment) {
-        guard sessions.admitStatement(to: peer, now: now.monotonic) else { return }
+    mutating func sendPeerState(to peer: PeerID, now: Moment) {
+        guard sessions.admitPeerState(to: peer, now: now.monotonic) else { return }
         let state = MeshPeerState(
             capabilities: node.capabilities, signingKey: node.identity.signingKey.publicKey.bytes,
             fragmentLimit: UInt16(clamping: MeshFragment.maximumCount))
@@ -106,23 +106,23 @@ extension MeshRouter {
 
     // MARK: Sealing
 
-    mutating func sendSealed(_ payload: MeshNoisePayload, to peer: PeerID, everywhere: Bool = false, now: Moment) {
+    mutating func sendSealed(_ payload: MeshNoisePayload, to peer: PeerID, onAllLinks: Bool = false, now: Moment) {
         // Payloads without a bound of their own were checked by their creators.
         guard let bytes = try? payload.encoded() else { return }
-        sendSealed(bytes, to: peer, everywhere: everywhere, now: now)
+        sendSealed(bytes, to: peer, onAllLinks: onAllLinks, now: now)
     }
 
     /// Seals and queues in one step, so that counters are sent in order. Without a session the payload waits for one.
-    /// - Parameter everywhere: on all links, because the peer has not answered and may not be where it was last heard.
-    mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, everywhere: Bool = false, now: Moment) {
+    /// - Parameter onAllLinks: on all links, because the peer has not answered and may not be where it was last heard.
+    mutating func sendSealed(_ payload: [UInt8], to peer: PeerID, onAllLinks: Bool = false, now: Moment) {
         guard ensureRecord(peer, now: now.monotonic) else { return }
-        guard !outgoing.isSendingToPhone(peer) else { return sessions.queue(payload, for: peer, now: now.monotonic) }
+        guard !outgoingFiles.isSendingToPhone(peer) else { return sessions.queue(payload, for: peer, now: now.monotonic) }
         guard let sealed = sessions.sealOrQueue(payload, for: peer, now: now.monotonic) else {
             return startHandshake(with: peer, now: now)
         }
         let packet = MeshPacket(
             type: .noiseEncrypted, timestamp: node.nextTimestamp(at: now), sender: id, recipient: peer, payload: sealed[...])
-        send(packet, isSigned: true, on: everywhere ? Array(links.ids) : nil)
+        send(packet, isSigned: true, on: onAllLinks ? Array(links.ids) : nil)
     }
 
     /// Sends the payloads that waited for a session, or for a file to a phone to end.
@@ -139,7 +139,7 @@ extension MeshRouter {
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
         case .failed:
             sealedFailureCount &+= 1
-            recover(frame, from: link, now: now)
+            handleUndecryptable(frame, from: link, now: now)
         case .dropped: return
         case .opened(let plaintext, let authenticated):
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
@@ -155,17 +155,17 @@ extension MeshRouter {
         now: Moment
     ) {
         switch payload {
-        case .peerState(let state): handleStatement(state, of: peer.id, over: link, now: now)
+        case .peerState(let state): handlePeerState(state, of: peer.id, over: link, now: now)
         case .privateMessage(let message):
-            guard !messages.isAcknowledged(message.id, of: peer.id) else {
+            guard !privateMessages.isAcknowledged(message.id, of: peer.id) else {
                 return sendSealed(.delivered(messageID: message.id), to: peer.id, now: now)
             }
             emit(.privateMessage(from: peer, id: message.id, text: message.text))
         case .delivered(let id):
-            messages.recordReceipt(id, from: peer.id)
+            privateMessages.recordReceipt(id, from: peer.id)
             emit(.delivered(messageID: id, by: peer))
         case .readReceipt(let id):
-            messages.recordReceipt(id, from: peer.id)
+            privateMessages.recordReceipt(id, from: peer.id)
             emit(.read(messageID: id, by: peer))
         case .file(let bytes):
             receiveFile(bytes, from: peer.id, authenticated: peer, fragmentID: fragmentID, now: now)
@@ -184,10 +184,10 @@ extension MeshRouter {
 
     /// Handles a message that belongs to no session of this node: the session is about to be established, or this node has lost
     /// it.
-    private mutating func recover(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
+    private mutating func handleUndecryptable(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let peer = frame.packet.sender
         if sessions.isResponding(peer) {
-            if let answer = sessions.keepEarly(frame, over: link, now: now.monotonic) {
+            if let answer = sessions.bufferUntilEstablished(frame, over: link, now: now.monotonic) {
                 sendHandshake(answer, to: peer, now: now)
             }
             return
@@ -205,11 +205,11 @@ extension MeshRouter {
         startHandshake(with: peer, now: now)
     }
 
-    private mutating func handleStatement(_ state: MeshPeerState, of id: PeerID, over link: MeshLinkID, now: Moment) {
+    private mutating func handlePeerState(_ state: MeshPeerState, of id: PeerID, over link: MeshLinkID, now: Moment) {
         guard let key = try? SigningPublicKey(state.signingKey) else { return }
         let (isRepeated, genuine) = peers.apply(state, signingKey: key, of: id)
         if let genuine { acceptProven(genuine, from: link, now: now) }
-        if isRepeated || !sessions.hasSentStatement(to: id) { sendStatement(to: id, now: now) }
+        if isRepeated || !sessions.hasSentPeerState(to: id) { sendPeerState(to: id, now: now) }
         if let changed = peers.peer(id) { emit(.peerChanged(changed)) }
         sendWaitingFiles(to: id, now: now)
     }
@@ -218,12 +218,12 @@ extension MeshRouter {
 
     /// Sends unacknowledged messages again, in the current session.
     mutating func retryMessages(now: Moment) {
-        for reaction in messages.advance(to: now.monotonic) {
+        for reaction in privateMessages.advance(to: now.monotonic) {
             switch reaction {
-            case .giveUp(let messageID, let peer): emit(.undelivered(messageID: messageID, to: peer))
+            case .failed(let messageID, let peer): emit(.undelivered(messageID: messageID, to: peer))
             case .resend(let payload, let peer):
                 if sessions.isEstablished(peer) {
-                    sendSealed(payload, to: peer, everywhere: true, now: now)
+                    sendSealed(payload, to: peer, onAllLinks: true, now: now)
                 } else {
                     ensureSession(with: peer, now: now)
                 }

@@ -5,41 +5,45 @@ package import NearshareCrypto
 ///
 /// A value without clock, randomness or links of its own, and the front of the parts that hold its state. Its driver calls a
 /// method for each event (``linkUp(_:_:now:)``, ``receive(_:from:now:)``, ``advance(to:)``, and requests of the program). After
-/// each call it asks for the consequences: ``nextFrame(for:)`` for each link that can accept one, ``drainEvents()``, and
-/// ``deadline`` for the next call of ``advance(to:)``.
+/// each call it asks for the consequences: ``drainEvents()``, ``deadline`` for the next call of ``advance(to:)``, and
+/// ``startWriting(to:)`` until nil for each link that can accept frames. ``finishWriting(to:now:)`` follows when these are
+/// written, so that fragments are paced by when they were written.
 ///
 ///     frame ─► LinkBudgets ─► PacketHistory ─► for this node: PeerTable, SessionTable, files, FragmentAssembler ─► events
 ///                                  │                          └► answers ─┐
-///                                  └► for others ─► RelayDecision ─► RelayQueue ─► outboxes in LinkTable ─► nextFrame(for:)
+///                                  └► for others ─► RelayDecision ─► RelayQueue ─► outboxes in LinkTable ─► startWriting(to:)
 package struct MeshRouter: Sendable {
     /// This implementation's own choices. Constants of the specification are declared where they are used.
+    ///
+    /// Each rate is that of one source of links (``MeshLinkSource``). Each link has 1/12 of it to itself, and all links of the
+    /// source have one full rate in common: a source never exceeds twice the rate, and a single link never 13/12 of it.
     package struct Settings: Sendable {
         package var assembly = FragmentAssembler.Limits()
-        /// Sustained frames per second accepted from one neighbour (token-bucket rate).
+        /// Sustained frames per second accepted from one source (token-bucket rate).
         package var framesPerSecond = 5_000.0
         package var frameBurst = 20_000.0
-        /// Sustained bytes per second accepted from one neighbour, counted after decompression (R2).
+        /// Sustained bytes per second accepted from one source, counted after decompression (R2).
         package var bytesPerSecond = 8_388_608.0
         package var byteBurst = 33_554_432.0
-        /// Signatures checked for one neighbour. Checking one costs more than forging one (M2, R9).
+        /// Signatures checked for one source. Checking one costs more than forging one (M2, R9).
         package var signaturesPerSecond = 200.0
         package var signatureBurst = 600.0
-        /// Unsigned handshake messages answered for one neighbour (R9).
+        /// Unsigned handshake messages answered for one source (R9).
         package var handshakesPerSecond = 5.0
         package var handshakeBurst = 60.0
-        /// Peers added for one neighbour that were not known before (R6).
+        /// Peers added for one source that were not known before (R6).
         package var newPeersPerSecond = 4.0
         package var newPeerBurst = 256.0
-        /// Packets relayed for one neighbour without a signature that this node can check, and their bytes: enough for a file on
+        /// Packets relayed for one source without a signature that this node can check, and their bytes: enough for a file on
         /// a stream, and little against what the next node accepts from this one.
         package var relayedFramesPerSecond = 250.0
         package var relayedFrameBurst = 1_000.0
         package var relayedBytesPerSecond = 1_048_576.0
         package var relayedByteBurst = 4_194_304.0
-        /// Bytes of public texts accepted from one neighbour, after decompression.
+        /// Bytes of public texts accepted from one source, after decompression.
         package var publicTextBytesPerSecond = 16_384.0
         package var publicTextBurst = 1_048_576.0
-        /// Bytes of bundle packets accepted from one neighbour.
+        /// Bytes of bundle packets accepted from one source.
         package var bundleBytesPerSecond = 262_144.0
         package var bundleByteBurst = 4_194_304.0
         /// Sealed messages of one peer that are processed; the rest is lost, as on a radio link. Sealing proves the sender, so
@@ -68,9 +72,9 @@ package struct MeshRouter: Sendable {
     var fragments = FragmentScheduler()
     var assembler: FragmentAssembler
     var sessions: SessionTable
-    var messages = PrivateMessages()
-    var outgoing = OutgoingFiles()
-    var incoming = IncomingFiles()
+    var privateMessages = PrivateMessages()
+    var outgoingFiles = OutgoingFiles()
+    var incomingFiles = IncomingFiles()
     var challenges = NeighbourChallenges()
     var timers = RouterTimers()
     /// The latest decisions about packets, for diagnosis.
@@ -106,14 +110,15 @@ package struct MeshRouter: Sendable {
 
     mutating func emit(_ event: MeshEvent) { events.append(event) }
 
-    /// Removes the next frame to write to a link; nil when there is none for now.
-    package mutating func nextFrame(for link: MeshLinkID) -> [UInt8]? { links.dequeueFrame(for: link) }
+    /// Removes the next frame for a link without pacing its fragments by when they are written: for simulations, whose links take
+    /// no time. nil when there is no frame for now.
+    package mutating func dequeueFrame(for link: MeshLinkID) -> [UInt8]? { links.dequeueFrame(for: link) }
 
-    /// Removes the next frame to write to a link, see ``nextFrame(for:)``. ``finishWriting(to:now:)`` must follow, so that fragments
-    /// are paced by when they were written.
+    /// Removes the next frame to write to a link; nil when there is none for now. A driver may remove several before it writes
+    /// them. ``finishWriting(to:now:)`` must follow, so that fragments are paced by when they were written.
     package mutating func startWriting(to link: MeshLinkID) -> [UInt8]? {
         let hadFragments = links.hasWaitingFragments(link)
-        let frame = nextFrame(for: link)
+        let frame = links.dequeueFrame(for: link)
         if hadFragments, !links.hasWaitingFragments(link) { fragments.startWriting(to: link) }
         return frame
     }
@@ -128,7 +133,7 @@ package struct MeshRouter: Sendable {
 
     /// When ``advance(to:)`` must be called, if there is no other event before.
     package var deadline: MonotonicInstant? {
-        [relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), timers.nextTick].compactMap { $0 }.min()
+        [relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), timers.nextMaintenance].compactMap { $0 }.min()
     }
 
     // MARK: Peers
@@ -149,10 +154,13 @@ package struct MeshRouter: Sendable {
     package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
 
     /// The degree to which the neighbour at the other end of a link is known: decides which links to keep when there are too many.
-    package func standing(of link: MeshLinkID) -> MeshLinkStanding {
-        if let neighbour = peers.neighbour(on: link) { return .proven(neighbour, isContact: peers.isContact(neighbour)) }
-        return peers.hasClaims(on: link) ? .claimed : .silent
+    package func linkAuthentication(of link: MeshLinkID) -> LinkAuthentication {
+        if let neighbour = peers.provenNeighbour(on: link) { return .proven(neighbour, isContact: peers.isContact(neighbour)) }
+        return peers.hasClaimants(on: link) ? .claimed : .silent
     }
+
+    /// Limit on the links of a node that others opened. One source may have opened all of them.
+    package static let maximumIncomingLinkCount = 12
 
     /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and no peer takes their ids.
     package mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) { peers.setContacts(contacts) }
@@ -173,14 +181,16 @@ package struct MeshRouter: Sendable {
     }
 
     /// The neighbour over which a peer was heard last; nil where none is known, and for a neighbour.
-    package func relay(to id: PeerID) -> PeerID? {
-        guard let record = peers[id], !record.isDirect, let link = record.authenticatedLink ?? record.source else { return nil }
-        return peers.neighbour(on: link) ?? peers.neighbours(on: link).min { $0.hex < $1.hex }
+    package func nextHop(to id: PeerID) -> PeerID? {
+        guard let record = peers[id], !record.claimsToBeNeighbour,
+            let link = record.links.reverseRoute ?? record.links.discovery
+        else { return nil }
+        return peers.provenNeighbour(on: link) ?? peers.claimants(on: link).min { $0.hex < $1.hex }
     }
 
     /// The source of the link over which a peer's latest authentic message was received; nil once that link is closed.
     package func linkSource(of id: PeerID) -> MeshLinkSource? {
-        peers[id]?.authenticatedLink.flatMap { links.source(of: $0) }
+        peers[id]?.links.reverseRoute.flatMap { links.source(of: $0) }
     }
 
     /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
@@ -196,20 +206,20 @@ package struct MeshRouter: Sendable {
         guard peers[id] == nil else { return true }
         if peers.isFull {
             let candidate = peers.evictionCandidate(
-                excluding: { outgoing.isSending(to: $0) }, hasSession: { sessions.isEstablished($0) })
+                excluding: { outgoingFiles.isSending(to: $0) }, hasSession: { sessions.isEstablished($0) })
             guard let candidate else { return false }
             forget(candidate)
         }
-        let messages = TokenBucket(capacity: settings.messageBurst, perSecond: settings.messagesPerSecond, now: now)
-        peers.insert(id, from: link, publicMessages: messages, now: now)
+        let limiter = TokenBucket(capacity: settings.messageBurst, perSecond: settings.messagesPerSecond, now: now)
+        peers.insert(id, from: link, publicMessageLimiter: limiter, now: now)
         return true
     }
 
     mutating func forget(_ id: PeerID) {
         let wasAnnounced = peers.remove(id)
         sessions.remove(id)
-        messages.removePeer(id)
-        incoming.removePeer(id)
+        privateMessages.removePeer(id)
+        incomingFiles.removePeer(id)
         sync.removePeer(id)
         challenges.removePeer(id)
         if wasAnnounced { emit(.peerLost(id)) }
@@ -228,7 +238,7 @@ package struct MeshRouter: Sendable {
         // Before any other packet: signatures are checked against the announced key.
         announce(on: [link], now: now)
         if timers.nextAnnouncement == nil { scheduleAnnouncement(now: moment) }
-        timers.startTicking(now: moment)
+        timers.startMaintenance(now: moment)
     }
 
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
@@ -253,8 +263,8 @@ package struct MeshRouter: Sendable {
             for link in relay.links { write(relay.frame, of: relay.packet, on: link, origin: origin) }
         }
         sendDueFragments(now: now)
-        let isIdle = links.isEmpty && outgoing.isEmpty && incoming.isEmpty
-        if timers.popTick(now: moment, isIdle: isIdle) { runMaintenance(now: now) }
+        let isIdle = links.isEmpty && outgoingFiles.isEmpty && incomingFiles.isEmpty
+        if timers.popMaintenance(now: moment, isIdle: isIdle) { runMaintenance(now: now) }
     }
 
     private mutating func runMaintenance(now: Moment) {
@@ -264,10 +274,10 @@ package struct MeshRouter: Sendable {
             scheduleAnnouncement(now: moment)
         }
         sessions.expire(now: moment)
-        for id in peers.expired(now: moment) where !outgoing.isSending(to: id) { forget(id) }
+        for id in peers.expired(now: moment) where !outgoingFiles.isSending(to: id) { forget(id) }
         for challenge in challenges.retransmissions(now: moment) { send(challenge, now: now) }
         for (peer, message) in sessions.retransmissions(now: moment) {
-            sendHandshake(message, to: peer, everywhere: true, now: now)
+            sendHandshake(message, to: peer, onAllLinks: true, now: now)
         }
         retryMessages(now: now)
         advanceFiles(now: now)
@@ -286,7 +296,7 @@ package struct MeshRouter: Sendable {
             let packet = MeshPacket(
                 type: .requestSync, ttl: 0, timestamp: node.nextTimestamp(at: now), sender: id,
                 payload: sync.request.encoded[...])
-            sync.recordRequest(to: peers.neighbours(on: link), now: now.monotonic)
+            sync.recordRequest(to: peers.claimants(on: link), now: now.monotonic)
             send(packet, isSigned: true, on: [link])
         }
     }
@@ -315,35 +325,4 @@ package struct MeshRouter: Sendable {
         guard let packet = try? node.announcement(at: now) else { return }
         send(packet, isSigned: true, on: links)
     }
-}
-
-/// The deadlines of a router's recurring work.
-struct RouterTimers: Sendable {
-    /// nil while there is no link.
-    var nextAnnouncement: MonotonicInstant?
-    /// When maintenance is due; nil while there is nothing to maintain.
-    private(set) var nextTick: MonotonicInstant?
-    private var lastClockWarning: MonotonicInstant?
-
-    mutating func startTicking(now: MonotonicInstant) {
-        if nextTick == nil { nextTick = now + Self.tick }
-    }
-
-    /// - Parameter isIdle: there is nothing to maintain, so this tick is the last.
-    /// - Returns: whether maintenance is due.
-    mutating func popTick(now: MonotonicInstant, isIdle: Bool) -> Bool {
-        guard let due = nextTick, due <= now else { return false }
-        nextTick = isIdle ? nil : now + Self.tick
-        return true
-    }
-
-    /// Whether another warning about differing clocks may be reported to the program.
-    func isClockWarningDue(now: MonotonicInstant) -> Bool {
-        lastClockWarning.map { now - $0 > Self.clockWarningInterval } ?? true
-    }
-
-    mutating func recordClockWarning(now: MonotonicInstant) { lastClockWarning = now }
-
-    private static let tick = Duration.milliseconds(250)
-    private static let clockWarningInterval = Duration.seconds(600)
 }

@@ -3,7 +3,7 @@ internal import NearshareCrypto
 
 /// Handshakes of one peer that this node has answered, and whose third message was not received yet.
 ///
-/// A first message proves nothing, so it ends neither a handshake started here nor another answer: the number of open answers
+/// A first message proves nothing, so it ends neither a handshake of this node nor another answer: the number of open answers
 /// equals the number of first messages that are allowed within their lifetime.
 struct HandshakeResponses: Sendable {
     private struct Response: Sendable {

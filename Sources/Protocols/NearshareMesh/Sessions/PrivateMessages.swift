@@ -6,7 +6,7 @@ struct PrivateMessages: Sendable {
         /// Sends a message again.
         case resend([UInt8], to: PeerID)
         /// No receipt was received, and the message is not sent again.
-        case giveUp(messageID: String, to: PeerID)
+        case failed(messageID: String, to: PeerID)
     }
 
     private struct Unacknowledged: Sendable {
@@ -56,7 +56,7 @@ struct PrivateMessages: Sendable {
                 remaining[index].attempts += 1
                 if message.attempts >= Self.maximumAttempts {
                     remaining.remove(at: index)
-                    reactions.append(.giveUp(messageID: message.id, to: peer))
+                    reactions.append(.failed(messageID: message.id, to: peer))
                 } else {
                     reactions.append(.resend(message.payload, to: peer))
                 }

@@ -22,7 +22,7 @@ struct SessionTable: Sendable {
         var queue: [[UInt8]] = []
         var early: [EarlyMessage] = []
         /// When this node stated its capabilities in the current session.
-        var stateSent: MonotonicInstant?
+        var peerStateSent: MonotonicInstant?
         /// When a message that could not be opened led to a new handshake.
         var restarted: MonotonicInstant?
         /// Limit on the authentic messages that are processed. Sealing proves the sender, so no other peer can use it up.
@@ -52,7 +52,7 @@ struct SessionTable: Sendable {
     /// Peers with a session, in ascending order.
     var established: [PeerID] { entries.filter { $0.value.channel.isEstablished }.keys.sorted { $0.hex < $1.hex } }
 
-    /// For each peer, the number of payloads that wait for a session, and of messages that wait for the end of a handshake.
+    /// The numbers, for each peer, of payloads that wait for a session, and of messages that wait for the end of a handshake.
     var waitingCounts: [(queued: Int, early: Int)] { entries.values.map { ($0.queue.count, $0.early.count) } }
 
     mutating func remove(_ peer: PeerID) { entries[peer] = nil }
@@ -84,7 +84,7 @@ struct SessionTable: Sendable {
     ) -> SecureChannel.Reaction {
         withEntry(peer, now: now) { entry in
             let reaction = entry.channel.receive(handshake: message, isSigned: isSigned, now: now, ephemeral: ephemeral)
-            if case .established = reaction { entry.stateSent = nil }
+            if case .established = reaction { entry.peerStateSent = nil }
             return reaction
         }
     }
@@ -129,19 +129,19 @@ struct SessionTable: Sendable {
     /// Peers with a session and queued payloads.
     var peersToServe: [PeerID] { entries.filter { $0.value.channel.isEstablished && !$0.value.queue.isEmpty }.map(\.key) }
 
-    // MARK: Statements
+    // MARK: Peer states
 
-    /// Whether this node's statement is due: once in a session, and again when the peer's is missing or repeated, because one
+    /// Whether this node's peer state is due: once in a session, and again when the peer's is missing or repeated, because one
     /// of the two was lost.
-    mutating func admitStatement(to peer: PeerID, now: MonotonicInstant) -> Bool {
+    mutating func admitPeerState(to peer: PeerID, now: MonotonicInstant) -> Bool {
         withEntry(peer, now: now) { entry in
-            guard entry.stateSent.map({ now - $0 >= Self.statementInterval }) ?? true else { return false }
-            entry.stateSent = now
+            guard entry.peerStateSent.map({ now - $0 >= Self.peerStateInterval }) ?? true else { return false }
+            entry.peerStateSent = now
             return true
         }
     }
 
-    func hasSentStatement(to peer: PeerID) -> Bool { entries[peer]?.stateSent != nil }
+    func hasSentPeerState(to peer: PeerID) -> Bool { entries[peer]?.peerStateSent != nil }
 
     // MARK: Opening
 
@@ -155,9 +155,9 @@ struct SessionTable: Sendable {
         return .opened(plaintext, by: proven)
     }
 
-    /// Keeps a message that has overtaken the end of a handshake.
+    /// Buffers a message that has overtaken the end of a handshake, until the session is established.
     /// - Returns: the answer to repeat, if it is due; nil also when the message was dropped.
-    mutating func keepEarly(_ frame: MeshFrame, over link: MeshLinkID, now: MonotonicInstant) -> [UInt8]? {
+    mutating func bufferUntilEstablished(_ frame: MeshFrame, over link: MeshLinkID, now: MonotonicInstant) -> [UInt8]? {
         withEntry(frame.packet.sender, now: now) { entry in
             guard entry.early.count < Self.maximumEarlyCount, frame.packet.payload.count <= Self.maximumEarlyByteCount else {
                 return nil
@@ -167,7 +167,7 @@ struct SessionTable: Sendable {
         }
     }
 
-    mutating func drainEarly(of peer: PeerID) -> [EarlyMessage] {
+    mutating func drainBuffered(of peer: PeerID) -> [EarlyMessage] {
         defer { entries[peer]?.early = [] }
         return entries[peer]?.early ?? []
     }
@@ -194,5 +194,5 @@ struct SessionTable: Sendable {
     private static let maximumEarlyByteCount = 4096
     /// Shortest interval between two handshakes that are started because a message could not be opened.
     private static let restartInterval = Duration.seconds(30)
-    private static let statementInterval = Duration.seconds(2)
+    private static let peerStateInterval = Duration.seconds(2)
 }

@@ -202,12 +202,12 @@ private struct MeshLine {
         }
         var count = 0
         for way in ways.indices where ways[way].from == index {
-            while let frame = routers[index].nextFrame(for: Self.link(index, ways[way].to)) {
+            while let frame = routers[index].dequeueFrame(for: Self.link(index, ways[way].to)) {
                 count += 1
                 if ways[way].isUp { ways[way].frames.append(frame) }
             }
         }
-        if index == 1 { while routers[1].nextFrame(for: Self.attackerLink) != nil { count += 1 } }
+        if index == 1 { while routers[1].dequeueFrame(for: Self.attackerLink) != nil { count += 1 } }
         try DecoderProperty.require(count <= Self.maximumFramesOfOneEvent, "\(count) frames after one event")
     }
 }
