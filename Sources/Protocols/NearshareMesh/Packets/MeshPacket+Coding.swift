@@ -97,7 +97,7 @@ extension MeshPacket {
 
     /// The bytes that the sender signs (section 2.7): the packet encoded with a ttl of 0, without signature and RSR, padded.
     ///
-    /// Those of a compressed payload depend on the compressor; ``MeshFrame/signingPreimages(using:)`` lists those in use.
+    /// The bytes of a compressed payload depend on the compressor; ``MeshFrame/signingPreimages(using:)`` lists those in use.
     package func signingPreimage(
         compression: Compression = .standard, using compressor: inout PayloadCompressor
     ) throws(MalformedInput) -> [UInt8] {
