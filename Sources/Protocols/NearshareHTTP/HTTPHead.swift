@@ -36,7 +36,7 @@ struct HTTPHead {
     /// 6.3).
     func framing() throws(HTTPStatus) -> HTTPBodyDecoder.Framing? {
         if let coding = fields["transfer-encoding"] {
-            guard coding.lowercased() == "chunked" else { throw .notImplemented }
+            guard coding.isEqualIgnoringCase(to: "chunked") else { throw .notImplemented }
             guard fields["content-length"] == nil else { throw .badRequest }
             return .chunked
         }
@@ -49,8 +49,8 @@ struct HTTPHead {
 
     /// Whether the field Connection has an option.
     func hasConnectionOption(_ option: String) -> Bool {
-        fields["connection"]?.lowercased().split(separator: ",").contains {
-            $0.filter { $0 != " " && $0 != "\t" } == option
+        fields["connection"]?.utf8.split(separator: 0x2c).contains {
+            String(decoding: $0.filter { $0 != 0x20 && $0 != 0x09 }, as: UTF8.self).isEqualIgnoringCase(to: option)
         } ?? false
     }
 

@@ -10,7 +10,7 @@ package enum HTTPRange: Sendable, Hashable {
     /// - Returns: nil for another unit and for a malformed value, which are ignored as the specification says.
     init?(_ field: String) {
         let parts = field.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, parts[0].lowercased() == "bytes" else { return nil }
+        guard parts.count == 2, String(parts[0]).isEqualIgnoringCase(to: "bytes") else { return nil }
         guard !parts[1].contains(",") else {
             self = .several
             return

@@ -49,7 +49,7 @@ package struct HTTPRequest: Sendable, Hashable {
         self.host = host
         path = String(target.prefix { $0 != "?" })
         query = String(target.dropFirst(path.count + 1))
-        expectsContinue = fields["expect"]?.lowercased() == "100-continue"
+        expectsContinue = fields["expect"]?.isEqualIgnoringCase(to: "100-continue") ?? false
         origin = fields["origin"]
         fetchSite = fields["sec-fetch-site"]
         range = fields["range"].flatMap { HTTPRange($0) }

@@ -103,9 +103,9 @@ package struct PageMachine: Sendable {
         _ request: HTTPRequest, at authority: String
     ) throws(HTTPStatus) -> Int {
         // A name that leads here through the DNS of an attacker is not the address of this machine (N9).
-        guard request.host.lowercased() == authority.lowercased() else { throw .misdirected }
+        guard request.host.isEqualIgnoringCase(to: authority) else { throw .misdirected }
         // Pages of other origins can send requests, though not read the responses (N10).
-        if let origin = request.origin, origin.lowercased() != "http://\(authority.lowercased())" { throw .forbidden }
+        if let origin = request.origin, !origin.isEqualIgnoringCase(to: "http://\(authority)") { throw .forbidden }
         guard request.fetchSite.map({ ["same-origin", "none"].contains($0) }) ?? true else { throw .forbidden }
         guard let resource = resource(of: request) else { throw .notFound }
         guard request.method == Self.method(of: resource) else { throw .methodNotAllowed }
