@@ -36,7 +36,7 @@ struct ConfigCommand: AsyncParsableCommand {
     private static func text(_ origin: EffectiveSettings.Origin) -> String {
         switch origin {
         case .default: "default"
-        case .file(let path, let line): "\(TerminalText.escaped(path, columns: 4096)), line \(line)"
+        case .file(let path, let line): "\(TerminalText.path(path)), line \(line)"
         case .environment(let variable): "environment, \(variable)"
         case .option: "option"
         case .state: "chosen with `nearshare identity`"

@@ -146,7 +146,7 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         let waiting = (try? machine.inbox(nil).pendingPaths.count) ?? 0
         let question =
             """
-            this permanently removes, with everything in \(TerminalText.escaped(machine.state.path, columns: 4096)):
+            this permanently removes, with everything in \(TerminalText.path(machine.state.path)):
               \(keyDescription), so that other machines will not recognize this one
               known peers, friends and their keys
               history, conversations, waiting messages, and messages stored for others

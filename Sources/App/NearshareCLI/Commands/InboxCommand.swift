@@ -45,7 +45,7 @@ struct InboxListCommand: AsyncParsableCommand {
             if paths {
                 let isTerminal = isatty(STDOUT_FILENO) == 1
                 for entry in entries where entry.exists {
-                    Console.writeResult(isTerminal ? TerminalText.escaped(entry.path, columns: 4096) : entry.path)
+                    Console.writeResult(isTerminal ? TerminalText.path(entry.path) : entry.path)
                 }
                 return
             }
@@ -71,13 +71,13 @@ struct InboxListCommand: AsyncParsableCommand {
                     entry.when.localText, (trust.entries[entry.peer]?.givenName ?? entry.peerName).shown,
                     entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "",
-                    TerminalText.escaped(entry.path, columns: 4096)
+                    TerminalText.path(entry.path)
                         + (entry.exists ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
                 ]
             }
             Console.writeTable(rows)
             for path in pending {
-                Console.writeResult("waits for the inbox: \(TerminalText.escaped(path, columns: 4096))")
+                Console.writeResult("waits for the inbox: \(TerminalText.path(path))")
             }
         }
     }

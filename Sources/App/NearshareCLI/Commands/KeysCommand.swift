@@ -317,7 +317,7 @@ private enum KeysFile {
             if errno == EEXIST {
                 throw CommandFailure(
                     .failure,
-                    "\(TerminalText.escaped(path, columns: 4096)) already exists; choose another file, or remove it")
+                    "\(TerminalText.path(path)) already exists; choose another file, or remove it")
             }
             throw failure("could not write", path)
         }
@@ -334,7 +334,7 @@ private enum KeysFile {
     private static func failure(_ what: String, _ path: String) -> CommandFailure {
         let isFull = errno == ENOSPC || errno == EDQUOT
         let reason = systemErrorText()
-        let shown = path == "-" ? "standard input" : TerminalText.escaped(path, columns: 4096)
+        let shown = path == "-" ? "standard input" : TerminalText.path(path)
         return CommandFailure(isFull ? .noSpace : .failure, "\(what) \(shown): \(reason)")
     }
 }

@@ -337,7 +337,7 @@ struct SendCommand: AsyncParsableCommand {
             if json {
                 JSONEvents.emit("entry", ["path": .string(path), "kind": .string(kind), "size": JSONValue(entry.size)])
             } else {
-                Console.writeResult(TerminalText.escaped(path, columns: 4096) + facts)
+                Console.writeResult(TerminalText.path(path) + facts)
             }
         }
         let counts = OfferText.count(files: source.offer.entryCount.subtractingClamped(folderCount), folders: folderCount)

@@ -21,7 +21,7 @@ struct VoiceShowCommand: AsyncParsableCommand {
         try await runCommand {
             let found = try VoiceNoteStore(LocalMachine()).find(note)
             if json { return JSONEvents.emit("note", found.json) }
-            var rows: [[String]] = [["file", TerminalText.escaped(found.path, columns: 4096)], ["id", found.id]]
+            var rows: [[String]] = [["file", TerminalText.path(found.path)], ["id", found.id]]
             if let speaker = found.speaker { rows.append(["speaker", speaker]) }
             if let recorded = found.recordedText { rows.append(["recorded", recorded]) }
             rows += [

@@ -151,7 +151,7 @@ struct TextReporter: Reporter {
             for line in lines.prefix(Self.maximumTextLineCount) { writeResult("\(name): \(TextLayout.escaped(line))") }
             let hiddenCount = lines.count - Self.maximumTextLineCount
             if hiddenCount > 0 {
-                let place = item.path.isEmpty ? "" : "; the whole text is in \(TerminalText.escaped(item.path, columns: 4096))"
+                let place = item.path.isEmpty ? "" : "; the whole text is in \(TerminalText.path(item.path))"
                 notice("\(hiddenCount) more lines of this text are not shown\(place)")
             }
             return
@@ -167,7 +167,7 @@ struct TextReporter: Reporter {
         if item.newerCount > 0 {
             facts += ", \(item.newerCount) \(item.newerCount == 1 ? "file" : "files") left, newer or as new as the sender's"
         }
-        writeResult("\(TerminalText.escaped(item.path, columns: 4096))  (\(facts))")
+        writeResult("\(TerminalText.path(item.path))  (\(facts))")
         if case .voiceNote(let note) = content {
             let (columns, style) = layout
             for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) { writeResult(line) }

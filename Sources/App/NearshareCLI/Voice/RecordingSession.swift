@@ -360,7 +360,7 @@ final class RecordingSession: Sendable {
         if !isQuiet { Console.notice(line) }
     }
 
-    private func shown(_ path: String) -> String { TerminalText.escaped(path, columns: 4096) }
+    private func shown(_ path: String) -> String { TerminalText.path(path) }
 }
 
 extension RecorderMachine.StopReason {

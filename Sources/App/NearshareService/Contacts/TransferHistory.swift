@@ -35,7 +35,7 @@ package struct TransferHistory {
                 Entry(
                     when: entry.when, direction: .incoming, id: entry.peer.peerID,
                     name: trust.entries[entry.peer]?.givenName ?? entry.peerName,
-                    content: TerminalText.escaped(entry.path, columns: 4096), size: entry.size, outcome: "completed",
+                    content: TerminalText.path(entry.path), size: entry.size, outcome: "completed",
                     path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
             }
         }

@@ -89,7 +89,7 @@ package struct EffectiveSettings: Sendable {
 
     private mutating func findProblems(of machine: LocalMachine, interface option: String?) {
         if let name = option ?? configuration.interface, if_nametoindex(name) == 0 {
-            let place = option == nil ? "\(TerminalText.escaped(path, columns: 4096)): interface" : "--interface"
+            let place = option == nil ? "\(TerminalText.path(path)): interface" : "--interface"
             problems.append(
                 "\(place): there is no network interface \(TerminalText.escaped(name)): `ip link` lists those of this machine")
         }

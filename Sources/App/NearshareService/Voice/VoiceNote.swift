@@ -25,7 +25,7 @@ package struct VoiceNote: Sendable {
         } catch {
             guard error.code == .damaged else { throw error }
             throw AudioError(
-                .damaged, "\(TerminalText.escaped(path, columns: 4096)) cannot be played as a voice note: \(error)")
+                .damaged, "\(TerminalText.path(path)) cannot be played as a voice note: \(error)")
         }
     }
 

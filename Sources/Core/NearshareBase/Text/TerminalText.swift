@@ -65,6 +65,15 @@ public enum TerminalText {
         return quoted(path, escaped: head + shownTail)
     }
 
+    /// A path, escaped whole, that can be copied: in quotation marks only where it could pass for the facts that follow it in our
+    /// lines, and isolated (UAX 9) where it has text that runs from right to left (T4).
+    package static func path(_ path: String) -> String {
+        let escaped = escaped(path, columns: 4096)
+        let imitatesFacts = escaped.utf8.firstRange(of: "  (".utf8) != nil
+        return imitatesFacts || path.unicodeScalars.contains { isRightToLeft($0) }
+            ? quoted(path, escaped: escaped) : escaped
+    }
+
     private static func quoted(_ text: String, escaped: String) -> String {
         let inner = escaped.replacing(scalar: "\"", with: "\\\"")
         let isolates = text.unicodeScalars.contains { isRightToLeft($0) }

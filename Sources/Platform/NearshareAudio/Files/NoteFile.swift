@@ -106,7 +106,7 @@ package final class NoteFile: Sendable {
 }
 
 /// A local path, escaped for a terminal.
-func shown(_ path: String) -> String { TerminalText.escaped(path, columns: 4096) }
+func shown(_ path: String) -> String { TerminalText.path(path) }
 
 extension AudioError {
     /// An error from errno.

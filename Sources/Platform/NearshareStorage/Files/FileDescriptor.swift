@@ -291,7 +291,7 @@ extension FileDescriptor {
 }
 
 /// A local path or name, escaped for a terminal.
-func shown(_ path: String) -> String { TerminalText.escaped(path, columns: 4096) }
+func shown(_ path: String) -> String { TerminalText.path(path) }
 
 extension StorageError {
     /// An error from errno.
