@@ -367,15 +367,39 @@ struct TerminalTextTests {
             "setup.exe", "photo.jpg.desktop",
         ])
     func starters(_ name: String) throws {
-        #expect(ProgramStarter.startsProgram(ClaimedFileName(name)!))
+        #expect(ProgramStarter.startsProgram([ClaimedFileName(name)!]))
+    }
+
+    @Test(
+        "P5: files that start programs where they are are recognised by their path",
+        arguments: [
+            "repo/.git/config", ".git/hooks/pre-commit", "x/.GIT/Config", ".hg/hgrc", "p/.vscode/tasks.json", ".ssh/config",
+            ".cargo/config.toml", ".config/autostart/x", "p/package.json", "CMakeLists.txt",
+        ])
+    func startersInFolders(_ path: String) {
+        #expect(ProgramStarter.startsProgram(path.split(separator: "/").map { ClaimedFileName(String($0))! }))
+    }
+
+    @Test(
+        "P5: files of these names elsewhere are not",
+        arguments: ["config", "photos/config", "git/config", "hooks", "a/hooks"])
+    func documentsInFolders(_ path: String) {
+        #expect(!ProgramStarter.startsProgram(path.split(separator: "/").map { ClaimedFileName(String($0))! }))
+    }
+
+    @Test("T4: a path is quoted where it could pass for the facts behind it, and isolated where it runs from right to left")
+    func paths() {
+        #expect(TerminalText.path("/inbox/photo (2).jpg") == "/inbox/photo (2).jpg")
+        #expect(TerminalText.path("/inbox/a  (1 B).jpg") == "\"/inbox/a  (1 B).jpg\"")
+        #expect(TerminalText.path("/inbox/(2) א.jpg") == "\"\u{2068}/inbox/(2) א.jpg\u{2069}\"")
     }
 
     @Test(
         "P5: other files are not",
         arguments: ["photo.jpg", "notes.txt", "sh", "desktop", "archive.tar.gz", "bashrc.txt", "firmware.bin", "run.out"])
     func documents(_ name: String) throws {
-        #expect(!ProgramStarter.startsProgram(ClaimedFileName(name)!, claimedType: "image/jpeg"))
-        #expect(ProgramStarter.startsProgram(ClaimedFileName(name)!, claimedType: "text/x-shellscript"))
+        #expect(!ProgramStarter.startsProgram([ClaimedFileName(name)!], claimedType: "image/jpeg"))
+        #expect(ProgramStarter.startsProgram([ClaimedFileName(name)!], claimedType: "text/x-shellscript"))
     }
 
     @Test(

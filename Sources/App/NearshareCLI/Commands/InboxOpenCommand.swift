@@ -74,10 +74,10 @@ struct InboxOpenCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let entry =
                 try item.map { try ReceivedItemArgument.find($0, of: machine) } ?? ReceivedItemArgument.latest(of: machine)
-            let shown = TerminalText.escaped(entry.path, columns: 4096)
+            let shown = TerminalText.path(entry.path)
             var words = machine.configuration.opener(for: entry.isFolder ? "inode/directory" : entry.type)
             let name = ClaimedFileName(bytes: Array(entry.fileName.utf8))
-            if !entry.isFolder, name.map({ ProgramStarter.startsProgram($0, claimedType: entry.type) }) ?? true {
+            if !entry.isFolder, name.map({ ProgramStarter.startsProgram([$0], claimedType: entry.type) }) ?? true {
                 guard let terminal = TerminalDevice() else {
                     throw CommandFailure(
                         .failure, "\(shown) can start programs when opened, and there is no terminal to ask on")
@@ -131,7 +131,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let entry = try ReceivedItemArgument.find(selection.item, of: machine)
-            let shown = TerminalText.escaped(entry.path, columns: 4096)
+            let shown = TerminalText.path(entry.path)
             var status = stat()
             guard lstat(entry.path, &status) == 0, (status.st_mode & S_IFMT == S_IFDIR) == entry.isFolder else {
                 throw CommandFailure(.failure, "\(shown) is not what was received any more; remove it by hand")

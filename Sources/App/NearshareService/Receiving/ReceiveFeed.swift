@@ -182,6 +182,6 @@ struct ReceiveFeedReporter: Reporter {
     }
 
     private static func startsPrograms(_ name: String, _ type: String?) -> Bool {
-        ClaimedFileName(bytes: Array(name.utf8)).map { ProgramStarter.startsProgram($0, claimedType: type) } ?? true
+        ClaimedFileName(bytes: Array(name.utf8)).map { ProgramStarter.startsProgram([$0], claimedType: type) } ?? true
     }
 }

@@ -4,6 +4,8 @@ package import Nearshare
 package enum OfferText {
     /// Limit on the items that are listed.
     private static let maximumListedItems = 10
+    /// Limit on the items that are named because they can start programs.
+    private static let maximumListedStarters = 3
     /// Limit on the items in an outline.
     private static let maximumOutlinedItems = 3
 
@@ -29,20 +31,36 @@ package enum OfferText {
         if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
         text += total + "\n"
         if let refusal { text += "  all of it cannot be accepted: \(refusal)\n" }
-        let listed = invitation.contents.filter { $0.kind == .file }.compactMap(\.path.last)
-        let starters =
-            offer.items.filter { ProgramStarter.startsProgram($0.name, claimedType: $0.mediaType.text) }.map(\.name)
-            + listed.filter { name in
-                ProgramStarter.startsProgram(name, claimedType: nil) && !offer.items.contains { $0.name == name }
-            }
-        if !starters.isEmpty {
-            let names = starters.prefix(maximumListedItems).map(quoted).joined(separator: ", ")
-            let more = starters.count - min(starters.count, maximumListedItems)
-            text += "  careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened\n"
-        }
+        if let warning = starterWarning(of: invitation) { text += "  \(warning)\n" }
+        if let note = unlistedNote(of: invitation) { text += "  \(note)\n" }
         if let certificate = certificate(of: peer) { text += "  \(certificate)\n" }
         if let digits { text += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
         return text
+    }
+
+    /// A warning about items, and what the sender lists in them, that can start programs; nil for none.
+    private static func starterWarning(of invitation: Invitation) -> String? {
+        let offer = invitation.offer
+        var starters = offer.items.filter { ProgramStarter.startsProgram([$0.name], claimedType: $0.mediaType.text) }
+            .map { quoted($0.name) }
+        for entry in invitation.contents where entry.kind == .file && ProgramStarter.startsProgram(entry.path) {
+            // An item that is a file is listed as well.
+            if entry.path.count == 1, starters.contains(quoted(entry.path[0])) { continue }
+            starters.append(TerminalText.quoted(middleCut: path(of: entry), columns: 58))
+        }
+        guard !starters.isEmpty else { return nil }
+        let names = starters.prefix(maximumListedStarters).joined(separator: ", ")
+        let more = starters.count - min(starters.count, maximumListedStarters)
+        return "careful: \(names)\(more > 0 ? " and \(more) more" : "") can start programs when opened"
+    }
+
+    /// Says that a folder has contents that the sender does not list, or not all of them; nil where all are listed.
+    private static func unlistedNote(of invitation: Invitation) -> String? {
+        let offer = invitation.offer
+        let isUnlisted = offer.items.indices.contains { number in
+            offer.items[number].kind == .folder && contents(ofItem: number, of: offer, listed: invitation.contents) == nil
+        }
+        return isUnlisted ? "the sender does not list all files of a folder: others can be programs" : nil
     }
 
     /// A warning about the name of a peer that was never met; nil for none (T9).
@@ -83,9 +101,8 @@ package enum OfferText {
         let more = Int(clamping: offer.itemCount) - min(offer.items.count, maximumOutlinedItems)
         if more > 0 { lines.append("… and \(more) more") }
         if offer.itemCount > 1 { lines.append(totalSize(of: offer)) }
-        if offer.items.contains(where: { ProgramStarter.startsProgram($0.name, claimedType: $0.mediaType.text) }) {
-            lines.append("careful: it can start programs when opened")
-        }
+        if let warning = starterWarning(of: invitation) { lines.append(warning) }
+        if let note = unlistedNote(of: invitation) { lines.append(note) }
         if let refusal { lines.append("all of it cannot be accepted: \(refusal)") }
         return PromptQueue.Outline(
             title: "accept from \(name.quoted(of: peer.id))?", lines: lines, yes: "Accept", no: "Decline")
@@ -98,9 +115,10 @@ package enum OfferText {
                 String(decoding: name.bytes, as: UTF8.self).unicodeScalars.map { $0 == "/" ? "_" : $0 }))
     }
 
+    private static func path(of entry: EntryHeader) -> String { entry.path.map(shownComponent).joined(separator: "/") }
+
     static func line(_ entry: EntryHeader) -> String {
-        let path = entry.path.map(shownComponent).joined(separator: "/")
-        let shown = TerminalText.quoted(middleCut: path, columns: 58)
+        let shown = TerminalText.quoted(middleCut: path(of: entry), columns: 58)
         switch entry.kind {
         case .file: return "\(shown)  \(entry.size?.asByteCount ?? "size unknown")"
         case .folder: return "\(shown)/"

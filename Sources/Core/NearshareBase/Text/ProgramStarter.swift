@@ -1,15 +1,31 @@
 /// Recognises files that desktops, shells and development tools run or load when they are opened, entered or merely present.
 package enum ProgramStarter {
-    /// Whether a file is one of them, by its name or claimed type. Content is not examined: a file of any name may be one.
-    package static func startsProgram(_ name: ClaimedFileName, claimedType: String? = nil) -> Bool {
+    /// Whether a file is one of them, by its path or claimed type. Content is not examined: a file of any name may be one.
+    /// - Parameter path: the components, the name of the file last.
+    package static func startsProgram(_ path: [ClaimedFileName], claimedType: String? = nil) -> Bool {
+        guard let name = path.last else { return false }
         // Without parameters, such as "; charset=utf-8".
         let type = claimedType?.prefix { $0 != ";" }.lowercased().filter { !$0.isWhitespace }
         if let type, types.contains(type) { return true }
         // The name under which it will be stored, without what is removed from its end.
         let stored = SafeFileName(name, mayBeHidden: true).text.lowercased()
         if fileNames.contains(stored) || isHiddenStartupFile(stored) { return true }
+        if let parent = path.dropLast().last.map({ SafeFileName($0, mayBeHidden: true).text.lowercased() }),
+            programFolders.contains(parent) || fileNamesByFolder[parent]?.contains(stored) == true
+        {
+            return true
+        }
         return stored.fileNameExtension.map { extensions.contains($0) } ?? false
     }
+
+    /// Folders whose files are run, of whatever names.
+    private static let programFolders: Set<String> = ["hooks", "autostart", "init.d", "cron.d", "profile.d"]
+
+    /// Files that name a program to run, by the folders in which tools look for them.
+    private static let fileNamesByFolder: [String: Set<String>] = [
+        ".git": ["config"], ".hg": ["hgrc"], ".ssh": ["config", "rc"], ".cargo": ["config", "config.toml"],
+        ".vscode": ["tasks.json", "settings.json", "launch.json"], ".config": ["mimeapps.list"],
+    ]
 
     /// Hidden files that shells and tools read at their start, such as `.bashrc`, `.zprofile`, `.gdbinit` and `.tmux.conf`.
     private static func isHiddenStartupFile(_ name: String) -> Bool {
@@ -20,6 +36,8 @@ package enum ProgramStarter {
     private static let fileNames: Set<String> = [
         ".envrc", ".gitconfig", ".gitmodules", ".gitattributes", ".emacs", ".pam_environment", ".forward", ".netrc",
         ".lesskey", "authorized_keys", "makefile", "gnumakefile", "justfile", "dockerfile", "autorun.inf",
+        "cmakelists.txt", "meson.build", "configure", "build.gradle", "build.gradle.kts", "rakefile", "gemfile",
+        "package.json", "vagrantfile",
     ]
 
     /// Without "bin" and "out", which data and logs have: a program of these names is known by its type.

@@ -242,7 +242,7 @@ package final class PageServer: Sendable {
         progress.phase = .waiting
         let isOver = Promise<Bool>()
         let invitation = Invitation(
-            peer: peer, offer: offer, context: [], resumeKey: settings.random(32),
+            peer: peer, offer: offer, contents: content.entries, context: [], resumeKey: settings.random(32),
             expiry: settings.clock() + timeouts.answer,
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transferProgress,
             answering: Invitation.Answering(
