@@ -30,6 +30,23 @@ import Testing
         return 1_000
     }
 
+    @Test("R11: offers whose short code never comes, which no user sees, do not turn newcomers away")
+    func unseen() {
+        var limiter = PromptRateLimiter()
+        var waiting: [PromptRateLimiter.Admission] = []
+        for number in 0..<50 {
+            let admission = limiter.admit(
+                key(number), on: path("10.0.0.\(number / 5)"), isKnown: false, isShown: false, now: moment(0))
+            if let admission { waiting.append(admission) }
+        }
+        #expect(waiting.count == 50)
+        let newcomer = limiter.admit(key(99), on: path("10.0.1.1"), isKnown: false, now: moment(0))
+        #expect(newcomer != nil)
+        // A user reads as many of those that are shown after all as of others.
+        let shown = waiting.indices.count { limiter.show(&waiting[$0], now: moment(1)) }
+        #expect(shown == PromptRateLimiter.maximumTotalCount - 1)
+    }
+
     @Test("R11: a host is refused after five prompts, whatever its keys, and allowed again a minute after the first")
     func slidingWindow() {
         var limiter = PromptRateLimiter()

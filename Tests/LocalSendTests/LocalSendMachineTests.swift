@@ -214,13 +214,33 @@ import Testing
         }
         let moved = Client(host: "elsewhere", fingerprint: sender.fingerprint)
         #expect(throws: HTTPStatus.conflict) { try machine.begin(try offer(), from: moved, random: random.next(16)) }
-        for number in 4..<33 {
+        for number in 4..<25 {
             let other = Client(host: "\(number)", fingerprint: nil)
-            if number == 32 {
+            if number == 24 {
                 #expect(throws: HTTPStatus.conflict) { try machine.begin(try offer(), from: other, random: random.next(16)) }
             } else {
                 _ = try machine.begin(try offer(), from: other, random: random.next(16))
             }
+        }
+        // The rest is for devices that the user has accepted something from.
+        for number in 24..<33 {
+            let other = Client(host: "\(number)", fingerprint: nil)
+            let begin = { try machine.begin(try offer(), from: other, isKnown: true, random: random.next(16)) }
+            if number == 32 { #expect(throws: HTTPStatus.conflict) { try begin() } } else { _ = try begin() }
+        }
+    }
+
+    @Test("F2: wrong PINs of one address leave the other hosts of its IPv6 network their attempts")
+    func wrongPINsOfANetwork() throws {
+        var machine = try machine(pin: "123")
+        for host in 1...5 {
+            for attempt in 1...3 {
+                let isLimited = host == 5
+                #expect(throws: isLimited ? HTTPStatus.tooManyRequests : .unauthorized, "\(host) \(attempt)") {
+                    try machine.check(pin: "1", from: "2001:db8::\(host)", in: "2001:db8:0:0")
+                }
+            }
+            if host == 1 { try machine.check(pin: "123", from: "2001:db8::9", in: "2001:db8:0:0") }
         }
     }
 }

@@ -47,8 +47,11 @@ package struct LocalSendMachine: Sendable {
 
     private struct Session: Sendable {
         let client: Client
+        /// Whether the user has accepted something from the device before.
+        let isKnown: Bool
         let files: [LocalSendOffer.File]
-        let numbers: [String: Int]
+        /// By the bytes of the identifiers: two that look the same may differ.
+        let numbers: [[UInt8]: Int]
         /// The tokens by the numbers of the files; empty until the user has accepted.
         var tokens: [String] = []
         var states: [FileState]
@@ -68,11 +71,15 @@ package struct LocalSendMachine: Sendable {
 
     /// Limit on sessions.
     static let maximumSessionCount = 32
+    /// Limit on sessions of devices that the user has accepted nothing from: others find room beside them (R4).
+    static let maximumUnknownSessionCount = 24
     /// Limit on sessions of one address, and on those of one certificate.
     static let maximumSessionCountPerDevice = 4
-    /// Limit on wrong PINs of one source, until the node stops.
+    /// Limit on wrong PINs of one address, until the node stops.
     static let maximumWrongPINCount = 3
-    /// Limit on the sources whose wrong PINs are counted; others are rejected then, whatever PIN they give.
+    /// Limit on wrong PINs of an IPv6 /64: one host can use all of its addresses, and other hosts have addresses there too.
+    static let maximumWrongPINCountPerNetwork = 12
+    /// Limit on the addresses and networks whose wrong PINs are counted; others are rejected then, whatever PIN they give.
     static let maximumGuesserCount = 256
     /// Limit on uploads of one file that fail.
     static let maximumAttemptCount = 3
@@ -96,44 +103,51 @@ package struct LocalSendMachine: Sendable {
     // MARK: Offers
 
     /// Checks a PIN.
-    /// - Parameter source: the address of the sender, or its IPv6 network, all of whose addresses one host can use.
+    /// - Parameters:
+    ///   - host: the address of the sender.
+    ///   - network: its IPv6 /64; nil for another address.
     /// - Throws: ``HTTPStatus/unauthorized`` or ``HTTPStatus/tooManyRequests``.
-    package mutating func check(pin given: String?, from source: String) throws(HTTPStatus) {
+    package mutating func check(pin given: String?, from host: String, in network: String? = nil) throws(HTTPStatus) {
         guard let pin else { return }
         // Before the PIN is compared: the answer to a right one would make the limits those of the wrong ones only.
-        guard wrongPINs[source] != nil || wrongPINs.count < Self.maximumGuesserCount,
-            wrongPINs[source, default: 0] < Self.maximumWrongPINCount
+        guard wrongPINs[host] != nil || wrongPINs.count < Self.maximumGuesserCount,
+            wrongPINs[host, default: 0] < Self.maximumWrongPINCount,
+            network.map({ wrongPINs[$0, default: 0] < Self.maximumWrongPINCountPerNetwork }) ?? true
         else { throw .tooManyRequests }
         if given == pin {
-            wrongPINs[source] = nil
+            wrongPINs[host] = nil
             return
         }
         // A request without a PIN asks whether there is one.
         guard given != nil else { throw .unauthorized }
-        wrongPINs[source, default: 0] += 1
+        wrongPINs[host, default: 0] += 1
+        if let network { wrongPINs[network, default: 0] += 1 }
         throw .unauthorized
     }
 
-    /// The number of sources that are rejected for their wrong PINs, this one included; nil while it is not among them.
-    package func rejectedSourceCount(with source: String) -> Int? {
-        guard wrongPINs[source, default: 0] >= Self.maximumWrongPINCount else { return nil }
+    /// The number of addresses and networks with too many wrong PINs, this address included; nil while it is not among them.
+    package func rejectedSourceCount(with host: String) -> Int? {
+        guard wrongPINs[host, default: 0] >= Self.maximumWrongPINCount else { return nil }
         return wrongPINs.values.count { $0 >= Self.maximumWrongPINCount }
     }
 
     /// Begins a session that waits for the user's answer.
-    /// - Parameter random: ``randomByteCount`` bytes.
+    /// - Parameters:
+    ///   - isKnown: whether the user has accepted something from the device before.
+    ///   - random: ``randomByteCount`` bytes.
     /// - Throws: ``HTTPStatus/conflict`` when there are too many.
     package mutating func begin(
-        _ offer: LocalSendOffer, from client: Client, random: [UInt8]
+        _ offer: LocalSendOffer, from client: Client, isKnown: Bool = false, random: [UInt8]
     ) throws(HTTPStatus) -> SessionID {
         guard sessions.count < Self.maximumSessionCount,
+            isKnown || sessions.values.count(where: { !$0.isKnown }) < Self.maximumUnknownSessionCount,
             sessions.values.count(where: { $0.client.isSameDevice(as: client) }) < Self.maximumSessionCountPerDevice,
             !sessions.values.contains(where: { $0.client == client && $0.isWaiting })
         else { throw .conflict }
         let id = SessionID(text: Self.uuid(random))
-        let numbers = Dictionary(offer.files.enumerated().map { ($1.id, $0) }) { first, _ in first }
+        let numbers = Dictionary(offer.files.enumerated().map { (Array($1.id.utf8), $0) }) { first, _ in first }
         sessions[id] = Session(
-            client: client, files: offer.files, numbers: numbers,
+            client: client, isKnown: isKnown, files: offer.files, numbers: numbers,
             states: Array(repeating: .pending(failureCount: 0), count: offer.files.count))
         return id
     }
@@ -171,8 +185,8 @@ package struct LocalSendMachine: Sendable {
         session text: String, file: String, token: String, from client: Client
     ) throws(HTTPStatus) -> (SessionID, number: Int) {
         let id = SessionID(text: text)
-        guard let session = sessions[id], session.client == client, !session.isWaiting, let number = session.numbers[file],
-            session.tokens[number] == token
+        guard let session = sessions[id], session.client == client, !session.isWaiting,
+            let number = session.numbers[Array(file.utf8)], session.tokens[number] == token
         else { throw .forbidden }
         switch session.states[number] {
         case .pending(let count), .failed(let count):

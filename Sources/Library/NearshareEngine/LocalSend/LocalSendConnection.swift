@@ -59,11 +59,6 @@ final class LocalSendConnection {
         client = LocalSendMachine.Client(host: link.remote.host, fingerprint: stream.peerFingerprint)
     }
 
-    /// The address of the client, or its IPv6 network, all of whose addresses one host can use.
-    var source: String { Self.source(of: client.host) }
-
-    static func source(of host: String) -> String { LinkAddress(host: host, port: 0).limitKey }
-
     // MARK: Requests
 
     /// Reads the head of the next request.

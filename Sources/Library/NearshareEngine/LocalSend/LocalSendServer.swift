@@ -143,6 +143,8 @@ package final class LocalSendServer: Sendable {
             stream = try security.accept(link, now: node.settings.wallClock())
         } catch {
             node.settings.log.debug("LocalSend: \(error)")
+            // Each costs a signature (R9).
+            node.recordFailedHandshake(of: link.remote.host)
             return
         }
         let connection = LocalSendConnection(stream, over: link, activity, clock: node.settings.clock)
@@ -179,8 +181,8 @@ package final class LocalSendServer: Sendable {
         }
         switch route {
         case .info, .register:
-            let (now, source) = (node.settings.clock(), connection.source)
-            guard state.withLock({ $0.lookups.admit(source, now: now) }) else {
+            let (now, address) = (node.settings.clock(), LinkAddress(host: connection.client.host, port: 0))
+            guard state.withLock({ $0.lookups.admit(address, now: now) }) else {
                 throw LocalSendConnection.ConnectionEnd(status: .tooManyRequests, message: "Too many requests")
             }
         case .prepareUpload, .upload, .cancel: break
@@ -232,10 +234,11 @@ package final class LocalSendServer: Sendable {
             try check(pin, of: client)
             guard let decoded = try? LocalSendOffer(decoding: body) else { throw .badRequest }
             offer = decoded
+            let isKnown = trustStatus(of: client, named: offer.device.name).isKnown
             let random = node.settings.random(LocalSendMachine.randomByteCount)
             id = try state.withLock { (state) throws(HTTPStatus) in
                 guard !state.isStopping else { throw .conflict }
-                return try state.machine.begin(offer, from: client, random: random)
+                return try state.machine.begin(offer, from: client, isKnown: isKnown, random: random)
             }
         } catch {
             let message =
@@ -277,15 +280,16 @@ package final class LocalSendServer: Sendable {
     }
 
     private func check(_ pin: String?, of client: LocalSendMachine.Client) throws(HTTPStatus) {
-        let source = LocalSendConnection.source(of: client.host)
+        let host = client.host
+        let network = LinkAddress(host: host, port: 0).sharedNetwork
         do throws(HTTPStatus) {
-            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: source) }
+            try state.withLock { (state) throws(HTTPStatus) in try state.machine.check(pin: pin, from: host, in: network) }
         } catch {
-            // Said once of a source, and not of all sources of a flood.
-            let count = state.withLock { $0.machine.rejectedSourceCount(with: source) }
+            // Said once of an address, and not of all addresses of a flood.
+            let count = state.withLock { $0.machine.rejectedSourceCount(with: host) }
             if error == .unauthorized, pin != nil, let count, count <= Self.maximumReportedSourceCount {
                 node.settings.log.warning(
-                    "\(source) has given three wrong PINs for LocalSend, and is rejected until this command ends")
+                    "\(host) has given three wrong PINs for LocalSend, and is rejected until this command ends")
             }
             throw error
         }
@@ -311,6 +315,16 @@ package final class LocalSendServer: Sendable {
         return HTTPResponse(.noContent)
     }
 
+    private static func foreignPeer(_ client: LocalSendMachine.Client) -> ForeignPeer {
+        ForeignPeer(
+            .localSend, identity: client.fingerprint ?? Array("address \(client.host)".utf8), certificate: client.fingerprint)
+    }
+
+    /// The trust in a device. One without a certificate could be any: it has neither a record nor the name of one.
+    private func trustStatus(of client: LocalSendMachine.Client, named name: DisplayName) -> TrustStatus {
+        client.fingerprint == nil ? .new : node.settings.deviceTrustStatus(Self.foreignPeer(client).fingerprint, name)
+    }
+
     /// Shows the user an offer.
     /// - Returns: false when too many were shown.
     private func invite(
@@ -320,12 +334,9 @@ package final class LocalSendServer: Sendable {
         let settings = node.settings
         let client = connection.client
         let address = LinkAddress(host: client.host, port: content.device.port)
-        let foreign = ForeignPeer(
-            .localSend, identity: client.fingerprint ?? Array("address \(client.host)".utf8), certificate: client.fingerprint)
-        // A device without a certificate could be any: it has neither a record nor the name of one.
-        let trustStatus =
-            client.fingerprint == nil ? .new : settings.deviceTrustStatus(foreign.fingerprint, content.device.name)
-        let peer = Peer(foreign: foreign, name: content.device.name, trustStatus: trustStatus, address: address)
+        let peer = Peer(
+            foreign: Self.foreignPeer(client), name: content.device.name,
+            trustStatus: trustStatus(of: client, named: content.device.name), address: address)
         guard let prompt = node.promptLimiter.admit(peer, on: .link(address)) else { return false }
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: content.offer.totalSize,

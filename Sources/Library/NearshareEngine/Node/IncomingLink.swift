@@ -101,7 +101,8 @@ struct IncomingLink {
         }
         // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
         guard let peer = known.peer(node.settings), let continuations else { return }
-        guard let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else {
+        let isShown = known.shortCode != nil || peer.trustStatus.isVerified
+        guard let prompt = node.promptLimiter.admit(peer, on: .link(remote), isShown: isShown) else {
             return driver.decline(offer.id, because: .busy)
         }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver, prompt: prompt)

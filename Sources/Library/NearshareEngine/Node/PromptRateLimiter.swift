@@ -44,8 +44,9 @@ struct PromptRateLimiter: Sendable {
 
     /// A counted prompt.
     struct Admission: Sendable {
-        fileprivate let sources: [Source]
+        fileprivate var sources: [Source]
         fileprivate let time: MonotonicInstant
+        fileprivate let isKnown: Bool
     }
 
     /// Times of the latest unaccepted prompts, by source.
@@ -53,9 +54,13 @@ struct PromptRateLimiter: Sendable {
     /// Times of the latest offers that a rule has declined, by source.
     private var unprompted: [Source: [MonotonicInstant]] = [:]
 
-    /// Counts a prompt that is about to be shown.
+    /// Counts a prompt.
+    /// - Parameter isShown: whether it is about to be shown. One that waits for the short code counts towards the limit of what
+    ///   a user can read only when it is shown: the user could not block a peer that never sends its part of the code.
     /// - Returns: nil when the user may not be asked on behalf of the peer.
-    mutating func admit(_ key: Fingerprint, on path: Path, isKnown: Bool, now: MonotonicInstant) -> Admission? {
+    mutating func admit(
+        _ key: Fingerprint, on path: Path, isKnown: Bool, isShown: Bool = true, now: MonotonicInstant
+    ) -> Admission? {
         unaccepted = Self.recent(unaccepted, now: now)
         unprompted = Self.recent(unprompted, now: now)
         let sources = Self.sources(key, path, isKnown)
@@ -65,8 +70,21 @@ struct PromptRateLimiter: Sendable {
                 && unprompted[source, default: []].count < limit * Self.unpromptedFactor
         }
         guard isAllowed else { return nil }
-        for source in sources { unaccepted[source, default: []].append(now) }
-        return Admission(sources: sources, time: now)
+        let counted = sources.filter { isShown || $0 != .all(isKnown: isKnown) }
+        for source in counted { unaccepted[source, default: []].append(now) }
+        return Admission(sources: counted, time: now, isKnown: isKnown)
+    }
+
+    /// Counts an admitted prompt that waited towards the limit of what a user can read.
+    /// - Returns: false when the user may not be asked.
+    mutating func show(_ admission: inout Admission, now: MonotonicInstant) -> Bool {
+        let all = Source.all(isKnown: admission.isKnown)
+        guard !admission.sources.contains(all) else { return true }
+        unaccepted = Self.recent(unaccepted, now: now)
+        guard unaccepted[all, default: []].count < Self.limit(of: all) else { return false }
+        unaccepted[all, default: []].append(admission.time)
+        admission.sources.append(all)
+        return true
     }
 
     /// Releases a prompt that a rule has declined before the user saw it.
@@ -107,18 +125,10 @@ struct PromptRateLimiter: Sendable {
         case .link(let address):
             sources.append(
                 .host(.link(LinkAddress(host: address.host, port: 0, medium: address.medium)), isKnown: isKnown))
-            if let network = address.ipv6Network, !isLinkLocal(network) {
-                sources.append(.network(network, isKnown: isKnown))
-            }
+            if let network = address.sharedNetwork { sources.append(.network(network, isKnown: isKnown)) }
         case .mesh: sources.append(.host(path, isKnown: isKnown))
         }
         return sources
-    }
-
-    /// Whether an IPv6 network is in fe80::/10 (RFC 4291, section 2.4).
-    private static func isLinkLocal(_ network: String) -> Bool {
-        guard let group = UInt16(network.prefix { $0 != ":" }, radix: 16) else { return false }
-        return group & 0xffc0 == 0xfe80
     }
 
     private static func limit(of source: Source) -> Int {
@@ -140,8 +150,9 @@ final class SharedPromptLimiter: Sendable {
     }
 
     /// Counts a prompt of a peer. Friends are exempt.
+    /// - Parameter isShown: whether it is about to be shown, or waits for the short code.
     /// - Returns: nil when the user may not be asked.
-    func admit(_ peer: Peer, on path: PromptRateLimiter.Path) -> PromptAdmission? {
+    func admit(_ peer: Peer, on path: PromptRateLimiter.Path, isShown: Bool = true) -> PromptAdmission? {
         var isKnown = false
         if case .known(_, let isFriend) = peer.trustStatus {
             if isFriend { return .exempt }
@@ -149,20 +160,57 @@ final class SharedPromptLimiter: Sendable {
         }
         let now = clock()
         let key = peer.fingerprint
-        guard let admission = limiter.withLock({ $0.admit(key, on: path, isKnown: isKnown, now: now) }) else { return nil }
-        return PromptAdmission(
-            release: { [self] in limiter.withLock { $0.release(admission) } },
-            releaseUnprompted: { [self] in limiter.withLock { $0.releaseUnprompted(admission) } })
+        let admission = limiter.withLock { $0.admit(key, on: path, isKnown: isKnown, isShown: isShown, now: now) }
+        return admission.map { PromptAdmission($0, self) }
+    }
+
+    fileprivate func show(_ admission: inout PromptRateLimiter.Admission) -> Bool {
+        let now = clock()
+        return limiter.withLock { $0.show(&admission, now: now) }
+    }
+
+    fileprivate func release(_ admission: PromptRateLimiter.Admission) { limiter.withLock { $0.release(admission) } }
+
+    fileprivate func releaseUnprompted(_ admission: PromptRateLimiter.Admission) {
+        limiter.withLock { $0.releaseUnprompted(admission) }
     }
 }
 
 /// A prompt that the limiter has counted. Releasing it ends that.
-struct PromptAdmission: Sendable {
+final class PromptAdmission: Sendable {
     /// A prompt that does not count, such as a friend's.
-    static let exempt = PromptAdmission(release: {}, releaseUnprompted: {})
+    static let exempt = PromptAdmission()
+
+    private let admission: Mutex<PromptRateLimiter.Admission?>
+    private let limiter: SharedPromptLimiter?
+
+    fileprivate init(_ admission: PromptRateLimiter.Admission, _ limiter: SharedPromptLimiter) {
+        self.admission = Mutex(admission)
+        self.limiter = limiter
+    }
+
+    private init() {
+        admission = Mutex(nil)
+        limiter = nil
+    }
+
+    /// Counts the prompt as shown, once its short code is known.
+    /// - Returns: false when the user may not be asked.
+    func show() -> Bool {
+        admission.withLock { admission in
+            guard var counted = admission, let limiter else { return true }
+            defer { admission = counted }
+            return limiter.show(&counted)
+        }
+    }
 
     /// Called when the request is accepted, by the user or by a rule.
-    let release: @Sendable () -> Void
+    func release() {
+        if let counted = admission.withLock({ $0 }) { limiter?.release(counted) }
+    }
+
     /// Called when a rule declines the request, and the user is not asked.
-    let releaseUnprompted: @Sendable () -> Void
+    func releaseUnprompted() {
+        if let counted = admission.withLock({ $0 }) { limiter?.releaseUnprompted(counted) }
+    }
 }

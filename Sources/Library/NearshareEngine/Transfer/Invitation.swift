@@ -123,6 +123,10 @@ public final class Invitation: Sendable {
     // MARK: For the engine
 
     func setShortCode(_ code: ShortAuthenticationDigits) {
+        guard answering.prompt.show() else {
+            if beginAnswer() { answering.decline(.busy) }
+            return end(.declined(.busy))
+        }
         codeEvent.fulfil(code)
     }
 

@@ -73,8 +73,16 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
         return (head + zeros + tail).prefix(4).joined(separator: ":") + zone
     }
 
+    /// The /64 of an IPv6 address, for a limit beside that of the address; nil for other addresses, and for link-local ones (RFC
+    /// 4291, section 2.4): all hosts of a LAN share that network.
+    package var sharedNetwork: String? {
+        guard let network = ipv6Network, let group = UInt16(network.prefix { $0 != ":" }, radix: 16), group & 0xffc0 != 0xfe80
+        else { return nil }
+        return network
+    }
+
     /// The key of a limit that all addresses of one host share: the /64 of an IPv6 address, or else the host.
-    package var limitKey: String { ipv6Network ?? host }
+    package var limitKey: String { sharedNetwork ?? host }
 
     /// The host and port for a request of HTTP: a zone means something on this machine alone (RFC 6874, section 1).
     package var authority: String {
