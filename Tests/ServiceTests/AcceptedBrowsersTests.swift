@@ -21,4 +21,16 @@ import Testing
         // The page was left open for a week.
         #expect(!accepted.contains(browser, now: start + .seconds(7 * 86_400)))
     }
+
+    @Test("A14: a cancel of the user ends the answer") func revoked() throws {
+        var accepted = AcceptedBrowsers()
+        let start = MonotonicInstant(nanoseconds: 1)
+        let (browser, other) = (try Self.browser(1), try Self.browser(2))
+        accepted.accept(browser, now: start)
+        accepted.accept(other, now: start)
+        accepted.revoke(browser)
+        #expect(!accepted.contains(browser, now: start) && accepted.contains(other, now: start) && accepted.wasUsed)
+        accepted.accept(browser, now: start)
+        #expect(accepted.contains(browser, now: start))
+    }
 }

@@ -43,22 +43,34 @@ import Testing
         #expect(!ArrivalCommand.isInside("\(inbox)/..", inbox) && !ArrivalCommand.isInside("\(inbox)-2/x", inbox))
     }
 
-    @Test("items of one peer leave room for the commands of others") func shares() throws {
+    @Test("L1: a relative path, which could be an option of the command, is not in the inbox") func relativePaths() {
+        let scratch = ScratchFolder()
+        let inbox = scratch("inbox")
+        mkdir(inbox, 0o700)
+        close(open("\(inbox)/-o", O_CREAT | O_WRONLY, 0o600))
+        let relative = String(repeating: "../", count: 40) + inbox.dropFirst() + "/-o"
+        #expect(!ArrivalCommand.isInside(relative, inbox) && ArrivalCommand.isInside("\(inbox)/-o", inbox))
+    }
+
+    @Test("R8: items of one source leave room for the commands of others, whatever its keys") func shares() throws {
         let recorder = EventRecorder()
         let command = ArrivalCommand(ThreadLauncher([:]), reporter: recorder)
-        func deliver(from peer: UInt8) {
+        var key: UInt8 = 0
+        func deliver(from source: String) {
+            key += 1
             let item = DeliveredItem(
                 item: 0, kind: .file, claimedName: ClaimedFileName("a")!, path: "/a", isInInbox: true, size: 1,
                 detectedType: nil, typeWarning: nil)
-            let sender = ShownPeer(id: PeerID(bytes: [UInt8](repeating: peer, count: 8))!, name: DisplayName(truncating: "p")!)
+            let id = PeerID(bytes: [UInt8](repeating: key, count: 8))!
+            let sender = ShownPeer(id: id, name: DisplayName(truncating: "p")!, limitSource: source)
             command.report(.delivered(item, DeliveredContent(of: item), from: sender, nil))
         }
         func warningCount() -> Int { recorder.names.filter { $0 == "warning" }.count }
-        for _ in 0..<64 { deliver(from: 1) }
+        for _ in 0..<64 { deliver(from: "10.0.0.1") }
         #expect(warningCount() == 0)
-        deliver(from: 1)
+        deliver(from: "10.0.0.1")
         #expect(warningCount() == 1)
-        deliver(from: 2)
+        deliver(from: "10.0.0.2")
         #expect(warningCount() == 1)
     }
 }

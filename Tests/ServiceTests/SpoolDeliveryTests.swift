@@ -29,7 +29,7 @@ import Testing
         let disk = ScratchFolder(onDisk: true)
         let inbox = try user.machine.inbox(disk("inbox"), limits: InboxLimits())
         try leavePartialTransfer(in: inbox, of: try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32))))
-        let delivery = SpoolDelivery(inbox: inbox, state: user.machine.state, reporter: EventRecorder())
+        let delivery = SpoolDelivery(inbox: inbox, machine: user.machine, reporter: EventRecorder())
         let watch = try #require(InboxWatch(path: disk("inbox")))
         watch.arm()
         let now = Moment(monotonic: MonotonicInstant(nanoseconds: 5), wall: SystemClock.wall())
@@ -42,7 +42,7 @@ import Testing
         let user = try ServiceStage().user("Bea")
         let inbox = try user.machine.inbox(user.scratch("inbox"), limits: InboxLimits())
         let sender = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
-        let delivery = SpoolDelivery(inbox: inbox, state: user.machine.state, reporter: EventRecorder())
+        let delivery = SpoolDelivery(inbox: inbox, machine: user.machine, reporter: EventRecorder())
         func isKept() -> Bool { inbox.partialByteCount(of: sender, except: []) > 0 }
 
         let start = SystemClock.wall().milliseconds

@@ -195,6 +195,19 @@ struct InboxAttackTests {
         #expect(Set(rig.scratch.tree("inbox")) == ["f \(stored)", "d \(twin)", "f \(twin)/.gitignore"])
     }
 
+    @Test("P9: the number for one of many items of a name takes few lookups, and there is always one")
+    func numbers() {
+        for count in 0...300 {
+            #expect(InboxDirectory.firstFreeNumber(after: 0) { $0 <= count } == count + 1)
+        }
+        var lookupCount = 0
+        let free = InboxDirectory.firstFreeNumber(after: 0) { number in
+            lookupCount += 1
+            return number <= 100_000
+        }
+        #expect(free == 100_001 && lookupCount < 50, "\(lookupCount)")
+    }
+
     @Test(
         "P6: a link that leads out is refused",
         arguments: [

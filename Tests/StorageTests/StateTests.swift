@@ -216,6 +216,24 @@ struct StateTests {
         #expect(try scratch.status("a/b/state/history.jsonl").st_size <= (1 << 20) + line)
     }
 
+    @Test("R6: made-up keys, each within its share, cannot rotate the entries of a friend away")
+    func historyFloodOfManyKeys() throws {
+        let history = ReceiveHistory(in: try state())
+        let friend = Fingerprint(bytes: [UInt8](repeating: 9, count: 32))!
+        var first = entry(1, name: "from a friend")
+        first.peer = friend
+        try history.append(first)
+        let flood = try (0..<150).flatMap { number -> [UInt8] in
+            var other = entry(2, name: String(repeating: "x", count: 20_000))
+            other.peer = Fingerprint(bytes: [UInt8](repeating: UInt8(10 + number % 40), count: 32))!
+            return Array(try JSONEncoder().encode(other)) + [10]
+        }
+        try scratch.write("a/b/state/history.jsonl", try scratch.read("a/b/state/history.jsonl") + flood)
+        try history.append(entry(3)) { $0 == friend }
+        let entries = try history.entries()
+        #expect(entries.first == first && entries.last == entry(3) && entries.count > 40)
+    }
+
     @Test("a damaged line of the history hides no other")
     func damagedHistory() throws {
         let history = ReceiveHistory(in: try state())

@@ -5,18 +5,26 @@ package struct ShownPeer: Sendable, Hashable {
     package let id: PeerID
     /// The name that the user has given to the peer, or else the one that it claims.
     package let name: DisplayName
+    /// The source that a share of others' room counts for: keys are free, so peers that are no friends count by their address.
+    package let limitSource: String
 
-    package init(id: PeerID, name: DisplayName) {
+    package init(id: PeerID, name: DisplayName, limitSource: String) {
         self.id = id
         self.name = name
+        self.limitSource = limitSource
     }
 }
 
 extension LocalMachine {
     /// The peer under the name that the user has given to its key; under the claimed one where the trust store cannot be read.
     func shown(_ peer: Peer) -> ShownPeer {
-        ShownPeer(id: peer.id, name: givenName(of: peer.fingerprint) ?? peer.name)
+        ShownPeer(
+            id: peer.id, name: givenName(of: peer.fingerprint) ?? peer.name,
+            limitSource: (peer.trustStatus.isFriend ? nil : peer.address?.limitKey) ?? peer.id.hex)
     }
+
+    /// Whether the owner of a key is a friend; false where the trust store cannot be read.
+    func isFriend(_ fingerprint: Fingerprint) -> Bool { (try? trust.read())?[fingerprint]?.isFriend ?? false }
 
     /// The user's own name for the owner of a key.
     func givenName(of fingerprint: Fingerprint) -> DisplayName? {

@@ -24,18 +24,14 @@ final class AcceptanceRules: Sendable {
         forBrowsers = AcceptancePolicy(accept: .all, limits: limits, canAsk: false, quota: quota)
     }
 
-    /// The policy for a peer. An accepted browser counts as used.
+    /// The policy for a peer.
     /// - Parameter canAsk: whether there is a user to ask now.
     func policy(for peer: Peer, canAsk: Bool) -> AcceptancePolicy {
         let fingerprint = peer.fingerprint
         guard standard.accept != .ask || canAsk else { return forFriends }
         if standard.accept == .ask, peer.foreign?.kind == .web {
             let now = SystemClock.monotonic()
-            return acceptedBrowsers.withLock { browsers in
-                guard browsers.contains(fingerprint, now: now) else { return standard }
-                browsers.accept(fingerprint, now: now)
-                return forBrowsers
-            }
+            return acceptedBrowsers.withLock { $0.contains(fingerprint, now: now) } ? forBrowsers : standard
         }
         guard standard.accept == .ask, exemptsFriends || alwaysAccepted.withLock({ $0.contains(fingerprint) }),
             let known = try? trust.read()[fingerprint], known.isFriend, known.trust != .blocked
@@ -46,8 +42,11 @@ final class AcceptanceRules: Sendable {
     /// Exempts a peer from questions for as long as it is a friend.
     func acceptAlways(_ fingerprint: Fingerprint) { alwaysAccepted.withLock { _ = $0.insert(fingerprint) } }
 
-    /// Exempts a browser from questions for a while.
+    /// Exempts a browser from questions for a while: the user has said yes, or an offer was accepted without a question.
     func accept(browser: Fingerprint) {
         acceptedBrowsers.withLock { $0.accept(browser, now: SystemClock.monotonic()) }
     }
+
+    /// Asks again about what a browser offers: the user has cancelled a transfer of it.
+    func revoke(browser: Fingerprint) { acceptedBrowsers.withLock { $0.revoke(browser) } }
 }

@@ -14,4 +14,7 @@ struct AcceptedBrowsers: Sendable {
 
     /// Records an answer, or another use of it.
     mutating func accept(_ browser: Fingerprint, now: MonotonicInstant) { expiries[browser] = now + Self.lifetime }
+
+    /// Ends an answer: the user has cancelled what the browser sent or received (A14).
+    mutating func revoke(_ browser: Fingerprint) { expiries[browser] = .some(MonotonicInstant(nanoseconds: 0)) }
 }

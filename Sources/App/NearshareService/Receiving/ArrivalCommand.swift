@@ -12,8 +12,8 @@ package final class ArrivalCommand: Reporter {
         var path: String
         var details: [String: String]
 
-        /// The id of the sender; empty when it is not known.
-        var sender: String { details["PEER"] ?? "" }
+        /// The source that its share counts for; empty where the sender is not known.
+        var source: String
     }
 
     private let launcher: any WorkerLauncher
@@ -22,15 +22,15 @@ package final class ArrivalCommand: Reporter {
     private let arrivals: AsyncStream<Arrival>
     private let continuation: AsyncStream<Arrival>.Continuation
     private let ended = Promise<Bool>()
-    /// The items of each peer that wait for a command.
+    /// The items of each source that wait for a command.
     private let waitingCounts = Mutex<[String: Int]>([:])
 
     /// Limit on commands at a time.
     private static let maximumRunningCount = 4
     /// Limit on items that wait for a command; the command is not run for more.
     private static let maximumWaitingCount = 256
-    /// The share of one peer, so that others' items find room.
-    private static let maximumWaitingCountPerPeer = 64
+    /// The share of one source, so that others' items find room.
+    private static let maximumWaitingCountPerSource = 64
     private static let maximumByteCount = 64 << 10
     private static let prefix = "NEARSHARE_"
 
@@ -61,26 +61,26 @@ package final class ArrivalCommand: Reporter {
             details["PEER"] = sender.id.hex
             details["PEER_NAME"] = sender.name.shown
         }
-        let arrival = Arrival(path: item.path, details: details)
+        let arrival = Arrival(path: item.path, details: details, source: sender?.limitSource ?? "")
         if enqueue(arrival) { return }
         reporter.report(.warning("the command was not run for \(Self.shown(arrival)): too many items wait for it"))
     }
 
-    /// - Returns: false when too many items wait, in all or of the peer.
+    /// - Returns: false when too many items wait, in all or of its source.
     private func enqueue(_ arrival: Arrival) -> Bool {
         waitingCounts.withLock { counts in
-            guard counts[arrival.sender, default: 0] < Self.maximumWaitingCountPerPeer,
+            guard counts[arrival.source, default: 0] < Self.maximumWaitingCountPerSource,
                 case .enqueued = continuation.yield(arrival)
             else { return false }
-            counts[arrival.sender, default: 0] += 1
+            counts[arrival.source, default: 0] += 1
             return true
         }
     }
 
     private func recordStart(of arrival: Arrival) {
         waitingCounts.withLock { counts in
-            let count = counts[arrival.sender, default: 0] - 1
-            counts[arrival.sender] = count > 0 ? count : nil
+            let count = counts[arrival.source, default: 0] - 1
+            counts[arrival.source] = count > 0 ? count : nil
         }
     }
 
@@ -193,12 +193,11 @@ package final class ArrivalCommand: Reporter {
         }
     }
 
-    /// Whether a path denotes a file or folder directly or deeper in a directory, without a link on the way out of it.
+    /// Whether an absolute path denotes a file or folder directly or deeper in a directory, without a link on the way out of it.
     package static func isInside(_ path: String, _ directory: String) -> Bool {
-        // A relative path begins at the working directory.
-        let path = path.utf8.first == UInt8(ascii: "/") ? path : "./\(path)"
-        guard !path.utf8.contains(0), let folder = path.pathOfParent, let root = resolved(directory),
-            let parent = resolved("\(folder)/"), parent.isPath(inside: root)
+        // A relative one could be an option of the command.
+        guard path.utf8.first == UInt8(ascii: "/"), !path.utf8.contains(0), let folder = path.pathOfParent,
+            let root = resolved(directory), let parent = resolved("\(folder)/"), parent.isPath(inside: root)
         else { return false }
         var status = stat()
         let name = path.nameInParent

@@ -1,6 +1,7 @@
 internal import Nearshare
 
-/// Peers without a key of nearshare whose offers are declined until the process ends, by what they have shown, and by address.
+/// Peers without a key of nearshare whose offers are declined until the process ends, by what they have shown, and by address. Not by
+/// network: an IPv6 /64 is a whole LAN, whose other devices the user has not blocked.
 struct ForeignBlockList: Sendable {
     private var names: Set<String> = []
 
@@ -14,8 +15,8 @@ struct ForeignBlockList: Sendable {
         names.formUnion(Self.names(of: peer))
     }
 
-    /// The fingerprint that stands for a peer without a key, and the source of its address.
+    /// The fingerprint that stands for a peer without a key, and its address.
     private static func names(of peer: Peer) -> Set<String> {
-        Set([peer.fingerprint.description, peer.address?.limitKey].compactMap(\.self))
+        Set([peer.fingerprint.description, peer.address?.host].compactMap(\.self))
     }
 }

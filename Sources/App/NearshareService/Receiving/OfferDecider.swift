@@ -66,6 +66,7 @@ final class OfferDecider: Sendable {
         switch verdict {
         case .accept, .acceptMissing:
             if let downgrade { reporter.report(.warning(downgrade)) }
+            if peer.foreign?.kind == .web { rules.accept(browser: peer.fingerprint) }
             return .accept(
                 policy: policy, reserved: verdict == .accept ? AcceptancePolicy.byteCount(of: invitation.offer) : nil,
                 consent: .policy)
@@ -90,9 +91,8 @@ final class OfferDecider: Sendable {
             trustStatus: policy.accept == rules.standard.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace, sendsParts: invitation.sendsParts, at: peer.quotaSource,
             isPartlyPresent: {
-                let paths = recorder.pathsReceived(from: peer.fingerprint)
-                return invitation.features.contains(.listsFiles)
-                    && destination.inbox?.comparesFiles(of: invitation.offer, mayCompare: paths.contains) ?? false
+                guard invitation.features.contains(.listsFiles), let inbox = destination.inbox else { return false }
+                return inbox.comparesFiles(of: invitation.offer) { recorder.receivedPaths.contains($0, from: peer.fingerprint) }
             },
             partial: { transfers.partialByteCount(beside: invitation) })
     }
@@ -111,7 +111,7 @@ final class OfferDecider: Sendable {
             return await acceptAgain(invitation)
         }
         let digits = peer.trustStatus.isVerified ? nil : await invitation.authenticationDigits
-        if digits == nil, let outcome = invitation.presentEnd { return .ended(outcome) }
+        if digits == nil, let outcome = invitation.currentEnd { return .ended(outcome) }
         if let digits { reporter.report(.invitedCode(peer.id, digits)) }
         let shown = machine.shown(peer)
         let text = OfferText.describe(

@@ -168,6 +168,9 @@ package final class ReceiveController: Sendable {
         defer { transfers.remove(transfer, of: identity) }
         let attempt = recorder.recordStart(of: invitation)
         var result = await follow(transfer, of: invitation, part)
+        if invitation.peer.foreign?.kind == .web, case .cancelled(by: .local) = result.outcome {
+            decider.rules.revoke(browser: invitation.peer.fingerprint)
+        }
         transfers.apply(result.outcome, of: transfer, invitation)
         if result.outcome == .interrupted, state.withLock({ $0.isTerminated }) {
             result.detail =
@@ -192,15 +195,9 @@ package final class ReceiveController: Sendable {
     private func makeSink(
         for invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation
     ) throws(StorageError) -> any ResourceSink {
-        // Read once, and only when an item of the name exists.
-        var earlierPaths: Set<String>?
-        return try destination.makeSink(
+        try destination.makeSink(
             for: invitation, part: part,
-            mayCompare: { path in
-                let paths = earlierPaths ?? recorder.pathsReceived(from: invitation.peer.fingerprint)
-                earlierPaths = paths
-                return paths.contains(path)
-            },
+            mayCompare: { recorder.receivedPaths.contains($0, from: invitation.peer.fingerprint) },
             reserveQuota: { [transfers] (byteCount) throws(StorageError) in
                 try reservation.replace(by: byteCount) { transfers.partialByteCount(beside: invitation) }
             },

@@ -5,22 +5,18 @@ internal import Nearshare
 struct ReceiveRecorder: Sendable {
     private let machine: LocalMachine
     private let reporter: any Reporter
+    let receivedPaths: ReceivedPaths
     /// nil for standard output.
     private let spool: SpoolDelivery?
 
     init(_ machine: LocalMachine, inbox: Inbox?, reporter: any Reporter) {
         (self.machine, self.reporter) = (machine, reporter)
-        spool = inbox.map { SpoolDelivery(inbox: $0, state: machine.state, reporter: reporter) }
+        receivedPaths = ReceivedPaths(in: machine.state)
+        spool = inbox.map { SpoolDelivery(inbox: $0, machine: machine, reporter: reporter) }
     }
 
     /// Delivers items that wait in the spool until the task is cancelled.
     func run() async { await spool?.run() }
-
-    /// The paths of the items that a peer has sent earlier: about others it must not learn anything (X5).
-    func pathsReceived(from peer: Fingerprint) -> Set<String> {
-        let entries = (try? ReceiveHistory(in: machine.state).entries()) ?? []
-        return Set(entries.lazy.filter { $0.peer == peer && $0.isMerged != true }.map(\.path))
-    }
 
     /// Records an offer that has ended without a received item. Offers that a rule declines are not recorded: their number has
     /// no useful limit.
@@ -88,7 +84,7 @@ struct ReceiveRecorder: Sendable {
             claimedName: String(decoding: item.claimedName.bytes, as: UTF8.self), path: item.path, size: item.size,
             type: item.detectedType, isFolder: item.kind == .folder, isMerged: item.isMerged)
         do {
-            try ReceiveHistory(in: machine.state).append(entry)
+            try ReceiveHistory(in: machine.state).append(entry, isFriend: machine.isFriend)
         } catch {
             reporter.report(.warning("\(error)"))
         }
@@ -103,7 +99,9 @@ struct ReceiveRecorder: Sendable {
             content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome,
             attempt: attempt)
         do {
-            try TransferLog(of: .notReceived, in: machine.state).append(entry)
+            let trust = try machine.trust.read()
+            try TransferLog(of: .notReceived, in: machine.state)
+                .append(entry) { trust.entry(claiming: $0)?.entry.isFriend ?? false }
         } catch {
             reporter.report(.warning("\(error)"))
         }

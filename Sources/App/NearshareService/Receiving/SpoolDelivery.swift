@@ -5,7 +5,7 @@ internal import Synchronization
 /// not resumed for too long.
 final class SpoolDelivery: Sendable {
     private let inbox: Inbox
-    private let state: StateDirectory
+    private let machine: LocalMachine
     private let reporter: any Reporter
     private let watch: InboxWatch?
     /// Whether an item has come to wait since the last attempt, which may still be locked by its transfer.
@@ -13,15 +13,17 @@ final class SpoolDelivery: Sendable {
     /// The time of the next sweep, at first a time that has passed.
     private let nextSweep = Mutex(MonotonicInstant(nanoseconds: 0))
 
-    /// Interval of the attempts while items wait: nothing announces that a full disk has space again.
+    /// Least interval of the attempts while items wait: nothing announces that a full disk has space again.
     private static let spaceCheckInterval = Duration.seconds(5)
+    /// The interval as a multiple of the time that the last attempt took, so that many waiting items do not keep a processor busy.
+    private static let intervalFactor = 50
 
     /// Interval of the removal of partial transfers.
     private static let sweepInterval = Duration.seconds(3600)
 
-    init(inbox: Inbox, state: StateDirectory, reporter: any Reporter) {
+    init(inbox: Inbox, machine: LocalMachine, reporter: any Reporter) {
         self.inbox = inbox
-        self.state = state
+        self.machine = machine
         self.reporter = reporter
         watch = InboxWatch(path: inbox.path)
     }
@@ -30,8 +32,10 @@ final class SpoolDelivery: Sendable {
     func run() async {
         while !Task.isCancelled {
             watch?.arm()
-            let timeout = attempt(at: Moment(monotonic: SystemClock.monotonic(), wall: SystemClock.wall()))
-            await awaitChange(timeout: timeout)
+            let begun = SystemClock.monotonic()
+            let timeout = attempt(at: Moment(monotonic: begun, wall: SystemClock.wall()))
+            let pause = (SystemClock.monotonic() - begun) * Self.intervalFactor
+            await awaitChange(timeout: max(timeout, min(pause, Self.sweepInterval)))
         }
     }
 
@@ -60,7 +64,8 @@ final class SpoolDelivery: Sendable {
         for item in inbox.deliverPending() {
             if let stagedPath = item.stagedPath {
                 do {
-                    try ReceiveHistory(in: state).recordMove(from: stagedPath, to: item.path)
+                    try ReceiveHistory(in: machine.state)
+                        .recordMove(from: stagedPath, to: item.path, isFriend: machine.isFriend)
                 } catch {
                     reporter.report(.warning("\(error)"))
                 }

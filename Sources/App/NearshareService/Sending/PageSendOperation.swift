@@ -14,6 +14,7 @@ package final class PageSendOperation: Sendable {
 
     private struct State {
         var accepted = AcceptedBrowsers()
+        var blocked = ForeignBlockList()
         var hasCompleted = false
     }
 
@@ -92,6 +93,10 @@ package final class PageSendOperation: Sendable {
             request.decline()
             return report(await request.transfer.result, of: request, to: name)
         }
+        guard !state.withLock({ $0.blocked.contains(peer) }) else {
+            request.decline()
+            return report(await request.transfer.result, of: request, to: name)
+        }
         if await isAccepted(request) {
             state.withLock { $0.accepted.accept(peer.fingerprint, now: SystemClock.monotonic()) }
             request.accept()
@@ -108,7 +113,10 @@ package final class PageSendOperation: Sendable {
             return await request.transfer.result
         }
         prompts?.updateRunning()
-        if result.outcome == .completed { state.withLock { $0.hasCompleted = true } }
+        state.withLock { state in
+            if result.outcome == .completed { state.hasCompleted = true }
+            if case .cancelled(by: .local) = result.outcome { state.accepted.revoke(peer.fingerprint) }
+        }
         report(result, of: request, to: name)
     }
 
@@ -130,7 +138,10 @@ package final class PageSendOperation: Sendable {
             question: "send it?", about: name, until: { await request.ended })
         switch answer {
         case .yes, .always, .part: return true
-        case .no, .block, .ended, .unwatched: return false
+        case .block:
+            state.withLock { $0.blocked.insert(request.peer) }
+            return false
+        case .no, .ended, .unwatched: return false
         }
     }
 

@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The identity and change time of a file. Equal versions mean unchanged content as long as the file was open between the two
 /// reads of its attributes.
-struct FileVersion: Hashable {
+package struct FileVersion: Sendable, Hashable {
     private let number: ino_t
     private let size: Int
     private let changedSeconds: Int

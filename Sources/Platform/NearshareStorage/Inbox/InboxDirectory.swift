@@ -9,13 +9,16 @@ extension FileDescriptor {
     func newestVersion(of name: String) -> String? {
         guard let claimed = ClaimedFileName(name) else { return nil }
         let safe = SafeFileName(claimed)
-        var (newest, missingCount): (String?, Int) = (nil, 0)
-        for number in 2...InboxDirectory.maximumNumber where missingCount <= 8 {
-            let version = safe.numbered(number).text
-            if exists(version) { (newest, missingCount) = (version, 0) } else { missingCount += 1 }
+        var (newest, missingCount) = (1, 0)
+        for number in 2...Self.countedVersionCount where missingCount <= 8 {
+            if exists(safe.numbered(number).text) { (newest, missingCount) = (number, 0) } else { missingCount += 1 }
         }
-        return newest
+        if missingCount == 0 { newest = InboxDirectory.firstFreeNumber(after: newest) { exists(safe.numbered($0).text) } - 1 }
+        return newest > 1 ? safe.numbered(newest).text : nil
     }
+
+    /// The versions that are looked up one by one, because the user may have removed some.
+    private static let countedVersionCount = 64
 }
 
 /// The open inbox directory while the items of one transfer are moved into it.
@@ -27,7 +30,22 @@ struct InboxDirectory {
     /// The next number for each folded name: a thousand items of one name must not cost a million attempts.
     private var nextNumbers: [String: Int] = [:]
 
-    fileprivate static let maximumNumber = 9999
+    private static let maximumNumber = 1_000_000_000
+
+    /// A free number after one that is in use, in steps that double and then halve: a hundred thousand items of one name cost
+    /// no lookup each (P9).
+    static func firstFreeNumber(after used: Int, isUsed: (Int) -> Bool) -> Int {
+        var (used, free, step) = (used, used + 1, 1)
+        while free < maximumNumber, isUsed(free) {
+            (used, step) = (free, step * 2)
+            free = min(free + step, maximumNumber)
+        }
+        while free - used > 1 {
+            let middle = used + (free - used) / 2
+            if isUsed(middle) { used = middle } else { free = middle }
+        }
+        return free
+    }
 
     init(_ descriptor: FileDescriptor, path: String) throws(StorageError) {
         self.descriptor = descriptor
@@ -75,16 +93,18 @@ struct InboxDirectory {
         guard let claimed = ClaimedFileName(name) else { return nil }
         let safe = SafeFileName(claimed)
         let foldedName = Self.folded(safe.text)
-        for number in min(nextNumbers[foldedName] ?? 1, Self.maximumNumber)...Self.maximumNumber {
+        while true {
+            let number = Self.firstFreeNumber(after: (nextNumbers[foldedName] ?? 1) - 1) { number in
+                // Names that differ only in case look the same, or are the same on another file system (P9).
+                usedNames.contains(Self.folded((number == 1 ? safe : safe.numbered(number)).text))
+            }
+            guard number < Self.maximumNumber else { return nil }
             let candidate = number == 1 ? safe : safe.numbered(number)
-            // Names that differ only in case look the same, or are the same on another file system (P9).
-            guard !usedNames.contains(Self.folded(candidate.text)) else { continue }
             let isFree = try itemDirectory.rename(name, to: candidate.text, in: descriptor)
             usedNames.insert(Self.folded(candidate.text))
             nextNumbers[foldedName] = number + 1
             if isFree { return candidate.text }
         }
-        return nil
     }
 
     /// Swift compares strings by canonical equivalence, so composed and decomposed accents are equal already.

@@ -123,6 +123,9 @@ package final class MediaTypeDetector: Sendable {
 
     private static func open() -> State {
         guard let cookie = magic_open(MAGIC_MIME_TYPE | MAGIC_ERROR | MAGIC_NO_CHECK_COMPRESS) else { return .unavailable }
+        // A file of line breaks took 0.35 s with the default of 8 KiB, and takes 0.1 s (libmagic 5.44).
+        var regularExpressionByteCount = 1024
+        magic_setparam(cookie, MAGIC_PARAM_REGEX_MAX, &regularExpressionByteCount)
         guard magic_load(cookie, nil) == 0 else {
             magic_close(cookie)
             return .unavailable

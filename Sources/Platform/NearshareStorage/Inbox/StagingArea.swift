@@ -140,8 +140,9 @@ final class StagingArea: Sendable {
             let isCopy = name.hasPrefix(Self.copyPrefix)
             guard isCopy || name.hasPrefix(Self.transferPrefix), let status = try? directory.status(of: name), status.isFolder
             else { continue }
-            let idle = now.milliseconds / 1000 - Int64(status.st_mtim.tv_sec)
-            guard isCopy || idle > age.components.seconds,
+            // Disks that others have written may have any time.
+            let (idle, isBeyondRange) = (now.milliseconds / 1000).subtractingReportingOverflow(Int64(status.st_mtim.tv_sec))
+            guard isCopy || isBeyondRange || idle > age.components.seconds,
                 let staged = try? StagedTransfer(in: self, name: name, creating: false)
             else {
                 continue

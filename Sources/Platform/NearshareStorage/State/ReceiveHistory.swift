@@ -3,7 +3,7 @@ package import NearshareBase
 package import NearshareInterfaces
 
 /// The log of received items: one line of JSON for each. When the file exceeds its limit, the oldest lines are removed, but each
-/// peer keeps a share: a peer that sends very much removes its own.
+/// peer keeps a share, and friends keep half: a peer that sends very much removes its own.
 package struct ReceiveHistory: Sendable {
     package struct Entry: Sendable, Codable, Hashable {
         package var when: WallTime
@@ -36,50 +36,31 @@ package struct ReceiveHistory: Sendable {
 
     private static let fileName = "history.jsonl"
     private static let retainedByteCount = 1 << 20
-    /// The share of the retained bytes that others leave to each peer.
-    private static let retainedByteCountPerPeer = retainedByteCount / 8
-
     private let directory: StateDirectory
 
     package init(in directory: StateDirectory) {
         self.directory = directory
     }
 
-    package func append(_ entry: Entry) throws(StorageError) {
+    /// - Parameter isFriend: whether the records of a peer have a share of their own when the file has become too long.
+    package func append(
+        _ entry: Entry, isFriend: (Fingerprint) -> Bool = { _ in false }
+    ) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(entry) else { return }
-        try append(line)
+        try append(line, isFriend: isFriend)
     }
 
-    private func append(_ line: Data) throws(StorageError) {
-        try directory.append(
-            Array(line), to: Self.fileName, retaining: Self.retainedByteCount, select: Self.retainedLines)
+    private func append(_ line: Data, isFriend: (Fingerprint) -> Bool) throws(StorageError) {
+        struct Line: Decodable, Hashable {
+            let peer: Fingerprint
+        }
+        try directory.append(Array(line), to: Self.fileName, retaining: Self.retainedByteCount) { lines in
+            RetainedLines(byteCount: Self.retainedByteCount).select(from: lines, Line.self) { isFriend($0.peer) }
+        }
     }
 
-    /// The newest lines of each peer, up to its share, and then the newest of all.
-    private static func retainedLines(_ lines: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
-        struct Source: Decodable {
-            var peer: Fingerprint?
-        }
-        var left = retainedByteCount
-        var used: [Fingerprint?: Int] = [:]
-        var isKept = [Bool](repeating: false, count: lines.count)
-        for index in lines.indices.reversed() {
-            // Moves have no peer, and share one.
-            let peer = (try? JSONDecoder().decode(Source.self, from: Data(lines[index])))?.peer
-            let size = lines[index].count + 1
-            guard used[peer, default: 0] + size <= retainedByteCountPerPeer, size <= left else { continue }
-            used[peer, default: 0] += size
-            left -= size
-            isKept[index] = true
-        }
-        for index in lines.indices.reversed() where !isKept[index] {
-            let size = lines[index].count + 1
-            guard size <= left else { break }
-            left -= size
-            isKept[index] = true
-        }
-        return lines.indices.filter { isKept[$0] }.map { lines[$0] }
-    }
+    /// Changes with each append and removal; nil while there is no file.
+    package var version: FileVersion? { (try? directory.version(of: Self.fileName)) ?? nil }
 
     /// Appended as a line of its own: written lines never change.
     private struct Move: Codable {
@@ -88,9 +69,11 @@ package struct ReceiveHistory: Sendable {
     }
 
     /// Records that an item was moved from the spool into the inbox.
-    package func recordMove(from old: String, to path: String) throws(StorageError) {
+    package func recordMove(
+        from old: String, to path: String, isFriend: (Fingerprint) -> Bool = { _ in false }
+    ) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(Move(movedFrom: old, path: path)) else { return }
-        try append(line)
+        try append(line, isFriend: isFriend)
     }
 
     /// Removes the records of items, and of their moves.

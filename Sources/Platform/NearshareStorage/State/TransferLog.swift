@@ -3,7 +3,7 @@ package import NearshareBase
 package import NearshareInterfaces
 
 /// A log of transfers: one line of JSON for each transfer with one peer. When the file exceeds its limit, the oldest lines are
-/// removed.
+/// removed, but each peer keeps a share, and friends keep half.
 package struct TransferLog: Sendable {
     /// The transfers of a log, by the name of its file.
     package enum Kind: String, Sendable {
@@ -83,15 +83,14 @@ package struct TransferLog: Sendable {
         (self.kind, self.directory) = (kind, directory)
     }
 
-    package func append(_ entry: Entry) throws(StorageError) {
+    /// - Parameter isFriend: whether the records of a peer have a share of their own when the file has become too long.
+    package func append(_ entry: Entry, isFriend: (PeerID) -> Bool = { _ in false }) throws(StorageError) {
         guard let line = try? JSONEncoder().encode(entry) else { return }
+        struct Line: Decodable, Hashable {
+            let peer: PeerID
+        }
         try directory.append(Array(line), to: kind.rawValue, retaining: Self.retainedByteCount) { lines in
-            var left = Self.retainedByteCount
-            let kept = lines.reversed().prefix {
-                left -= $0.count + 1
-                return left >= 0
-            }
-            return kept.reversed()
+            RetainedLines(byteCount: Self.retainedByteCount).select(from: lines, Line.self) { isFriend($0.peer) }
         }
     }
 
