@@ -131,9 +131,9 @@ struct BundleEntry: Sendable {
     var isEpidemic: Bool { state == .epidemic }
 
     /// Whether it has almost reached its hop limit, as far as its copies say. Then it is not listed as seen, because a neighbour may
-    /// have made that up to end its path here: others offer it again, over fewer hops. Only at the last sixteenth, as long paths
-    /// reach the limit in large networks, and their bundles would be offered again and again.
-    var isNearHopLimit: Bool { hopCount > 0 && hopCount + max(1, hopLimit / 16) >= hopLimit }
+    /// have made that up to end its path here: others offer it again, over fewer hops. Only where a neighbour could not forward it:
+    /// long paths reach the limit in large networks, and their bundles are offered at every encounter.
+    var isNearHopLimit: Bool { hopCount > 0 && hopCount + 1 >= hopLimit }
 
     /// Records that another copy has arrived.
     /// - Returns: whether it came over fewer hops than the others.
