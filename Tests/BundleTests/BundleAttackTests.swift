@@ -259,15 +259,15 @@ struct CarryAttackTests {
         #expect(network.nodes[1].store.count == 20)
     }
 
-    @Test("B5: an evicted bundle is accepted when it comes again")
-    func comesAgain() {
+    /// Hands node 1, which has room for three, four copies of which it evicts the first.
+    private func evicted(to destination: Int?) -> (network: BundleNetwork, first: BundleCopy) {
         var settings = BundleRouterSettings()
         settings.quota.bundleCountPerPreviousNode = 3
         var network = BundleNetwork(4, settings: settings)
         network.connect(2, 1)
         network.run(.seconds(5))
         let copies = (0..<4).map { number in
-            var copy = network.outgoing("\(number)", from: 2, to: 3).copy
+            var copy = network.outgoing("\(number)", from: 2, to: destination).copy
             copy.hopCount = 1
             // The oldest is evicted: creation times have to differ.
             network.inject(.copy(copy), from: 2, to: 1)
@@ -276,27 +276,21 @@ struct CarryAttackTests {
         }
         let kept = copies.map { network.nodes[1].store[$0.bundle.id] != nil }
         #expect(kept == [false, true, true, true])
-        network.inject(.copy(copies[0]), from: 2, to: 1)
-        #expect(network.nodes[1].store[copies[0].bundle.id] != nil)
+        return (network, copies[0])
+    }
+
+    @Test("B5: an evicted bundle is accepted when it comes again")
+    func comesAgain() {
+        var (network, first) = evicted(to: 3)
+        network.inject(.copy(first), from: 2, to: 1)
+        #expect(network.nodes[1].store[first.bundle.id] != nil)
     }
 
     @Test("B5, B6: one for everyone that was evicted is not delivered a second time")
     func comesAgainForEveryone() {
-        var settings = BundleRouterSettings()
-        settings.quota.bundleCountPerPreviousNode = 3
-        var network = BundleNetwork(4, settings: settings)
-        network.connect(2, 1)
-        network.run(.seconds(5))
-        let copies = (0..<4).map { number in
-            var copy = network.outgoing("\(number)", from: 2, to: nil).copy
-            copy.hopCount = 1
-            network.inject(.copy(copy), from: 2, to: 1)
-            network.run(.seconds(1))
-            return copy
-        }
-        #expect(network.nodes[1].store[copies[0].bundle.id] == nil && network.nodes[1].store.count == 3)
+        var (network, first) = evicted(to: nil)
         network.run(.seconds(1_200))
-        network.inject(.copy(copies[0]), from: 2, to: 1)
+        network.inject(.copy(first), from: 2, to: 1)
         #expect(network.texts(1) == ["0", "1", "2", "3"])
     }
 
