@@ -47,6 +47,19 @@ import Testing
         #expect(shown == PromptRateLimiter.maximumTotalCount - 1)
     }
 
+    @Test("R11: an offer that was accepted before its short code came does not count as shown afterwards")
+    func acceptedBeforeTheCode() throws {
+        let limiter = SharedPromptLimiter { MonotonicInstant(nanoseconds: 0) }
+        let name = try DisplayName("phone")
+        for number in 0..<40 {
+            let address = LinkAddress(host: "10.0.0.\(number)", port: 1)
+            let peer = Peer(foreign: ForeignPeer(.web, identity: [UInt8(number)]), name: name, address: address)
+            let prompt = try #require(limiter.admit(peer, on: .link(address), isShown: false), "\(number)")
+            prompt.release()
+            #expect(prompt.show())
+        }
+    }
+
     @Test("R11: a host is refused after five prompts, whatever its keys, and allowed again a minute after the first")
     func slidingWindow() {
         var limiter = PromptRateLimiter()

@@ -45,7 +45,7 @@ package enum OfferText {
             .map { quoted($0.name) }
         for entry in invitation.contents where entry.kind == .file && ProgramStarter.startsProgram(entry.path) {
             // An item that is a file is listed as well.
-            if entry.path.count == 1, starters.contains(quoted(entry.path[0])) { continue }
+            if entry.path.count == 1, entry.item < UInt32(clamping: offer.items.count) { continue }
             starters.append(TerminalText.quoted(middleCut: path(of: entry), columns: 58))
         }
         guard !starters.isEmpty else { return nil }

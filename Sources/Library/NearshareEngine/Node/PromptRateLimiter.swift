@@ -206,11 +206,14 @@ final class PromptAdmission: Sendable {
 
     /// Called when the request is accepted, by the user or by a rule.
     func release() {
-        if let counted = admission.withLock({ $0 }) { limiter?.release(counted) }
+        if let counted = take() { limiter?.release(counted) }
     }
 
     /// Called when a rule declines the request, and the user is not asked.
     func releaseUnprompted() {
-        if let counted = admission.withLock({ $0 }) { limiter?.releaseUnprompted(counted) }
+        if let counted = take() { limiter?.releaseUnprompted(counted) }
     }
+
+    /// Ends the count, so that a short code that comes later does not begin it again.
+    private func take() -> PromptRateLimiter.Admission? { admission.withLock { $0.take() } }
 }
