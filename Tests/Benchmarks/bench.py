@@ -163,8 +163,8 @@ class Bench:
         far = Receiver(self.binary, self.place / "far", self.inbox, self.stack, line.within(0), line.addresses[0])
         ssh = SSH.start(self.place / "far-ssh", self.stack, line.within(0), line.addresses[0])
 
-        def race(title, source, rival, copy, **more):
-            rivals = {"nearshare": lambda: self.nearshare(source, far.address, far, line.within(1))}
+        def race(title, source, rival, copy, references=None, **more):
+            rivals = {"nearshare": lambda: self.nearshare(source, far.address, far, line.within(1))} | (references or {})
             if ssh:
                 rivals[f"{rival} ({control})"] = lambda: copy(ssh, source, self.target, line.within(1))
             return table(title, self.measure(rivals, more.pop("runs", None)), "nearshare", **more)
@@ -175,7 +175,11 @@ class Bench:
             race("200 files of 4 KiB over 50 ms, 100 Mbit/s", tree, "rsync over ssh", SSH.rsync),
         ]
         line.delay, line.loss = 0.01, 0.01
-        texts.append(race("32 MiB over 20 ms, 100 Mbit/s, 1 % loss", large, "scp", SSH.copy, runs=3, per_byte=32 << 20))
+        ends = {"receiver": line.within(0), "sender": line.within(1)}
+        pairs = limits.reference_pairs(self.place, large, self.target / "large", "", line.addresses[:1])
+        references = {f"{name} (bbr)": (lambda pair=pair: pair.run(ends.get)[:2]) for name, pair in pairs.items()}
+        title = "32 MiB over 20 ms, 100 Mbit/s, 1 % loss"
+        texts.append(race(title, large, "scp", SSH.copy, references, runs=3, per_byte=32 << 20))
         return "\n".join(texts)
 
     def own_pair(self, source):

@@ -121,9 +121,9 @@ def pairs(place, source, target, port):
     return found | reference_pairs(place, source, target, "")
 
 
-def reference_pairs(place, source, target, kind):
+def reference_pairs(place, source, target, kind, addresses=()):
     """The C reference without and with a cipher, by their names. The kind is "-tree" for a folder, whose files are smaller than
-    a record, and empty for a file."""
+    a record, and empty for a file. Addresses: of the receiver, where it is not on the loopback."""
     program = place / "reference"
     code = pathlib.Path(__file__).with_name("reference.c")
     if subprocess.run(["cc", "-O2", "-o", program, code, "-lcrypto"], stderr=subprocess.DEVNULL).returncode != 0:
@@ -131,8 +131,11 @@ def reference_pairs(place, source, target, kind):
         return {}
     return {
         name: Pair(
-            [program, "receive" + kind, target, cipher, BLOCK],
-            lambda receiver, cipher=cipher: [program, "send" + kind, source, cipher, BLOCK, receiver.stdout.readline().strip()],
+            [program, "receive" + kind, target, cipher, BLOCK, *addresses],
+            lambda receiver, cipher=cipher: [
+                *[program, "send" + kind, source, cipher, BLOCK, receiver.stdout.readline().strip()],
+                *addresses,
+            ],
         )
         for name, cipher in (("C reference, plain", "plain"), ("C reference, AES-256-GCM of OpenSSL", "aes"))
     }

@@ -5,10 +5,13 @@
 //     reference receive OUTPUT CIPHER BLOCK       prints its port, takes one connection
 //     reference send INPUT CIPHER BLOCK PORT      CIPHER: plain or aes; BLOCK: bytes of content that one call moves
 //     reference receive-tree, send-tree           the same with folders, whose files are smaller than a record
+//
+// An IPv4 address behind the other words goes over a network, by BBR as nearshare does; without one it is the loopback's.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <err.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <openssl/evp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -227,12 +230,16 @@ static void receive_tree(const char *path, int link, size_t block) {
 }
 
 int main(int count, char **words) {
-    int sends = count == 6 && strncmp(words[1], "send", 4) == 0;
+    int sends = count > 1 && strncmp(words[1], "send", 4) == 0;
     int is_tree = count > 1 && strstr(words[1], "-tree") != NULL;
-    if (!sends && (count != 5 || strncmp(words[1], "receive", 7) != 0)) errx(2, "see the first lines of reference.c");
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int needed = sends ? 6 : 5;
+    if (count != needed && count != needed + 1) errx(2, "see the first lines of reference.c");
+    const char *host = count > needed ? words[needed] : "127.0.0.1";
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    if (inet_pton(AF_INET, host, &address.sin_addr) != 1) errx(2, "%s is no IPv4 address", host);
     socklen_t length = sizeof address;
     int link = socket(AF_INET, SOCK_STREAM, 0);
+    if (count > needed) setsockopt(link, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3);
     size_t block = strtoul(words[4], NULL, 10) / CONTENT * CONTENT;
     if (block == 0) errx(2, "a block has at least %d bytes", CONTENT);
     begin(words[3], sends);

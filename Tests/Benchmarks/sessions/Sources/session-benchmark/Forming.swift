@@ -38,7 +38,7 @@ enum Forming {
         for (_, listener) in members.dropFirst() {
             async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
             _ = try await first.invite(
-                PeerDestination(addresses: [LinkAddress(host: "127.0.0.1", port: listener.port)]))
+                PeerDestination(addresses: [(host: "127.0.0.1", port: listener.port)]))
             sessions.append(try await joined!)
         }
         while !sessions.allSatisfy({ isFormed($0, of: members.count) }) { try await Task.sleep(for: .milliseconds(10)) }

@@ -62,7 +62,7 @@ enum Game {
                 for other in 1..<count {
                     let port = UInt16(try await wait { read("\(place)/port-\(other)").first })
                     _ = try await session.invite(
-                        PeerDestination(addresses: [LinkAddress(host: "127.0.0.1", port: port)]))
+                        PeerDestination(addresses: [(host: "127.0.0.1", port: port)]))
                 }
             } else {
                 write([UInt32(listener.port)], to: "\(place)/port-\(number)")

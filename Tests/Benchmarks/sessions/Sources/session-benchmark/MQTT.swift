@@ -2,9 +2,11 @@ import CMosquitto
 import Glibc
 import Synchronization
 
-/// MQTT over TLS through the broker mosquitto: each message goes to the broker, and from there to the subscriber.
+/// MQTT over TLS through the broker mosquitto: each message goes to the broker, and from there to the subscriber. Each is
+/// acknowledged (QoS 1), as those of a session are; the broker drops others when they come faster than the subscriber takes them.
 enum MQTTMessages: Rival {
-    static let name = "MQTT over TLS, mosquitto"
+    static let name = "MQTT over TLS, mosquitto, QoS 1"
+    private static let acknowledged: Int32 = 1
 
     /// A client with a thread of its own, which calls `receive` for each message.
     private final class Client: @unchecked Sendable {
@@ -19,6 +21,8 @@ enum MQTTMessages: Rival {
             mosquitto_user_data_set(raw, Unmanaged.passUnretained(self).toOpaque())
             precondition(mosquitto_tls_set(raw, certificate, nil, nil, nil, nil) == MOSQ_ERR_SUCCESS.code)
             mosquitto_int_option(raw, MOSQ_OPT_TCP_NODELAY, 1)
+            // As many as there are.
+            mosquitto_max_inflight_messages_set(raw, 0)
             mosquitto_message_callback_set(raw) { _, data, _ in
                 Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().receive.withLock { $0 }()
             }
@@ -27,12 +31,13 @@ enum MQTTMessages: Rival {
             }
             precondition(mosquitto_connect(raw, "localhost", Int32(port), 60) == MOSQ_ERR_SUCCESS.code)
             precondition(mosquitto_loop_start(raw) == MOSQ_ERR_SUCCESS.code)
-            precondition(mosquitto_subscribe(raw, nil, topic, 0) == MOSQ_ERR_SUCCESS.code)
+            precondition(mosquitto_subscribe(raw, nil, topic, acknowledged) == MOSQ_ERR_SUCCESS.code)
             while !isSubscribed.load(ordering: .acquiring) { usleep(1000) }
         }
 
         func publish(to topic: String, _ bytes: [UInt8]) {
-            precondition(mosquitto_publish(raw, nil, topic, Int32(bytes.count), bytes, 0, false) == MOSQ_ERR_SUCCESS.code)
+            let count = Int32(bytes.count)
+            precondition(mosquitto_publish(raw, nil, topic, count, bytes, acknowledged, false) == MOSQ_ERR_SUCCESS.code)
         }
 
         func end() {
