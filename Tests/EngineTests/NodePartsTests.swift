@@ -2,9 +2,19 @@ import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
 import NearshareTesting
+import Synchronization
 import Testing
 
 @testable import NearshareEngine
+
+@Suite("a function that threads share") struct HandlerTests {
+    /// A function that is wrapped at each access needs more than any stack here.
+    @Test("takes no more of the stack after many accesses") func manyAccesses() {
+        let shared = Mutex<Handler<Int, Int>?>(Handler { $0 + 1 })
+        for _ in 0..<300_000 { _ = shared.withLock { $0 } }
+        #expect(shared.withLock { $0 }?(1) == 2)
+    }
+}
 
 @Suite("the parts of a node") struct NodePartsTests {
     /// A registry whose links end when they are told to.

@@ -1,5 +1,6 @@
 import Nearshare
 import NearshareBundles
+import NearshareInterfaces
 import NearshareTesting
 import Synchronization
 import Testing
@@ -16,7 +17,7 @@ private final class ScriptedNode: NodeClient {
     let requests = Mutex<[ControlRequest]>([])
     private let script: Script
     private let subscribers = Broadcast<ControlEvent>()
-    private let consequences = Mutex<@Sendable (ControlRequest) -> [ControlEvent]> { _ in [] }
+    private let consequences = Mutex(Handler<ControlRequest, [ControlEvent]> { _ in [] })
 
     init(_ script: @escaping Script) {
         self.script = script
@@ -24,7 +25,7 @@ private final class ScriptedNode: NodeClient {
 
     /// Sets the events that a request causes.
     func publishing(_ consequences: @escaping @Sendable (ControlRequest) -> [ControlEvent]) -> ScriptedNode {
-        self.consequences.withLock { $0 = consequences }
+        self.consequences.withLock { $0 = Handler(consequences) }
         return self
     }
 

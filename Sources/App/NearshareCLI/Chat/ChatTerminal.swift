@@ -72,7 +72,7 @@ final class ChatTerminal: Sendable {
         let events = try await client.events()
         let offers = try await subscribeToOffers()
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
-        Console.fullScreenMessageHandler.withLock { $0 = { [sink] line in sink.yield(.screen(.event(.notice(line)))) } }
+        Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
         FullScreen.enter(terminal)
         let (ending, screen, unsent) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in

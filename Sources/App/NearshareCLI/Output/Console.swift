@@ -6,7 +6,12 @@ internal import Synchronization
 /// The tool's output: results on standard output, everything else on standard error.
 enum Console {
     /// Shows messages while the terminal is in full-screen mode, which other output would destroy; nil for standard error.
-    static let fullScreenMessageHandler = Mutex<(@Sendable (String) -> Void)?>(nil)
+    static let fullScreenMessageHandler = Mutex<MessageHandler?>(nil)
+
+    /// A value that contains the function: a `Mutex` of a function wraps it once more each time it is read.
+    struct MessageHandler {
+        let show: @Sendable (String) -> Void
+    }
 
     /// Writes a line of the command's result.
     static func writeResult(_ line: String) {
@@ -29,7 +34,7 @@ enum Console {
 
     /// Writes a message for the user, wrapped at words on a terminal.
     static func notice(_ text: String) {
-        if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler(text) }
+        if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler.show(text) }
         let wrapped = columns(of: STDERR_FILENO).map { TextLayout.wrappedText(text, columns: $0) } ?? text
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(wrapped + "\n", to: STDERR_FILENO) }
     }

@@ -22,7 +22,7 @@ package final class MeshDriver: Sendable {
     let bundles = Mutex<BundleDriver?>(nil)
     /// The receiver of message events; it returns false for a text that is to be offered like a file. nil when all texts are
     /// offered.
-    let messageHandler = Mutex<(@Sendable (MeshMessageEvent) -> Bool)?>(nil)
+    let messageHandler = Mutex<Handler<MeshMessageEvent, Bool>?>(nil)
     /// Fulfilled when the node stops.
     let stopping = Promise<Bool>()
     /// Fulfilled when all threads and tasks of the mesh have ended.

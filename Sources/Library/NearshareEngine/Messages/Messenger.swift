@@ -58,7 +58,7 @@ package final class Messenger: Sendable {
         // Before the first line of this process, and before the first peer is discovered.
         let unfinished = try store.pendingMessages()
         state.update { $0.inputs.append(.resume(unfinished)) }
-        mesh.messageHandler.withLock { $0 = { [weak self] in self?.receive($0) ?? false } }
+        mesh.messageHandler.withLock { $0 = Handler { [weak self] in self?.receive($0) ?? false } }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {

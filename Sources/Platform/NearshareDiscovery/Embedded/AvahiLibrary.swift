@@ -6,7 +6,7 @@ internal import Synchronization
 /// libavahi-core, which is loaded when the first responder starts.
 enum AvahiLibrary {
     /// Receives the library's log, for the whole process.
-    static let log = Mutex<(@Sendable (String) -> Void)?>(nil)
+    static let log = Mutex<Handler<String, Void>?>(nil)
 
     /// Loads the library. Must succeed before any other of its functions is called.
     static func load() throws(DiscoveryError) {

@@ -23,7 +23,7 @@ package final class EmbeddedDiscovery: Discovery {
     /// Sets the receiver of libavahi-core's log, for the whole process. By default the log is dropped: avahi warns of other
     /// responders on the machine and of interfaces without a route.
     package static func setLog(_ log: (@Sendable (String) -> Void)?) {
-        AvahiLibrary.log.withLock { $0 = log }
+        AvahiLibrary.log.withLock { $0 = log.map(Handler.init) }
     }
 
     package func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement {

@@ -2,16 +2,21 @@ import CMosquitto
 import Glibc
 import Synchronization
 
-/// MQTT over TLS through the broker mosquitto: each message goes to the broker, and from there to the subscriber. Each is
-/// acknowledged (QoS 1), as those of a session are; the broker drops others when they come faster than the subscriber takes them.
+/// MQTT over TLS through the broker mosquitto: each message goes to the broker, and from there to the subscriber.
 enum MQTTMessages: Rival {
-    static let name = "MQTT over TLS, mosquitto, QoS 1"
-    private static let acknowledged: Int32 = 1
+    static let name = "MQTT over TLS, mosquitto"
+    /// Messages on their way at once, at most: the broker drops those for which it has no room.
+    private static let windowCount = 1000
 
     /// A client with a thread of its own, which calls `receive` for each message.
     private final class Client: @unchecked Sendable {
         let raw: OpaquePointer
-        let receive = Mutex<@Sendable () -> Void>({})
+        private let receiver = Mutex(Receiver(take: {}))
+        /// A value that contains the function: a mutex of the function itself wraps it once more at each use.
+        private struct Receiver {
+            let take: @Sendable () -> Void
+        }
+
         private let isSubscribed = Atomic(false)
         private let topic: String
 
@@ -21,23 +26,22 @@ enum MQTTMessages: Rival {
             mosquitto_user_data_set(raw, Unmanaged.passUnretained(self).toOpaque())
             precondition(mosquitto_tls_set(raw, certificate, nil, nil, nil, nil) == MOSQ_ERR_SUCCESS.code)
             mosquitto_int_option(raw, MOSQ_OPT_TCP_NODELAY, 1)
-            // As many as there are.
-            mosquitto_max_inflight_messages_set(raw, 0)
             mosquitto_message_callback_set(raw) { _, data, _ in
-                Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().receive.withLock { $0 }()
+                Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().receiver.withLock { $0.take }()
             }
             mosquitto_subscribe_callback_set(raw) { _, data, _, _, _ in
                 Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().isSubscribed.store(true, ordering: .releasing)
             }
             precondition(mosquitto_connect(raw, "localhost", Int32(port), 60) == MOSQ_ERR_SUCCESS.code)
             precondition(mosquitto_loop_start(raw) == MOSQ_ERR_SUCCESS.code)
-            precondition(mosquitto_subscribe(raw, nil, topic, acknowledged) == MOSQ_ERR_SUCCESS.code)
+            precondition(mosquitto_subscribe(raw, nil, topic, 0) == MOSQ_ERR_SUCCESS.code)
             while !isSubscribed.load(ordering: .acquiring) { usleep(1000) }
         }
 
+        func onMessage(_ take: @escaping @Sendable () -> Void) { receiver.withLock { $0 = Receiver(take: take) } }
+
         func publish(to topic: String, _ bytes: [UInt8]) {
-            let count = Int32(bytes.count)
-            precondition(mosquitto_publish(raw, nil, topic, count, bytes, acknowledged, false) == MOSQ_ERR_SUCCESS.code)
+            precondition(mosquitto_publish(raw, nil, topic, Int32(bytes.count), bytes, 0, false) == MOSQ_ERR_SUCCESS.code)
         }
 
         func end() {
@@ -79,8 +83,8 @@ enum MQTTMessages: Rival {
         }
         let message = [UInt8](repeating: 7, count: messageByteCount)
         let answered = Signal()
-        asker.receive.withLock { $0 = { answered.raise() } }
-        answerer.receive.withLock { $0 = { answerer.publish(to: "answers", message) } }
+        asker.onMessage { answered.raise() }
+        answerer.onMessage { answerer.publish(to: "answers", message) }
         func cost(_ body: () -> Void) -> Cost {
             let (start, before) = (Moment(), broker.processorTime)
             body()
@@ -94,13 +98,14 @@ enum MQTTMessages: Rival {
                 answered.wait()
             }
         }
-        let left = Atomic(oneWayCount)
-        answerer.receive.withLock {
-            $0 = { if left.subtract(1, ordering: .relaxed).newValue == 0 { answered.raise() } }
-        }
+        let places = Signal(windowCount)
+        answerer.onMessage { places.raise() }
         let oneWay = cost {
-            for _ in 0..<oneWayCount { asker.publish(to: "questions", message) }
-            answered.wait()
+            for _ in 0..<oneWayCount {
+                places.wait()
+                asker.publish(to: "questions", message)
+            }
+            for _ in 0..<windowCount { places.wait() }
         }
         return (roundTrips, oneWay)
     }
@@ -110,7 +115,7 @@ enum MQTTMessages: Rival {
 final class Signal: @unchecked Sendable {
     private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
-    init() { sem_init(semaphore, 0, 0) }
+    init(_ value: Int = 0) { sem_init(semaphore, 0, UInt32(value)) }
 
     deinit {
         sem_destroy(semaphore)
