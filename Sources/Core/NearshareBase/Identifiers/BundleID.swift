@@ -38,15 +38,9 @@ extension BundleID: CustomStringConvertible {
 
 extension BundleID: Codable {
     package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let bytes = Hex.decode(try container.decode(String.self)), let value = BundleID(bytes: bytes) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a bundle id is 32 hexadecimal digits")
-        }
-        self = value
+        let bytes = try Hex.decode("a bundle id", byteCount: Self.byteCount, from: decoder)
+        (short, rest) = (UInt64(truncatingBigEndian: bytes.prefix(8)), UInt64(truncatingBigEndian: bytes.dropFirst(8)))
     }
 
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(hex)
-    }
+    package func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }
 }

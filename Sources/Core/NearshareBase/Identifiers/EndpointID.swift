@@ -31,15 +31,8 @@ extension EndpointID: CustomStringConvertible {
 
 extension EndpointID: Codable {
     package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let bytes = Hex.decode(try container.decode(String.self)), let value = EndpointID(bytes: bytes) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "an endpoint id is 16 hexadecimal digits")
-        }
-        self = value
+        rawValue = UInt64(truncatingBigEndian: try Hex.decode("an endpoint id", byteCount: Self.byteCount, from: decoder))
     }
 
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(hex)
-    }
+    package func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }
 }

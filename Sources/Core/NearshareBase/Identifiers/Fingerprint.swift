@@ -39,15 +39,8 @@ extension Fingerprint: LosslessStringConvertible {
 
 extension Fingerprint: Codable {
     public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let value = Fingerprint(hex: try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a fingerprint is 64 hexadecimal digits")
-        }
-        self = value
+        bytes = try Hex.decode("a fingerprint", byteCount: Self.byteCount, from: decoder)
     }
 
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(hex)
-    }
+    public func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }
 }

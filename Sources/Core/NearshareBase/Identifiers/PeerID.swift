@@ -49,15 +49,8 @@ extension PeerID: LosslessStringConvertible {
 
 extension PeerID: Codable {
     public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let value = PeerID(hex: try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a peer id is 16 hexadecimal digits")
-        }
-        self = value
+        value = UInt64(truncatingBigEndian: try Hex.decode("a peer id", byteCount: Self.byteCount, from: decoder))
     }
 
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(hex)
-    }
+    public func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }
 }

@@ -23,15 +23,8 @@ extension TransferID: CustomStringConvertible {
 
 extension TransferID: Codable {
     package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let bytes = Hex.decode(try container.decode(String.self)), bytes.count == 8 else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a transfer id is 16 hexadecimal digits")
-        }
-        self.init(rawValue: UInt64(truncatingBigEndian: bytes))
+        rawValue = UInt64(truncatingBigEndian: try Hex.decode("a transfer id", byteCount: 8, from: decoder))
     }
 
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(hex)
-    }
+    package func encode(to encoder: any Encoder) throws { try Hex.encode(rawValue.bigEndianBytes, to: encoder) }
 }
