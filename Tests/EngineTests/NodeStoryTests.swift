@@ -66,7 +66,7 @@ import Testing
         let began = Promise<Void>()
 
         func resumePoint() throws(StorageError) -> ResumePoint {
-            began.fulfil(())
+            began.fulfil()
             isCancelled.wait { $0 ? () : nil }
             throw StorageError(.failed, "reading was cancelled")
         }

@@ -106,7 +106,7 @@ struct PrimaryRoleTests {
             }
             #expect(again?.process == getpid())
             group.cancelAll()
-            hasEnded.fulfil(())
+            hasEnded.fulfil()
             while let result = await group.nextResult() {
                 if case .failure(let error) = result { #expect(error is CancellationError) }
             }

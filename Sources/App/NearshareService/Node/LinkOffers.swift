@@ -93,7 +93,7 @@ final class LinkOffers: Sendable {
             state.setStalled(false, offer.receiver)
             return offer
         }
-        offer?.isDecided.fulfil(())
+        offer?.isDecided.fulfil()
         return offer != nil
     }
 
@@ -107,6 +107,6 @@ final class LinkOffers: Sendable {
             state.receivers.removeAll { $0.id == id }
             return state.open.values.filter { $0.receiver == id }
         }
-        for offer in offers { offer.isDecided.fulfil(()) }
+        for offer in offers { offer.isDecided.fulfil() }
     }
 }

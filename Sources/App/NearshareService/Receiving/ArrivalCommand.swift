@@ -21,7 +21,7 @@ package final class ArrivalCommand: Reporter {
     private let setRunning: @Sendable (Bool) -> Void
     private let arrivals: AsyncStream<Arrival>
     private let continuation: AsyncStream<Arrival>.Continuation
-    private let ended = Promise<Bool>()
+    private let ended = Promise<Void>()
     /// The items of each source that wait for a command.
     private let waitingCounts = Mutex<[String: Int]>([:])
 
@@ -100,7 +100,7 @@ package final class ArrivalCommand: Reporter {
                 count += 1
             }
         }
-        ended.fulfil(true)
+        ended.fulfil()
     }
 
     /// Records that no more items arrive, and waits for the end of the commands.
@@ -112,7 +112,7 @@ package final class ArrivalCommand: Reporter {
     /// Ends the wait of ``finish()``.
     package func interrupt() {
         continuation.finish()
-        ended.fulfil(false)
+        ended.fulfil()
     }
 
     private static func word(_ kind: OfferedItem.Kind) -> String {

@@ -47,7 +47,7 @@ struct NodeSendClient: Sendable {
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
         let isCancelled = Promise<Void>()
-        transfer.onCancel { isCancelled.fulfil(()) }
+        transfer.onCancel { isCancelled.fulfil() }
         let end = await withTaskGroup(of: Void.self) { group in
             group.addTask { if await isCancelled.value != nil { try? await client.cancelTransfer(.transfer(id)) } }
             defer { group.cancelAll() }

@@ -120,9 +120,9 @@ final class LocalSendAnnouncer: Sendable {
     private func answer(_ address: LinkAddress, isPlain: Bool) {
         let node = server.node
         guard let link = try? node.settings.transport.connect(to: address, timeout: Self.connectTimeout) else { return }
-        let isOver = Promise<Bool>()
+        let isOver = Promise<Void>()
         defer {
-            isOver.fulfil(true)
+            isOver.fulfil()
             link.close()
         }
         node.start { [stopping = node.stopping] in

@@ -256,7 +256,7 @@ final class LocalSendSender: Sendable {
                 await withConnection(limit: contents.maximumResponseByteCount) {
                     [self] (connection) throws(LocalSendClientConnection.Failure) in
                     try connection.write(request(connection.authority))
-                    isAsked.fulfil(true)
+                    isAsked.fulfil()
                     transfer.enter(.waiting)
                     return try connection.readResponse()
                 }
@@ -300,9 +300,9 @@ final class LocalSendSender: Sendable {
     /// Ends the transfer when the user of the device does not answer in time.
     /// - Parameter body: fulfils its argument when the user is asked.
     private func withAnswerTimeout(
-        _ body: @escaping @Sendable (Promise<Bool>) async -> ReceivedHTTPResponse?
+        _ body: @escaping @Sendable (Promise<Void>) async -> ReceivedHTTPResponse?
     ) async -> ReceivedHTTPResponse? {
-        let isAsked = Promise<Bool>()
+        let isAsked = Promise<Void>()
         return await firstResult(
             of: { await body(isAsked) },
             { [self] in

@@ -63,8 +63,8 @@ extension Node {
         _ sources: [AsyncThrowingStream<DiscoveryEvent, any Error>]
     ) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
         let (stream, continuation) = DiscoveryEvent.makeStream()
-        let isOver = Promise<Bool>()
-        continuation.onTermination = { _ in isOver.fulfil(true) }
+        let isOver = Promise<Void>()
+        continuation.onTermination = { _ in isOver.fulfil() }
         let counts = Monitor((unsettled: sources.count, open: sources.count))
         start { [stopping, log = settings.log] in
             await withTaskGroup(of: Void.self) { group in

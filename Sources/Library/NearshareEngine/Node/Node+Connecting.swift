@@ -31,7 +31,7 @@ extension Node {
     func connectToFirst(of addresses: [LinkAddress]) async -> (any StreamLink)? {
         let (transport, time) = (settings.transport, settings.limits.connectTimeout)
         let (results, continuation) = AsyncStream.makeStream(of: (any StreamLink)?.self)
-        let isWon = Promise<Bool>()
+        let isWon = Promise<Void>()
         for (index, address) in addresses.enumerated() {
             let isStarted = start { [self] in
                 let delay = Self.connectionAttemptDelay * index
@@ -52,7 +52,7 @@ extension Node {
         }
         var remaining = addresses.count
         defer {
-            isWon.fulfil(true)
+            isWon.fulfil()
             continuation.finish()
         }
         guard remaining > 0 else { return nil }

@@ -20,7 +20,7 @@ final class IncomingSessionLink: Sendable {
     let driver: LinkDriver
     let link: any StreamLink
     /// Fulfilled when the invitation is withdrawn, or the link has ended.
-    let over = Promise<Bool>()
+    let over = Promise<Void>()
     /// Records that the link belongs to a member, whose slot does not count for its address.
     let recordMember: @Sendable (PeerID) -> Void
     let shortCode = Promise<ShortAuthenticationDigits?>()
@@ -89,7 +89,7 @@ final class IncomingSessionLink: Sendable {
             return true
         }
         guard isWithdrawn else { return }
-        over.fulfil(true)
+        over.fulfil()
         invitation?.end(.unavailable("the invitation was withdrawn"))
     }
 
@@ -129,7 +129,7 @@ final class IncomingSessionLink: Sendable {
             state.isOver = true
             return state.joined
         }
-        over.fulfil(true)
+        over.fulfil()
         if let (session, sessionLink) = joined { session.remove(sessionLink) }
     }
 }

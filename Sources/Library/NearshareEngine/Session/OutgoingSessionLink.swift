@@ -32,7 +32,7 @@ final class OutgoingSessionLink: Sendable {
     private let room: Room?
     private let state: Mutex<State>
     /// Fulfilled when the link has joined the session, or does not.
-    private let joinEvent = Promise<Bool>()
+    private let joinEvent = Promise<Void>()
     private static let maximumQueuedFrameCount = 16
 
     init(
@@ -106,7 +106,7 @@ final class OutgoingSessionLink: Sendable {
 
     /// Records that the link has ended.
     func end() -> SessionLink? {
-        joinEvent.fulfil(false)
+        joinEvent.fulfil()
         return state.withLock { state in
             state.isOver = true
             return state.link
@@ -149,7 +149,7 @@ final class OutgoingSessionLink: Sendable {
             return true
         }
         guard isTurn else { return [] }
-        defer { joinEvent.fulfil(true) }
+        defer { joinEvent.fulfil() }
         guard let link = join() else {
             outcome.fulfil(.failure(.full))
             return []

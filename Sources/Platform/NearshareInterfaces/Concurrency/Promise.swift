@@ -55,3 +55,8 @@ package final class Promise<Value: Sendable>: Sendable {
         for waiter in waiters.values { waiter.resume(returning: value) }
     }
 }
+
+extension Promise where Value == Void {
+    /// Resumes all waiting tasks. Only the first call has an effect.
+    package func fulfil() { fulfil(()) }
+}
