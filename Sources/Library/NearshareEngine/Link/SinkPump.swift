@@ -48,11 +48,6 @@ final class SinkPump: Sendable {
         case report(TransferOutcome, Ending)
     }
 
-    /// Used by one thread at a time.
-    private struct Sink: @unchecked Sendable {
-        let sink: any ResourceSink
-    }
-
     /// The pump's reports to its link.
     struct Link: Sendable {
         var listFiles: @Sendable () -> Void
@@ -78,7 +73,7 @@ final class SinkPump: Sendable {
     private let offer: Offer
     private let features: TransferFeatures
     private let contents: [EntryHeader]
-    private let sink: Sink
+    private let sink: SingleThreaded<any ResourceSink>
     private let keepsPartial: Bool
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Monitor(State())
@@ -96,7 +91,7 @@ final class SinkPump: Sendable {
         self.transfer = transfer
         self.offer = offer
         (self.features, self.contents) = (features, contents)
-        self.sink = Sink(sink: sink)
+        self.sink = SingleThreaded(sink)
         self.keepsPartial = keepsPartial
     }
 
@@ -150,7 +145,7 @@ final class SinkPump: Sendable {
             if state.outcome == nil { state.outcome = outcome }
         }
         // Hashing a large file would hold up the end.
-        if outcome != .completed { sink.sink.cancel() }
+        if outcome != .completed { sink.value.cancel() }
     }
 
     // MARK: The pump's thread
@@ -220,17 +215,17 @@ final class SinkPump: Sendable {
     private func report(_ outcome: TransferOutcome, _ ending: Ending) {
         if outcome != .completed {
             if keepsPartial, outcome.keepsPartial {
-                sink.sink.suspend()
+                sink.value.suspend()
             } else {
-                sink.sink.discard()
+                sink.value.discard()
             }
         }
-        let names = outcome == .completed ? sink.sink.changedNames : ChangedNames()
+        let names = outcome == .completed ? sink.value.changedNames : ChangedNames()
         transfer.end(
             TransferResult(
                 outcome: outcome, detail: ending.detail, delivered: ending.delivered, changedNames: names,
                 compared: ending.compared))
-        sink.sink.removeDiscarded()
+        sink.value.removeDiscarded()
     }
 
     private func fail(_ error: IncomingContentError<StorageError>, _ link: Link) -> Phase {
@@ -254,25 +249,25 @@ final class SinkPump: Sendable {
         transfer.enter(.comparing)
         let point: ResumePoint
         do {
-            point = try sink.sink.resumePoint()
+            point = try sink.value.resumePoint()
         } catch {
             throw .receiver(error)
         }
         var total: UInt64 = 0
         var present = PresentFiles.none
-        if features.contains(.listsFiles), sink.sink.comparesFiles {
+        if features.contains(.listsFiles), sink.value.comparesFiles {
             guard let files = try compareFiles(link, total: &total) else { return nil }
             present = files
         }
         do {
-            try sink.sink.checkLimits()
+            try sink.value.checkLimits()
         } catch {
             throw .receiver(error)
         }
         link.resumePoint(point)
         return StoredContent(
             stream: IncomingContent(offer: offer, resumePoint: point, present: present, contents: contents),
-            receiver: SinkReceiver(sink: sink.sink, asked: point), link: link, total: total, compared: present.counts)
+            receiver: SinkReceiver(sink: sink.value, asked: point), link: link, total: total, compared: present.counts)
     }
 
     private func store(_ pieces: [Piece], in stored: StoredContent) -> Phase {
@@ -297,13 +292,13 @@ final class SinkPump: Sendable {
         transfer.enter(.finishing)
         let delivered: [DeliveredItem]
         do throws(StorageError) {
-            delivered = try sink.sink.finish()
+            delivered = try sink.value.finish()
         } catch {
             return fail(.receiver(error), content.link)
         }
         // The transfer is complete from here on, whatever happens to the link.
         state.update { $0.outcome = .completed }
-        content.link.finished(sink.sink.changedNames)
+        content.link.finished(sink.value.changedNames)
         return .ended(Ending(delivered: delivered, compared: content.compared))
     }
 
@@ -315,7 +310,7 @@ final class SinkPump: Sendable {
     ) throws(IncomingContentError<StorageError>) -> PresentFiles? {
         link.listFiles()
         var files = IncomingFileList(of: offer)
-        var comparer = SinkComparer(sink: sink.sink)
+        var comparer = SinkComparer(sink: sink.value)
         while !files.isComplete {
             guard let pieces = nextPieces() else { return nil }
             for piece in pieces {

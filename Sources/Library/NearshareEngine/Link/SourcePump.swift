@@ -18,7 +18,8 @@ final class SourcePump: Sendable {
     private struct State {
         var limit: UInt64 = 0
         var isStopped = false
-        var reader: Reader?
+        /// Used by the pump's thread, but may be cancelled from any.
+        var reader: SingleThreaded<any ResourceReader>?
         var failure: StorageError?
         /// A failure of the reader between two calls.
         var readerFailure: StorageError?
@@ -33,11 +34,6 @@ final class SourcePump: Sendable {
         var isSelectionInvalid = false
         /// Whether the receiver has not continued in time.
         var isStalled = false
-    }
-
-    /// Used by the pump's thread alone, but may be cancelled from any thread.
-    private struct Reader: @unchecked Sendable {
-        let reader: any ResourceReader
     }
 
     let wireID: TransferID
@@ -68,7 +64,7 @@ final class SourcePump: Sendable {
             state.isStopped = true
             return state.reader
         }
-        reader?.reader.cancel()
+        reader?.value.cancel()
     }
 
     var isStopped: Bool { state.withLock { $0.isStopped } }
@@ -243,7 +239,7 @@ final class SourcePump: Sendable {
         let source = state.withLock { $0.source }
         let reader = try source.makeReader()
         let isStopped = state.update { state in
-            state.reader = Reader(reader: reader)
+            state.reader = SingleThreaded(reader)
             return state.isStopped
         }
         reader.onFailure { [weak self] error in self?.state.update { $0.readerFailure = error } }
