@@ -220,14 +220,3 @@ final class RouterDriver: Sendable {
             """)
     }
 }
-
-extension LinkAddress {
-    /// Names the source of a link, for limits that count all links of one source. An IPv6 network of 64 bits is one source. So are
-    /// all loopback addresses but the usual ones: each process can use every one of them.
-    var sourceName: String {
-        if host == "127.0.0.1" || host == "::1" { return "loopback" }
-        if host.hasPrefix("127.") { return "127.0.0.0/8" }
-        if case .network(let network) = LinkSource(self) { return "\(String(network, radix: 16))::/64" }
-        return host
-    }
-}

@@ -14,26 +14,15 @@ enum LinkSource: Hashable, Sendable {
 
     var isMember: Bool { if case .member = self { true } else { false } }
 
-    init(_ address: LinkAddress) {
-        let network = address.medium == .network ? Self.network(of: address.host) : nil
-        self = network.map { .network($0) } ?? .host(address.host)
-    }
+    init(_ address: LinkAddress) { self = address.ipv6Prefix.map { .network($0) } ?? .host(address.host) }
+}
 
-    /// The first 64 bits of an IPv6 address in numeric form; nil for other text.
-    private static func network(of host: String) -> UInt64? {
-        let text = Array(host.utf8.prefix { $0 != UInt8(ascii: "%") })
-        guard text.contains(UInt8(ascii: ":")) else { return nil }
-        let groups = text.split(separator: UInt8(ascii: ":"), omittingEmptySubsequences: false)
-        // "::" stands for as many zeros as are missing; at the start or the end it makes two empty groups of one.
-        let gap = groups.dropFirst(groups.first?.isEmpty == true ? 1 : 0).firstIndex { $0.isEmpty } ?? groups.endIndex
-        let head = groups[..<gap].filter { !$0.isEmpty }
-        let tail = groups[gap...].filter { !$0.isEmpty }
-        // A dotted quad stands for two groups.
-        let tailCount = tail.count + (tail.last?.contains(UInt8(ascii: ".")) == true ? 1 : 0)
-        let zeros = Array(repeating: ArraySlice<UInt8>([UInt8(ascii: "0")]), count: max(0, 8 - head.count - tailCount))
-        let all = Array(head) + zeros + Array(tail)
-        return all.prefix(4).reduce(UInt64(0)) { sum, group in
-            sum << 16 | UInt64(UInt16(String(decoding: group, as: UTF8.self), radix: 16) ?? 0)
-        }
+extension LinkAddress {
+    /// Names the source of a link of the mesh, for limits that count all links of one source. An IPv6 network of 64 bits is one
+    /// source. So are all loopback addresses but the usual ones: each process can use every one of them.
+    var sourceName: String {
+        if host == "127.0.0.1" || host == "::1" { return "loopback" }
+        if host.hasPrefix("127.") { return "127.0.0.0/8" }
+        return ipv6Prefix.map { "\(String($0, radix: 16))::/64" } ?? host
     }
 }

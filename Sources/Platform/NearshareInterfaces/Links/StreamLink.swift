@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NearshareBase
 
 /// An error of a link, a listener or a connection attempt. The description is shown to the user.
 package struct LinkError: Error, Sendable, CustomStringConvertible {
@@ -61,24 +62,24 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     /// The /64 of an IPv6 address, all of whose addresses one host can use; nil for other addresses.
     package var ipv6Network: String? {
         // IPv4-mapped addresses end in dotted decimals.
-        guard medium == .network, host.contains(":"), !host.contains(".") else { return nil }
-        let parts = host.split(separator: "%", maxSplits: 1)
-        let zone = parts.count > 1 ? "%\(parts[1])" : ""
-        let address = parts.first ?? ""
-        // "::" stands for all missing groups.
-        let gap = address.firstRange(of: "::")
-        let head = address[..<(gap?.lowerBound ?? address.endIndex)].split(separator: ":")
-        let tail = gap.map { address[$0.upperBound...].split(separator: ":") } ?? []
-        let zeros = [Substring](repeating: "0", count: max(0, 8 - head.count - tail.count))
-        return (head + zeros + tail).prefix(4).joined(separator: ":") + zone
+        guard !host.contains("."), let prefix = ipv6Prefix else { return nil }
+        let groups = (0..<4).map { String(UInt16(truncatingIfNeeded: prefix >> (48 - 16 * $0)), radix: 16) }
+        return groups.joined(separator: ":") + host.drop { $0 != "%" }
+    }
+
+    /// The first 64 bits of an IPv6 address, in host byte order; nil for other addresses.
+    package var ipv6Prefix: UInt64? {
+        guard medium == .network, case .v6(let prefix, _)? = IPAddress(text: String(host.prefix { $0 != "%" })) else {
+            return nil
+        }
+        return prefix
     }
 
     /// The /64 of an IPv6 address, for a limit beside that of the address; nil for other addresses, and for link-local ones (RFC
     /// 4291, section 2.4): all hosts of a LAN share that network.
     package var sharedNetwork: String? {
-        guard let network = ipv6Network, let group = UInt16(network.prefix { $0 != ":" }, radix: 16), group & 0xffc0 != 0xfe80
-        else { return nil }
-        return network
+        guard let prefix = ipv6Prefix, !IPAddress.v6(prefix, 0).isLinkLocal else { return nil }
+        return ipv6Network
     }
 
     /// The key of a limit that all addresses of one host share: the /64 of an IPv6 address, or else the host.
