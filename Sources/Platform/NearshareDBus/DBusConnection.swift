@@ -13,6 +13,8 @@ package final class DBusConnection {
     private var watchedNames: Set<String> = [DBusConnection.name]
     private var servers: [Server] = []
     private var pending: Set<PendingReply> = []
+    /// Whether the bus has ended.
+    package private(set) var isDisconnected = false
 
     package enum Bus: Sendable {
         case system
@@ -169,6 +171,22 @@ package final class DBusConnection {
             let code = sd_bus_process(raw, nil)
             try check(code)
             if code == 0 { return }
+        }
+    }
+
+    /// Waits until messages arrive, and handles them; for an ``EventLoop``. After the end of the bus it waits for the wake-up alone.
+    /// - Throws: once, at the end of the bus.
+    package func wait(wakeup: EventFD, timeout: Duration?) throws(DBusError) {
+        guard !isDisconnected else {
+            _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: timeout)
+            return
+        }
+        _ = DescriptorPoll.wait(for: descriptor, events, wakeup: wakeup, timeout: timeout)
+        do throws(DBusError) {
+            try process()
+        } catch {
+            isDisconnected = true
+            throw error
         }
     }
 

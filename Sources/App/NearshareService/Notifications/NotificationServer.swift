@@ -20,7 +20,6 @@ package final class NotificationServer: EventLoop {
     private let wakeup: EventFD
     private let emit: @Sendable (Event) -> Void
     private var capabilities = NotificationCapabilities(hasActions: false, hasBodyMarkup: false, hasInlineReply: false)
-    private var isDisconnected = false
 
     private static let name = "org.freedesktop.Notifications"
     private static let path = "/org/freedesktop/Notifications"
@@ -133,20 +132,14 @@ package final class NotificationServer: EventLoop {
 
     // MARK: EventLoop
 
-    package func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant? { isDisconnected ? nil : bus.deadline }
+    package func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant? { bus.isDisconnected ? nil : bus.deadline }
 
     package func tick(at now: MonotonicInstant) {}
 
     package func wait(timeout: Duration?) {
-        guard !isDisconnected else {
-            _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: timeout)
-            return
-        }
-        _ = DescriptorPoll.wait(for: bus.descriptor, bus.events, wakeup: wakeup, timeout: timeout)
         do throws(DBusError) {
-            try bus.process()
+            try bus.wait(wakeup: wakeup, timeout: timeout)
         } catch {
-            isDisconnected = true
             emit(.ended)
         }
     }

@@ -26,8 +26,6 @@ final class AdapterController: EventLoop {
     private var chatSubscription = 0
     /// When to read BlueZ's objects and register everything again: the daemon or the adapter has come back.
     private var renewalDue: MonotonicInstant?
-    /// The connection to the bus has ended.
-    private var isDisconnected = false
     private let wakeup: EventFD
     private let requestedAdapter: String?
 
@@ -349,7 +347,7 @@ final class AdapterController: EventLoop {
         chatSubscription = subscription
         chat.join(as: name, continuation, on: adapter.path)
         for path in connections.devices.paths { identify(path) }
-        // It starts again with BlueChat's service in the filter.
+        // Discovery starts again with BlueChat's service in the filter.
         perform(discovery.stop())
     }
 
@@ -388,7 +386,7 @@ final class AdapterController: EventLoop {
     // MARK: Event loop
 
     func nextDeadline(after now: MonotonicInstant) -> MonotonicInstant? {
-        guard !isDisconnected else { return nil }
+        guard !bus.isDisconnected else { return nil }
         return [
             renewalDue, bus.deadline, server.nextDeadline, chat.nextDeadline(after: now), browsers.nextDeadline,
             connections.nextDeadline(after: now, in: context), discovery.nextDeadline(in: discoveryContext),
@@ -396,7 +394,7 @@ final class AdapterController: EventLoop {
     }
 
     func tick(at now: MonotonicInstant) {
-        guard !isDisconnected else { return }
+        guard !bus.isDisconnected else { return }
         if let renewalDue, now >= renewalDue { renew(at: now) }
         browsers.tick(at: now)
         server.tick(at: now, on: adapter.path)
@@ -412,18 +410,12 @@ final class AdapterController: EventLoop {
     }
 
     func wait(timeout: Duration?) {
-        guard !isDisconnected else {
-            _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: timeout)
-            return
-        }
-        _ = DescriptorPoll.wait(for: bus.descriptor, bus.events, wakeup: wakeup, timeout: timeout)
         do throws(DBusError) {
-            try bus.process()
+            try bus.wait(wakeup: wakeup, timeout: timeout)
         } catch {
             // The system bus ends with the machine, or not at all.
             suspend()
             browsers.finish(throwing: DiscoveryError("the system bus is not available any more: \(error.text); try again"))
-            isDisconnected = true
         }
     }
 
@@ -431,7 +423,7 @@ final class AdapterController: EventLoop {
         _ = frames.finish()
         server.closeLinks()
         browsers.finish()
-        guard !isDisconnected else { return }
+        guard !bus.isDisconnected else { return }
         perform(discovery.stop())
         chat.leave(on: adapter.path)
         server.stop(on: adapter.path)
