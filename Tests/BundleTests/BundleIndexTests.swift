@@ -10,7 +10,7 @@ struct BundleIndexTests {
     private let now = RouterFixtures.moment(10)
 
     private func index(_ quota: BundleQuota = BundleQuota()) -> BundleIndex {
-        BundleIndex(local: RouterFixtures.local, quota: quota)
+        BundleIndex(local: RouterFixtures.local, quota: quota, salt: 0)
     }
 
     @Test("a stored bundle is seen, and stays so for a while after it is removed")
@@ -85,7 +85,7 @@ struct BundleIndexTests {
         var quota = BundleQuota()
         quota.bundleCountPerPreviousNode = 20
         let friend = RouterFixtures.stored(250, from: 9, to: .everyone).copy.bundle.source
-        var index = BundleIndex(local: RouterFixtures.local, quota: quota, isContact: { $0 == friend })
+        var index = BundleIndex(local: RouterFixtures.local, quota: quota, salt: 0, isContact: { $0 == friend })
         func arrive(_ stored: StoredBundle, _ rank: BundleIndex.Rank) -> [BundleID] {
             let (isAdmitted, evicted) = index.admit(byteCount: 400, from: one, rank: rank, now: now)
             if isAdmitted { index.insert(stored) }

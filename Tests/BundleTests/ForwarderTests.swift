@@ -8,7 +8,7 @@ struct ForwarderTests {
     /// A forwarder with its index and tree, and neighbours 1, 2, … over links that lose packets.
     private struct Bench {
         var forwarder = Forwarder(settings: BundleRouterSettings())
-        var index = BundleIndex(local: RouterFixtures.local, quota: BundleQuota())
+        var index = BundleIndex(local: RouterFixtures.local, quota: BundleQuota(), salt: 0)
         var tree = SpanningTree(
             local: RouterFixtures.local, epochInterval: .seconds(60), now: RouterFixtures.moment(0))
 

@@ -14,7 +14,7 @@ struct BundleIndex: Sendable {
     private let isContact: @Sendable (EndpointID) -> Bool
 
     init(
-        local: EndpointID, quota: BundleQuota, salt: UInt64 = 0,
+        local: EndpointID, quota: BundleQuota, salt: UInt64,
         isContact: @escaping @Sendable (EndpointID) -> Bool = { _ in false }
     ) {
         self.local = local
