@@ -419,6 +419,7 @@ struct TerminalTextTests {
         let id = try #require(PeerID(hex: "c78e4d5e6f708192"))
         let (anna, eve) = (try DisplayName("anna"), try DisplayName("anna#9dcb"))
         #expect(anna.tagged(id) == "anna#c78e" && anna.shown(of: id) == "anna" && anna.quoted(of: id) == "\"anna\"")
+        #expect(anna.identified(by: id) == "anna (\(id.hex))")
         for shown in [eve.tagged(id), eve.shown(of: id), eve.quoted(of: id)] { #expect(shown == "\"anna#9dcb\"#c78e") }
         #expect(eve.shown(of: id, columns: 6, isTagged: false) == "\"anna#…\"#c78e")
     }

@@ -69,7 +69,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 if let known = try FriendCandidate(known: peer, on: machine) { known } else {
                     try await findAndAuthenticate(on: machine)
                 }
-            let shown = "\(friend.name.shown) (\(friend.fingerprint.peerID))"
+            let shown = friend.name.identified(by: friend.fingerprint.peerID)
             if friend.isFriend { return Console.notice("\(shown) is already a friend") }
             if !friend.isVerified, !unverified { try await confirm(friend) }
             try friend.befriend(on: machine)
@@ -94,7 +94,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 "the key of \(friend.name.shown) is not verified; run `nearshare peers verify`, or add it with --unverified")
         }
         let question =
-            "the key of \(friend.name.shown) (\(friend.fingerprint.peerID)) is not verified: another peer may use the name.\n"
+            "the key of \(friend.name.identified(by: friend.fingerprint.peerID)) is not verified: another peer may use the name.\n"
             + "add it as a friend anyway? [y]es, [n]o: "
         guard await YesNoPrompt.ask(question, on: terminal) else {
             throw CommandFailure(.notTrusted, "not added; `nearshare peers verify` verifies the key")
@@ -127,7 +127,7 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
             guard try machine.trust.update({ $0.setFriend(found.fingerprint, false) }) else {
                 throw CommandFailure(.peerNotFound, "\(found.name.shown) was removed by another command meanwhile")
             }
-            Console.notice("\(found.name.shown) (\(found.fingerprint.peerID)) is no longer a friend")
+            Console.notice("\(found.name.identified(by: found.fingerprint.peerID)) is no longer a friend")
         }
     }
 }

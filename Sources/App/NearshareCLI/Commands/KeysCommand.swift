@@ -129,10 +129,10 @@ struct KeysImportCommand: AsyncParsableCommand {
             if let before, before.signingKey != keys.publicKeys.signingKey {
                 Console.warn("the signing key of \(name.shown) has changed, and is replaced")
             }
-            Console.notice("the keys of \(name.shown) (\(fingerprint.peerID)) are imported")
+            Console.notice("the keys of \(name.identified(by: fingerprint.peerID)) are imported")
             for peer in sharing {
                 Console.warn(
-                    "\(name.shown) means this peer from now on, and not \(peer.name.shown) (\(peer.id)), which you could call so before"
+                    "\(name.shown) means this peer from now on, and not \(peer.name.identified(by: peer.id)), which you could call so before"
                 )
             }
         }
@@ -185,7 +185,7 @@ struct KeysForgetCommand: AsyncParsableCommand {
                     .peerNotFound, "there are no keys of \(TerminalText.escaped(peer)); `nearshare keys` lists them")
             }
             try machine.contacts.update { $0.remove(found.fingerprint) }
-            Console.notice("the keys of \(found.name.shown) (\(found.fingerprint.peerID)) are removed")
+            Console.notice("the keys of \(found.name.identified(by: found.fingerprint.peerID)) are removed")
         }
     }
 }
@@ -243,7 +243,7 @@ enum KeysOwner: Equatable {
                     + "run `nearshare peers forget \(known)` first"
             case .other(let id, let known, nil): "\(file) holds the keys of \(id), not those of \(known)"
             case .knownAs(let name, let id):
-                "\(file) holds the keys of \(name.shown) (\(id)); use --for \(id), or rename the peer (`nearshare peers rename`)"
+                "\(file) holds the keys of \(name.identified(by: id)); use --for \(id), or rename the peer (`nearshare peers rename`)"
             case .blocked(let name): "\(name.shown) is blocked; `nearshare peers unblock` comes first"
             case .noName: "a new name must have 1 to 63 bytes and a visible character"
             }

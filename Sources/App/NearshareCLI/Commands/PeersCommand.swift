@@ -182,7 +182,7 @@ struct PeersUnblockCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
-            let shownPeer = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+            let shownPeer = found.entry.name.identified(by: found.fingerprint.peerID)
             guard found.entry.trust == .blocked else { return Console.notice("\(shownPeer) is not blocked") }
             _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
             Console.notice("\(shownPeer) is no longer blocked; it is neither a friend nor verified")
@@ -203,7 +203,7 @@ struct PeersForgetCommand: AsyncParsableCommand {
             try machine.contacts.update { $0.remove(found.fingerprint) }
             try machine.trust.update { $0.remove(found.fingerprint) }
             try AnsweredOfferFile(in: machine.state).update { $0.removeAll(of: found.fingerprint) }
-            Console.notice("\(found.entry.name.shown) (\(found.fingerprint.peerID)) is forgotten")
+            Console.notice("\(found.entry.name.identified(by: found.fingerprint.peerID)) is forgotten")
         }
     }
 }
@@ -216,7 +216,7 @@ private func changePeer(
     try await runCommand {
         let machine = try LocalMachine()
         let found = try machine.trust.read().requirePeer(named: text)
-        let shownPeer = "\(found.entry.name.shown) (\(found.fingerprint.peerID))"
+        let shownPeer = found.entry.name.identified(by: found.fingerprint.peerID)
         guard try machine.trust.update({ change(&$0, found.fingerprint) }) else {
             throw CommandFailure(.failure, "\(shownPeer) is not known any more; another command has removed it")
         }

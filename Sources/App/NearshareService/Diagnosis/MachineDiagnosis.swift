@@ -331,7 +331,7 @@ package struct MachineDiagnosis: Sendable {
             ]
         }
         return answers.map { answer in
-            let name = "\(answer.name.shown) (\(answer.id))"
+            let name = answer.name.identified(by: answer.id)
             if let failure = answer.failure {
                 return Finding(
                     .warning, "peers", "\(name) is seen but does not answer: \(failure)",

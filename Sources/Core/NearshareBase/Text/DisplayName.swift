@@ -58,6 +58,9 @@ public struct DisplayName: Sendable, Hashable {
         NameText.shown(words, columns: columns) + (isTagged || NameText.looksTagged(claimed) ? Self.tag(of: id) : "")
     }
 
+    /// ``shown`` with the whole id behind it, in lines about one peer among others that may have its name.
+    package func identified(by id: PeerID) -> String { "\(shown) (\(id))" }
+
     private static func tag(of id: PeerID) -> String { "#\(id.hex.prefix(4))" }
 
     /// ``shown`` in quotation marks, for lines that say more about the peer: no name can pass for what they say.
