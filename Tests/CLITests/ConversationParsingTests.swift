@@ -56,15 +56,15 @@ import Testing
 
     @Test func messages() throws {
         let messages: MessagesCommand = try parse(words("messages --follow --after 17 --json"))
-        #expect(messages.follow && messages.after == 17 && messages.json)
+        #expect(messages.follow && messages.after == 17 && messages.output.json)
         #expect(usageError(words("messages --after x")) != nil)
     }
 
     @Test func mesh() throws {
         let run: MeshRunCommand = try parse(words("mesh run --profile long-reach --accept all --json"))
-        #expect(run.profile == "long-reach" && run.receiving.accept == .all && run.json)
+        #expect(run.profile == "long-reach" && run.receiving.accept == .all && run.output.json)
         let status: MeshStatusCommand = try parse(words("mesh status --json"))
-        #expect(status.json)
+        #expect(status.output.json)
         _ = try parse(words("mesh stop"), as: MeshStopCommand.self)
         #expect(usageError(words("mesh jump")) != nil)
     }

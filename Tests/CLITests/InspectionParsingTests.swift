@@ -9,7 +9,7 @@ import Testing
 @Suite("command lines of browse, inbox and doctor") struct InspectionParsingTests {
     @Test func browse() throws {
         let browse: BrowseCommand = try parse(words("browse --watch --timeout 5 --via lan --interface eth0 --json"))
-        #expect(browse.watch && browse.json)
+        #expect(browse.watch && browse.output.json)
         #expect(browse.timeout?.duration == .seconds(5))
         #expect(browse.via == .lan)
         #expect(browse.interface == "eth0")
@@ -17,12 +17,12 @@ import Testing
 
     @Test func inbox() throws {
         let inbox: InboxListCommand = try parse(words("inbox --inbox /tmp/in --json"))
-        #expect(inbox.inbox == "/tmp/in" && inbox.json)
+        #expect(inbox.inbox == "/tmp/in" && inbox.output.json)
     }
 
     @Test func doctor() throws {
         let doctor: DoctorCommand = try parse(words("doctor --inbox /tmp/in --adapter none --json"))
-        #expect(doctor.inbox == "/tmp/in" && doctor.json && doctor.bluetooth.isOff)
+        #expect(doctor.inbox == "/tmp/in" && doctor.output.json && doctor.bluetooth.isOff)
     }
 
     @Test(arguments: [

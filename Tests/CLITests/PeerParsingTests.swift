@@ -17,10 +17,11 @@ import Testing
 
     @Test func friends() throws {
         let add: FriendsAddCommand = try parse(words("friends add anna --unverified --interface eth0 --adapter hci1"))
-        #expect(add.peer == "anna" && add.unverified && add.interface == "eth0" && add.bluetooth.adapter == "hci1")
+        #expect(
+            add.peer == "anna" && add.unverified && add.nearby.interface == "eth0" && add.nearby.bluetooth.adapter == "hci1")
         let remove: FriendsRemoveCommand = try parse(words("friends remove anna"))
         #expect(remove.peer == "anna")
-        #expect(try parse(words("friends list --json"), as: FriendsListCommand.self).json)
+        #expect(try parse(words("friends list --json"), as: FriendsListCommand.self).output.json)
     }
 
     @Test func peers() throws {
@@ -41,7 +42,7 @@ import Testing
     }
 
     @Test func identity() throws {
-        #expect(try parse(words("identity show --json"), as: IdentityShowCommand.self).json)
+        #expect(try parse(words("identity show --json"), as: IdentityShowCommand.self).output.json)
         #expect(try parse(words("identity rename anna"), as: IdentityRenameCommand.self).name.name.claimed == "anna")
         #expect(try parse(words("identity destroy --yes"), as: IdentityDestroyCommand.self).yes)
     }

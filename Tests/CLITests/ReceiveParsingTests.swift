@@ -18,7 +18,7 @@ import Testing
         #expect(receive.receiving.maxSize?.bytes == 500_000_000)
         #expect(receive.receiving.maxPerPeer?.bytes == 2 << 30)
         #expect(receive.receiving.port == 4000)
-        #expect(receive.once && !receive.json && !receive.stdout)
+        #expect(receive.once && !receive.output.json && !receive.stdout)
     }
 
     @Test("every policy", arguments: ["ask", "friends", "all", "none"])

@@ -13,7 +13,7 @@ import Testing
             words("send a b/ --to anna --to ben --links --keep-modes --timeout 2.5 --no-resume --quiet --json"))
         #expect(send.files == ["a", "b/"])
         #expect(send.peers == ["anna", "ben"])
-        #expect(send.links && send.keepModes && send.noResume && send.quiet && send.json)
+        #expect(send.links && send.keepModes && send.noResume && send.quiet && send.output.json)
         #expect(send.timeout?.duration == .milliseconds(2500))
     }
 
@@ -21,7 +21,7 @@ import Testing
     func defaults() throws {
         let send: SendCommand = try parse(["send", "a"])
         #expect(send.peers.isEmpty && send.text == nil && send.timeout == nil && send.transport.via == nil)
-        #expect(!send.links && !send.keepModes && !send.noResume && !send.quiet && !send.json)
+        #expect(!send.links && !send.keepModes && !send.noResume && !send.quiet && !send.output.json)
     }
 
     @Test("a repeated receiver is one receiver")

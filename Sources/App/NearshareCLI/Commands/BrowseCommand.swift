@@ -29,8 +29,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     @OptionGroup var bluetooth: BluetoothOptions
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -53,7 +52,7 @@ struct BrowseCommand: AsyncParsableCommand {
                 ?? (settings.radio == nil ? [.network] : [.network, .bluetooth])
             // Over Bluetooth, learning a name needs a connection.
             let defaultTimeout: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
-            let list = BrowsedPeers(book: book, isJSON: json)
+            let list = BrowsedPeers(book: book, isJSON: output.json)
             let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
             var interruption: SignalHandling.Interrupted?
             do {

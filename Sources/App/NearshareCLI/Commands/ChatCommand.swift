@@ -44,10 +44,7 @@ struct ChatCommand: ConfinedCommand {
     @Flag(help: "Do not ring the bell for messages in other conversations.")
     var quiet = false
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
-    var interface: String?
-
-    @OptionGroup var bluetooth: BluetoothOptions
+    @OptionGroup var nearby: NearbyOptions
 
     @OptionGroup var sandbox: SandboxOptions
 
@@ -73,7 +70,7 @@ struct ChatCommand: ConfinedCommand {
 
     private func chat(on machine: LocalMachine, decoders: any WorkerLauncher) async throws {
         let terminal = isScreen ? try openTerminal() : nil
-        let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+        let options = nearby.nodeOptions(global)
         guard let terminal else {
             let piping = PipedConversation(parameters: parameters)
             return try await withNodeClient(machine, options, .command, continues: true) { client in

@@ -11,8 +11,7 @@ struct ConfigCommand: AsyncParsableCommand {
 
     @OptionGroup var receiving: ReceivingOptions
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -21,7 +20,7 @@ struct ConfigCommand: AsyncParsableCommand {
             let all = try EffectiveSettings(
                 of: LocalMachine(), options: receiving.nodeOptions(log: global.logger),
                 environment: ProcessInfo.processInfo.environment)
-            if json {
+            if output.json {
                 for one in all.settings { JSONEvents.emit("setting", Self.fields(one)) }
             } else {
                 let rows = all.settings.map { one in

@@ -16,8 +16,7 @@ struct DoctorCommand: AsyncParsableCommand {
     @Flag(help: "Ask each address of this machine's networks for LocalSend, too: at most 254 in each of four.")
     var scan = false
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var bluetooth: BluetoothOptions
 
@@ -27,7 +26,7 @@ struct DoctorCommand: AsyncParsableCommand {
         try await runCommand {
             let user = SudoUser.current
             try user?.dropPrivileges()
-            let diagnosis = MachineDiagnosis(through: user) { [json] in Self.render($0, isJSON: json) }
+            let diagnosis = MachineDiagnosis(through: user) { [isJSON = output.json] in Self.render($0, isJSON: isJSON) }
             let port = await diagnosis.port()
             // Only root can read the rules of the firewall.
             try user?.restorePrivileges()

@@ -14,8 +14,7 @@ struct FriendsCommand: AsyncParsableCommand {
 struct FriendsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List friends.")
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -24,7 +23,7 @@ struct FriendsListCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let friends = KnownPeerRenderer.sorted(try machine.trust.read().entries.filter { $0.value.isFriend })
             let contacts = try machine.contacts.read()
-            if json {
+            if output.json {
                 for friend in friends {
                     var members = KnownPeerRenderer.jsonMembers(friend)
                     members["verified"] = .bool(friend.entry.trust == .verified)
@@ -56,10 +55,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
     @Flag(help: "Do not ask for confirmation when the key is not verified.")
     var unverified = false
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
-    var interface: String?
-
-    @OptionGroup var bluetooth: BluetoothOptions
+    @OptionGroup var nearby: NearbyOptions
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
@@ -81,7 +77,8 @@ struct FriendsAddCommand: AsyncParsableCommand {
     private func findAndAuthenticate(on machine: LocalMachine) async throws -> FriendCandidate {
         Console.notice("looking for \(TerminalText.escaped(peer))…")
         let connector = PeerConnector(
-            machine: machine, interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+            machine: machine, interface: nearby.interface, radio: nearby.bluetooth.makeOpener(log: global.logger),
+            log: global.logger)
         return try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
             try await FriendCandidate(authenticatedOver: connection, on: machine)
         }

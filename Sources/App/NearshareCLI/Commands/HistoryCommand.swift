@@ -22,8 +22,7 @@ struct HistoryCommand: AsyncParsableCommand {
     @Flag(help: "List only what was received.")
     var received = false
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -38,8 +37,8 @@ struct HistoryCommand: AsyncParsableCommand {
         try await runCommand {
             var history = try TransferHistory(of: LocalMachine(), sent ? .outgoing : received ? .incoming : nil)
             if let peer { try history.filter(peer: peer) }
-            let shown = history.entries.suffix(limit ?? (json ? history.entries.count : Self.defaultLimit))
-            if json {
+            let shown = history.entries.suffix(limit ?? (output.json ? history.entries.count : Self.defaultLimit))
+            if output.json {
                 for entry in shown { JSONEvents.emit("history", Self.members(entry)) }
                 return
             }

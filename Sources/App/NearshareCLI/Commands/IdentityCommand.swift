@@ -16,8 +16,7 @@ struct IdentityCommand: AsyncParsableCommand {
 struct IdentityShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "show", abstract: "Show name, id and fingerprint.")
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -26,14 +25,14 @@ struct IdentityShowCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             // Showing must not generate a key: a machine that was never used has no identity.
             guard machine.state.hasIdentity else {
-                if json { return JSONEvents.emit("identity", ["exists": .bool(false)]) }
+                if output.json { return JSONEvents.emit("identity", ["exists": .bool(false)]) }
                 return Console.notice(
                     "no identity yet; the first send or receive, `nearshare keys export` or `nearshare identity qr` generates it"
                 )
             }
             let identity = try machine.state.identity()
             let name = try machine.name()
-            if json {
+            if output.json {
                 JSONEvents.emit(
                     "identity",
                     [
@@ -58,8 +57,7 @@ struct IdentityQRCommand: AsyncParsableCommand {
             `nearshare receive`, `chat` or `mesh run` answers. Never trust a code that was sent by a way that others can change.
             """)
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -68,7 +66,7 @@ struct IdentityQRCommand: AsyncParsableCommand {
             guard let link = try LocalMachine().verificationLink() else {
                 throw CommandFailure(.failure, "this machine's name does not fit into a verification link")
             }
-            if json { return JSONEvents.emit("link", ["link": .string(link)]) }
+            if output.json { return JSONEvents.emit("link", ["link": .string(link)]) }
             QRCodeOutput.write(link, to: STDOUT_FILENO)
             Console.writeResult(link)
         }

@@ -26,15 +26,14 @@ struct InboxListCommand: AsyncParsableCommand {
     @Flag(help: "Write only the paths of items that are still there, one on each line.")
     var paths = false
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
         if let last, last < 1 { throw ValidationError("--last expects 1 or more") }
         if paths, inbox != nil { throw ValidationError("--paths lists received items; omit --inbox") }
-        if paths, json { throw ValidationError("give either --paths or --json, not both") }
+        if paths, output.json { throw ValidationError("give either --paths or --json, not both") }
     }
 
     func run() async throws {
@@ -50,7 +49,7 @@ struct InboxListCommand: AsyncParsableCommand {
                 return
             }
             let pending = try machine.inbox(inbox).pendingPaths
-            if json {
+            if output.json {
                 for entry in entries {
                     JSONEvents.emit(
                         "arrived",

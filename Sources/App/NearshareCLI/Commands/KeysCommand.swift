@@ -17,8 +17,7 @@ struct KeysCommand: AsyncParsableCommand {
 struct KeysListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List known keys.")
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -26,7 +25,7 @@ struct KeysListCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let contacts = try KnownKeys(machine).contacts
-            if json {
+            if output.json {
                 for contact in contacts {
                     JSONEvents.emit(
                         "key",

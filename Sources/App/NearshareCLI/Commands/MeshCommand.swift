@@ -27,8 +27,7 @@ struct MeshRunCommand: ConfinedCommand {
 
     @OptionGroup var receiving: ReceivingOptions
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var sandbox: SandboxOptions
 
@@ -50,15 +49,15 @@ struct MeshRunCommand: ConfinedCommand {
         var options = receiving.nodeOptions(log: global.logger)
         options.profile = profile
         let reporter: any Reporter =
-            json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+            output.json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = options.port ?? machine.configuration.port
-        try await runNode(machine, options, environment) { [json] node in
+        try await runNode(machine, options, environment) { [isJSON = output.json] node in
             let events = await node.events()
             let status = try await node.status()
-            Self.greet(status, isJSON: json)
-            if let server = node.localSend { LocalSendNotice.show(server, isJSON: json) }
+            Self.greet(status, isJSON: isJSON)
+            if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }
             if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
             for await event in events { reporter.report(.node(event)) }
         }
@@ -79,8 +78,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the state of this machine's node.")
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -88,7 +86,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
         try await runCommand {
             try await withStandingNode { client in
                 let status = try await client.status()
-                if json { return JSONEvents.emit("status", Self.describe(status)) }
+                if output.json { return JSONEvents.emit("status", Self.describe(status)) }
                 Console.writeTable(Self.rows(status))
                 guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
                 let rows = status.neighbours.map { neighbour in
@@ -168,8 +166,7 @@ struct MeshTraceCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("Id of a packet or bundle, or its first digits.", valueName: "id"))
     var id: String?
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
@@ -187,7 +184,7 @@ struct MeshTraceCommand: AsyncParsableCommand {
         try await runCommand {
             try await withStandingNode { client in
                 let entries = try await client.trace(id: id ?? "", limit: id == nil ? Self.latestCount : Self.maximumCount)
-                if json {
+                if output.json {
                     for entry in entries {
                         JSONEvents.emit(
                             "trace",

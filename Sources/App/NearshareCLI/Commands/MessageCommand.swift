@@ -56,10 +56,7 @@ struct MessageCommand: ConfinedCommand {
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
-    var interface: String?
-
-    @OptionGroup var bluetooth: BluetoothOptions
+    @OptionGroup var nearby: NearbyOptions
 
     @OptionGroup var sandbox: SandboxOptions
 
@@ -111,7 +108,7 @@ struct MessageCommand: ConfinedCommand {
     }
 
     private func send(_ value: StructuredValue?, file path: String?, from machine: LocalMachine) async throws {
-        let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+        let options = nearby.nodeOptions(global)
         let said = text == "-" ? try Self.readStandardInput() : text
         let operation = MessageOperation(
             value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,

@@ -13,13 +13,9 @@ struct MessagesCommand: ConfinedCommand {
     @Option(help: ArgumentHelp("Only messages after this number, as in the events of --json.", valueName: "number"))
     var after: Int = 0
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
-    var interface: String?
-
-    @OptionGroup var bluetooth: BluetoothOptions
+    @OptionGroup var nearby: NearbyOptions
 
     @OptionGroup var sandbox: SandboxOptions
 
@@ -38,14 +34,14 @@ struct MessagesCommand: ConfinedCommand {
     private func list() async throws {
         let messages = MessageListOperation(try LocalMachine(), after: after, reporter: reporter)
         try await messages.list()
-        if !json, messages.isEmpty { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
+        if !output.json, messages.isEmpty { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
     }
 
     private func follow(on machine: LocalMachine) async throws {
         let messages = MessageListOperation(machine, after: after, reporter: reporter)
-        let options = NodeOptions(interface: interface, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
+        let options = nearby.nodeOptions(global)
         try await withNodeClient(machine, options, .command, continues: true) { try await messages.follow($0) }
     }
 
-    private var reporter: any Reporter { json ? JSONReporter() : TextReporter() }
+    private var reporter: any Reporter { output.json ? JSONReporter() : TextReporter() }
 }

@@ -17,15 +17,14 @@ struct PeersCommand: AsyncParsableCommand {
 struct PeersListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List known peers.")
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let peers = KnownPeerRenderer.sorted(try LocalMachine().trust.read().entries)
-            if json {
+            if output.json {
                 for peer in peers {
                     var members = KnownPeerRenderer.jsonMembers(peer)
                     members["trust"] = .string(peer.entry.trust.rawValue)

@@ -33,8 +33,7 @@ struct ReceiveCommand: ConfinedCommand {
         completion: .file())
     var localSendPINFile: String?
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @Flag(help: "Write the received content to standard output instead of the inbox; ends after the first transfer.")
     var stdout = false
@@ -62,7 +61,7 @@ struct ReceiveCommand: ConfinedCommand {
         if localSendPINFile != nil, localSend == false {
             throw ValidationError("--localsend-pin-file is for senders with LocalSend; omit --no-localsend")
         }
-        if stdout, json { throw ValidationError("--stdout and --json both use standard output; choose one") }
+        if stdout, output.json { throw ValidationError("--stdout and --json both use standard output; choose one") }
         if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
         // An empty list of words is that of a command line without the option, too.
         if exec.first?.isEmpty == true || exec.isEmpty && CommandLine.arguments.last == "--exec" {
@@ -99,15 +98,15 @@ struct ReceiveCommand: ConfinedCommand {
 
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
         let destination = try makeDestination(machine)
-        let output: any Reporter =
-            json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+        let rendering: any Reporter =
+            output.json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
         let command = runner.map { runner in
-            ArrivalCommand(runner, reporter: output) { isRunning in
+            ArrivalCommand(runner, reporter: rendering) { isRunning in
                 guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
                 isRunning ? StatusDisplay.shared.beginForeignOutput() : StatusDisplay.shared.endForeignOutput()
             }
         }
-        let reporter: any Reporter = command ?? output
+        let reporter: any Reporter = command ?? rendering
         let display: TerminalPromptDisplay? = .terminal
         let feed = ReceiveFeed()
         let settings = try makeSettings(machine)
@@ -122,7 +121,7 @@ struct ReceiveCommand: ConfinedCommand {
             machine: machine, settings: settings, controller: controller, destination: destination, feed: feed,
             reporter: reporter, command: command, pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
             security: try localSendSecurity(machine, canAsk: display != nil))
-        try await hotspot.run(on: reception.settings.interface, isSilent: json) { try await receive(reception, $0) }
+        try await hotspot.run(on: reception.settings.interface, isSilent: output.json) { try await receive(reception, $0) }
     }
 
     /// The parts of the command that its node needs.
@@ -146,7 +145,8 @@ struct ReceiveCommand: ConfinedCommand {
         // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
         let role = try PrimaryRole.claimIfFree(on: machine)
         let failure = Monitor<(any Error)?>(nil)
-        try await withNode(settings) { [options = receiving, json, qr, engine = settings.discovery?.engine] node in
+        try await withNode(settings) {
+            [options = receiving, isJSON = output.json, qr, engine = settings.discovery?.engine] node in
             let listener =
                 role != nil || options.port != nil
                 ? try node.listen(
@@ -164,7 +164,7 @@ struct ReceiveCommand: ConfinedCommand {
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
                 chosenPort: options.port ?? machine.configuration.port, page: page, hotspot: hotspot,
-                localSend: localSend, pageInterface: options.interface, isJSON: json)
+                localSend: localSend, pageInterface: options.interface, isJSON: isJSON)
             if service != nil { greeting.show(.own(port: listener.port)) }
             try await SignalHandling.run(onSignal: { number in
                 controller.interrupt(node, Interruption(signal: number))
@@ -174,7 +174,7 @@ struct ReceiveCommand: ConfinedCommand {
                     defer { group.cancelAll() }
                     group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }
                     group.addTask {
-                        await Self.reportBluetooth(listener, isJSON: json, isRequested: options.bluetooth.adapter != nil)
+                        await Self.reportBluetooth(listener, isJSON: isJSON, isRequested: options.bluetooth.adapter != nil)
                     }
                     group.addTask {
                         if let role, let service {

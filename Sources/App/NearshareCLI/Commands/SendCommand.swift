@@ -101,8 +101,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @OptionGroup var transport: TransportOptions
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @Flag(help: "Write errors only.")
     var quiet = false
@@ -131,7 +130,7 @@ struct SendCommand: AsyncParsableCommand {
         if transport.via == .mesh, peers.isEmpty, !toEveryone, !dryRun {
             throw ValidationError("--via mesh needs --to")
         }
-        if dialog, !peers.isEmpty || toEveryone || qr || json || dryRun || files.isEmpty || files == ["-"] {
+        if dialog, !peers.isEmpty || toEveryone || qr || output.json || dryRun || files.isEmpty || files == ["-"] {
             throw ValidationError("--dialog picks a receiver for files, and reports in notifications")
         }
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
@@ -155,7 +154,7 @@ struct SendCommand: AsyncParsableCommand {
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
-            let reporter = makeSendReporter(isJSON: json, isQuiet: quiet)
+            let reporter = makeSendReporter(isJSON: output.json, isQuiet: quiet)
             var source = try makeSource(for: machine, receivers: max(1, peers.count))
             source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
             reportLeftOut(source.skipped)
@@ -169,7 +168,7 @@ struct SendCommand: AsyncParsableCommand {
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
                 resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation,
-                pin: try PINPrompt.make(file: pinFile, isQuiet: json || quiet),
+                pin: try PINPrompt.make(file: pinFile, isQuiet: output.json || quiet),
                 hotspot: hotspot.makeSendHotspot(on: settings.interface))
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
             try await withNode(settings) { [peers, transport, toEveryone, quiet] node in
@@ -280,16 +279,16 @@ struct SendCommand: AsyncParsableCommand {
         let operation = PageSendOperation(
             machine: machine, source: source, reporter: reporter, acceptsAll: accept == .all, endsAfterFirst: !keep,
             display: display)
-        try await hotspot.run(on: settings.interface, isSilent: json || quiet) {
-            [interface = transport.interface, json] hotspot in
+        try await hotspot.run(on: settings.interface, isSilent: output.json || quiet) {
+            [interface = transport.interface, isJSON = output.json] hotspot in
             try await withNode(settings) { node in
                 let page = try node.servePage(
                     sending: operation.contents(), rateLimit: source.rateLimit, port: Node.defaultPagePort)
                 let action = "get \(source.label)"
                 if let hotspot {
-                    HotspotNotice.show(hotspot, page, isJSON: json, toDo: action)
+                    HotspotNotice.show(hotspot, page, isJSON: isJSON, toDo: action)
                 } else {
-                    PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: json, toDo: action)
+                    PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: isJSON, toDo: action)
                 }
                 try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -305,7 +304,7 @@ struct SendCommand: AsyncParsableCommand {
     /// Asks on the terminal; nil where there is none, and nothing is allowed.
     private var unsealedConfirmation: UnsealedConfirmation? {
         if allowUnencrypted { return UnsealedConfirmation { _ in true } }
-        guard !json, !quiet, let terminal = TerminalDevice() else { return nil }
+        guard !output.json, !quiet, let terminal = TerminalDevice() else { return nil }
         return UnsealedConfirmation { name in
             await YesNoPrompt.ask("\(UnsealedConfirmation.question(name)) [y]es, [n]o: ", on: terminal)
         }
@@ -313,7 +312,7 @@ struct SendCommand: AsyncParsableCommand {
 
     private func reportLeftOut(_ reasons: [String]) {
         for reason in reasons {
-            json ? JSONEvents.emit("left_out", ["reason": .string(reason)]) : Console.warn("left out: \(reason)")
+            output.json ? JSONEvents.emit("left_out", ["reason": .string(reason)]) : Console.warn("left out: \(reason)")
         }
     }
 
@@ -334,7 +333,7 @@ struct SendCommand: AsyncParsableCommand {
                 case .link(let target):
                     ("link", " -> \(TerminalText.escaped(String(decoding: target, as: UTF8.self), columns: 4096))")
                 }
-            if json {
+            if output.json {
                 JSONEvents.emit("entry", ["path": .string(path), "kind": .string(kind), "size": JSONValue(entry.size)])
             } else {
                 Console.writeResult(TerminalText.path(path) + facts)
@@ -342,7 +341,7 @@ struct SendCommand: AsyncParsableCommand {
         }
         let counts = OfferText.count(files: source.offer.entryCount.subtractingClamped(folderCount), folders: folderCount)
         let size = (source.offer.totalSize ?? 0).asByteCount
-        if !json, !quiet { Console.notice("\(counts), \(size); nothing was sent") }
+        if !output.json, !quiet { Console.notice("\(counts), \(size); nothing was sent") }
     }
 
     private func makeSource(for machine: LocalMachine, receivers: Int) throws -> SendSource {
