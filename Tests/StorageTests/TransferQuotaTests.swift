@@ -67,6 +67,25 @@ struct TransferQuotaTests {
         #expect(throws: StorageError.self) { try quota.checkWrite(of: 1001, received: 8000) { nil } }
     }
 
+    @Test("R8: a transfer is admitted, and its bytes reserved, once all limits hold")
+    func admission() throws {
+        let reserved = Monitor<[UInt64]>([])
+        var limits = InboxRig.limits
+        (limits.maximumSize, limits.minimumFreeByteCount) = (5000, 50)
+        var quota = try TransferQuota(
+            offer: Offer(items: [], itemCount: 1, entryCount: 1, totalSize: 1000), limits: limits
+        ) { bytes throws(StorageError) in
+            if reserved.withLock({ !$0.isEmpty }) { throw StorageError(.overLimit, "full") }
+            reserved.withLock { $0.append(bytes) }
+        }
+        #expect(throws: StorageError.self) { try quota.admit(beyond: 0, free: 1000) }
+        #expect(!quota.isAdmitted && reserved.withLock { $0.isEmpty })
+        try quota.admit(beyond: 0, free: 10_000)
+        #expect(quota.isAdmitted && reserved.withLock { $0 } == [quota.storedByteCount])
+        var second = quota
+        #expect(throws: StorageError.self) { try second.admit(beyond: 0, free: 10_000) }
+    }
+
     @Test("the free space is read only now and then")
     func interval() throws {
         var quota = try quota(total: nil) { $0.minimumFreeByteCount = 10 }

@@ -10,6 +10,8 @@ struct PartialTransfer {
     let cursor: DirectoryCursor
     /// The file that was being received.
     let file: FileDescriptor?
+    /// The point to resume from, as ``findPoint(_:)`` has found it.
+    private(set) var point = ResumePoint.start
     /// The names of complete entries in the item's directory and in each of the open folders.
     private let completeNames: [Set<[UInt8]>]
 
@@ -34,23 +36,25 @@ struct PartialTransfer {
         file = checkpoint.file.flatMap { try? cursor.directory.openForWriting($0.stored) }
     }
 
-    /// The directory that was written into last.
-    var innermostDirectory: FileDescriptor { cursor.directory }
+    // MARK: The resume point
 
-    /// The point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender
+    /// Finds the point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender
     /// can't skip what is here.
-    func resumePoint(_ cancellation: Cancellation) throws(StorageError) -> ResumePoint {
+    mutating func findPoint(_ cancellation: Cancellation) throws(StorageError) {
         var point = ResumePoint.start
         point.completeEntries = checkpoint.completeEntries
         point.entriesDigest = checkpoint.entriesDigest
         point.completeByteCount = checkpoint.completeBytes
         point.lastItem = checkpoint.item
         if let file, let size = checkpoint.file?.size { try hash(file, upTo: size, into: &point, cancellation) }
-        return point
+        self.point = point
     }
 
+    /// Entries that need not be received, or of which a part is not received again.
+    var storedEntryCount: UInt64 { checkpoint.completeEntries.addingClamped(point.partialSize > 0 ? 1 : 0) }
+
     /// Bytes of the transfer that are on the disk, or reserved there.
-    func storedByteCount(_ point: ResumePoint) throws(StorageError) -> UInt64 {
+    func storedByteCount() throws(StorageError) -> UInt64 {
         var reserved: UInt64 = 0
         if let file, checkpoint.file?.size != nil { reserved = UInt64(try file.status().st_blocks) * 512 }
         return checkpoint.completeBytes.addingClamped(max(point.partialSize, reserved))
@@ -76,6 +80,34 @@ struct PartialTransfer {
         }
         point.partialSize = size
         point.partialDigest = hasher.finalize()
+    }
+
+    // MARK: Resuming
+
+    /// Opens the partial file for the rest of its content, moving it if the sender has renamed it since: names of unfinished files
+    /// are not part of what both ends compare.
+    func openFile(
+        _ entry: EntryHeader, _ claimed: ClaimedFileName, at offset: UInt64, named name: SafeFileName,
+        in directory: FileDescriptor
+    ) throws(StorageError) -> OpenEntry.File {
+        guard let file, let open = checkpoint.file else {
+            throw StorageError(.failed, "there is no partial file to resume")
+        }
+        let formerDirectory = cursor.directory
+        var stored = open.stored
+        let isInPlace = try formerDirectory.status().st_ino == directory.status().st_ino
+        if !isInPlace || open.claimed != claimed.bytes {
+            stored = try StagedTree.create(name) { (candidate) throws(StorageError) -> String? in
+                do throws(SystemCallError) {
+                    return try formerDirectory.rename(open.stored, to: candidate, in: directory) ? candidate : nil
+                } catch {
+                    throw StorageError(error.code, "could not resume \(name)")
+                }
+            }
+        }
+        try file.truncate(to: offset)
+        try file.seek(to: offset)
+        return OpenEntry.File(entry, claimed, storedAs: stored, file, size: offset)
     }
 
     /// Removes everything that was written after the checkpoint: a killed process may have left it incomplete. It can only be

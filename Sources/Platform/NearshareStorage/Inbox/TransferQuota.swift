@@ -11,17 +11,23 @@ struct TransferQuota {
     private var unsentByteCount: UInt64 = 0
     /// Bytes written since the free space was last read.
     private var uncheckedByteCount: UInt64 = 0
+    /// Reserves the bytes of the rest of the transfer in the limit of its peer.
+    private let reserve: @Sendable (UInt64) throws(StorageError) -> Void
+    /// Whether limits and free space were checked; no content is received before.
+    private(set) var isAdmitted = false
 
     /// Interval between reads of the free space: other programs write to the same disk, and a stream has no known size.
     private static let checkIntervalByteCount: UInt64 = 64 << 20
 
     /// - Throws: ``StorageError/Code/overLimit`` for an offer beyond the limits.
-    init(offer: Offer, limits: InboxLimits) throws(StorageError) {
+    init(
+        offer: Offer, limits: InboxLimits,
+        reserve: @escaping @Sendable (UInt64) throws(StorageError) -> Void = { _ throws(StorageError) in }
+    ) throws(StorageError) {
         guard offer.entryCount <= limits.maximumEntries else {
             throw StorageError(.overLimit, "\(offer.entryCount) files exceed the limit of \(limits.maximumEntries)")
         }
-        self.offer = offer
-        self.limits = limits
+        (self.offer, self.limits, self.reserve) = (offer, limits, reserve)
     }
 
     /// The disk space that the transfer takes, without the files that are present.
@@ -35,6 +41,17 @@ struct TransferQuota {
         let size = Offer.byteCountForLimit(storedByteCount)
         guard let limit = limits.maximumSize, size > limit else { return }
         throw StorageError(.overLimit, "\(size.asByteCount) exceed the limit of \(limit.asByteCount)")
+    }
+
+    /// Admits the content that is still to be received, if it keeps to all limits, and reserves its bytes.
+    /// - Parameters:
+    ///   - stored: bytes that are on the disk already.
+    ///   - free: free bytes on the disk; nil when they are not known.
+    mutating func admit(beyond stored: UInt64, free: UInt64?) throws(StorageError) {
+        try checkSize()
+        try checkSpace(beyond: stored, free: free)
+        try reserve(storedByteCount)
+        isAdmitted = true
     }
 
     /// Records the files that are present, whose content needs no space.
