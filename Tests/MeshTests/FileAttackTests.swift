@@ -123,7 +123,7 @@ import Testing
         // Under the same id, with its real name.
         try mesh.node(0) { _ = try $0.sendFile(Self.real, to: ben, now: $1) }
         mesh.run(for: .milliseconds(500))
-        #expect(mesh.nodes[1].router.incomingFiles[id]?.offer == offer("photo.jpg"))
+        #expect(mesh.nodes[1].router.incoming.files[id]?.offer == offer("photo.jpg"))
         mesh.node(1) { $0.accept(id, now: $1) }
         mesh.run(for: .seconds(3))
         #expect(mesh.nodes[1].events.files.isEmpty)

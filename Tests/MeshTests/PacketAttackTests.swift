@@ -328,7 +328,7 @@ import Testing
             victim.receive(
                 try UntrustedPeer.fragment(mallory.number(), of: 2, [1], from: anna.id, at: victim.now), from: 1)
         }
-        #expect(victim.router.assembler.count <= FragmentAssembler.Limits().sets)
+        #expect(victim.router.incoming.assembler.count <= FragmentAssembler.Limits().sets)
         victim.receive(
             try UntrustedPeer.fragment(
                 7, 1, of: 2, type: .message, Array(frame[half...]), from: anna.id, at: victim.now), from: 0)
@@ -350,17 +350,17 @@ import Testing
                     5, round, of: 100, slice, from: name, at: victim.now)
                 victim.router.receive(frame[...], from: AttackedRouter.link(0), now: victim.moment)
             }
-            #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
+            #expect(victim.router.incoming.assembler.byteCount <= FragmentAssembler.Limits().bytes)
         }
         // One-byte fragments of one set count with their memory.
         for index in 0..<10_000 {
             let frame = try UntrustedPeer.fragment(6, index, of: 10_000, [1], from: names[0], at: victim.now)
             victim.router.receive(frame[...], from: AttackedRouter.link(0), now: victim.moment)
         }
-        #expect(victim.router.assembler.byteCount <= FragmentAssembler.Limits().bytes)
+        #expect(victim.router.incoming.assembler.byteCount <= FragmentAssembler.Limits().bytes)
         victim.run(for: .seconds(31))
         victim.receive(try UntrustedPeer.fragment(8, of: 2, [1], from: names[0], at: victim.now))
-        #expect(victim.router.assembler.count == 1)
+        #expect(victim.router.incoming.assembler.count == 1)
     }
 
     @Test("M4: totals of 65,535 and zero, and an index beyond the end, are refused") func impossibleFragments() throws {
@@ -370,7 +370,7 @@ import Testing
             victim.receive(try UntrustedPeer.fragment(1, index, of: total, [1], from: anna.id, at: victim.now))
         }
         victim.run(for: .seconds(1))
-        #expect(victim.router.assembler.count == 0)
+        #expect(victim.router.incoming.assembler.count == 0)
         #expect(victim.written(.fragment, on: 1).isEmpty)
     }
 
@@ -493,7 +493,7 @@ import Testing
             victim.router.receive(frame[...], from: AttackedRouter.link(Int(random.next() % 3)), now: victim.moment)
             let router = victim.router
             try #require(router.peers.count <= PeerTable.capacity, "seed \(seed)")
-            try #require(router.assembler.byteCount <= FragmentAssembler.Limits().bytes, "seed \(seed)")
+            try #require(router.incoming.assembler.byteCount <= FragmentAssembler.Limits().bytes, "seed \(seed)")
             try #require(router.relays.byteCount <= 8 << 20, "seed \(seed)")
             try #require(router.sync.store.count <= 500 && router.sync.store.byteCount <= 4 << 20, "seed \(seed)")
             try #require(router.fragments.jobs.count <= 128, "seed \(seed)")
@@ -501,7 +501,7 @@ import Testing
         }
         victim.run(for: .seconds(60))
         #expect(victim.router.relays.count == 0 && victim.router.relays.byteCount == 0 && victim.router.relays.copies.isEmpty)
-        #expect(victim.router.assembler.count <= 128)
+        #expect(victim.router.incoming.assembler.count <= 128)
         #expect(victim.router.sessions.waitingCounts.allSatisfy { $0.early <= 8 && $0.queued <= 64 })
     }
 

@@ -107,6 +107,43 @@ import Testing
         #expect(table.removeLink(MeshLinkID(rawValue: 2)).first?.isDirect == false)
     }
 
+    @Test("M8: a peer is challenged where it claims to be, until it has proven that or has left")
+    func challenges() throws {
+        let nonce: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
+        func claimed() throws -> (PeerTable, PeerID) {
+            let anna = identity(1)
+            var table = try self.table([anna])
+            #expect(!table.mayBeChallenged(anna.peerID, on: link))
+            _ = table.recordClaim(of: anna.peerID, on: link)
+            #expect(!table.mayBeChallenged(anna.peerID, on: link), "a phone, which signs no answers")
+            let announcement = MeshAnnouncement(
+                nickname: "anna", noiseKey: anna.agreementKey.publicKey.bytes,
+                signingKey: anna.signingKey.publicKey.bytes, capabilities: [.bundles])
+            _ = table.apply(
+                announcement, name: try DisplayName("anna"), agreementKey: anna.agreementKey.publicKey, timestamp: 11,
+                from: anna.peerID, now: now)
+            #expect(table.mayBeChallenged(anna.peerID, on: link))
+            let challenge = table.challenge(anna.peerID, on: link, nonce: nonce, now: now)
+            #expect(challenge != nil)
+            #expect(table.isChallenged(anna.peerID, on: link, nonce: nonce))
+            #expect(!table.isChallenged(anna.peerID, on: MeshLinkID(rawValue: 2), nonce: nonce))
+            return (table, anna.peerID)
+        }
+        var (table, anna) = try claimed()
+        let repeated = table.retransmittedChallenges(now: now + .seconds(1))
+        #expect(repeated.map(\.peer) == [anna])
+        let isProven = table.prove(anna, on: link)
+        #expect(isProven)
+        #expect(!table.isChallenged(anna, on: link, nonce: nonce) && !table.mayBeChallenged(anna, on: link))
+        (table, anna) = try claimed()
+        _ = table.removeLink(link)
+        #expect(!table.isChallenged(anna, on: link, nonce: nonce))
+        (table, anna) = try claimed()
+        _ = table.remove(anna)
+        let left = table.retransmittedChallenges(now: now + .seconds(1))
+        #expect(left.isEmpty)
+    }
+
     @Test("M8: an announcement makes no neighbour; the first that proves its key on a link is its only one") func proof() throws
     {
         let (anna, mallory) = (identity(1), identity(2))

@@ -16,6 +16,7 @@ struct PeerTable: Sendable {
     private var provenNeighboursByLink: [MeshLinkID: PeerID] = [:]
     /// The peers that announced themselves unrelayed on a link: ``PeerRecord/LinkEvidence/claimed`` the other way round.
     private var claimantsByLink: [MeshLinkID: Set<PeerID>] = [:]
+    private var challenges = NeighbourChallenges()
 
     subscript(id: PeerID) -> PeerRecord? { records[id] }
 
@@ -74,6 +75,7 @@ struct PeerTable: Sendable {
     /// other end.
     /// - Returns: whether the peer became the neighbour on this link with this call.
     mutating func prove(_ id: PeerID, on link: MeshLinkID) -> Bool {
+        challenges.finish(id, on: link)
         guard provenNeighboursByLink[link] == nil, records[id]?.links.proven.insert(link).inserted == true else { return false }
         records[id]?.links.claimed.insert(link)
         claimantsByLink[link, default: []].insert(id)
@@ -81,9 +83,41 @@ struct PeerTable: Sendable {
         return true
     }
 
+    // MARK: Challenges
+
+    /// Whether a peer that claims to be at the other end of a link is able to prove it there.
+    func mayBeChallenged(_ id: PeerID, on link: MeshLinkID) -> Bool {
+        guard let record = records[id], record.links.claimed.contains(link), provenNeighbour(on: link) == nil else {
+            return false
+        }
+        // Phones do not sign their answers: their sessions prove where they are.
+        guard let capabilities = record.announcement.capabilities else { return false }
+        return capabilities.contains(.fileOffers) || capabilities.contains(.bundles)
+    }
+
+    /// Starts to challenge a peer, see ``NeighbourChallenges/start(_:on:nonce:now:)``.
+    mutating func challenge(
+        _ id: PeerID, on link: MeshLinkID, nonce: [UInt8], now: MonotonicInstant
+    ) -> NeighbourChallenges.Challenge? {
+        challenges.start(id, on: link, nonce: nonce, now: now)
+    }
+
+    /// Whether an answer with this number is expected from a peer on a link.
+    func isChallenged(_ id: PeerID, on link: MeshLinkID, nonce: [UInt8]) -> Bool {
+        challenges.isExpected(nonce, from: id, on: link)
+    }
+
+    /// The challenges that are to be sent again, because they or their answers were lost.
+    mutating func retransmittedChallenges(now: MonotonicInstant) -> [NeighbourChallenges.Challenge] {
+        challenges.retransmissions(now: now)
+    }
+
+    // MARK: Entries
+
     /// Removes a closed link.
     /// - Returns: the announced peers that used it.
     mutating func removeLink(_ link: MeshLinkID) -> [MeshPeer] {
+        challenges.removeLink(link)
         provenNeighboursByLink[link] = nil
         // Closed links are counted together, so that one that comes and goes is not several.
         for id in records.keys where records[id]?.links.discovery == link { records[id]?.links.discovery = nil }
@@ -93,8 +127,6 @@ struct PeerTable: Sendable {
             return peer(id)
         }
     }
-
-    // MARK: Entries
 
     /// Adds a peer without any further information.
     /// - Parameter link: the link over which it became known; nil where this node looks for it.
@@ -147,6 +179,7 @@ struct PeerTable: Sendable {
             if claimantsByLink[link]?.isEmpty == true { claimantsByLink[link] = nil }
         }
         records[id] = nil
+        challenges.removePeer(id)
         return wasAnnounced
     }
 

@@ -167,35 +167,35 @@ extension MeshRouter {
 
     /// Accepts an offered file.
     package mutating func accept(_ key: MeshFileKey, now: Moment) {
-        perform(incomingFiles.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
+        perform(incoming.files.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
     }
 
     /// Declines a file that was offered or is being received.
     package mutating func decline(_ key: MeshFileKey, because reason: MeshFileControl.DeclineReason, now: Moment) {
-        perform(incomingFiles.decline(key, reason: reason, now: now.monotonic), now: now)
+        perform(incoming.files.decline(key, reason: reason, now: now.monotonic), now: now)
     }
 
     /// Cancels a file that was offered or is being received, at both ends.
     package mutating func cancelReceiving(_ key: MeshFileKey, now: Moment) {
-        perform(incomingFiles.cancel(key, now: now.monotonic), now: now)
+        perform(incoming.files.cancel(key, now: now.monotonic), now: now)
     }
 
     /// Whether a file was accepted and has no final place yet.
-    package func isReceiving(_ key: MeshFileKey) -> Bool { incomingFiles.isReceiving(key) }
+    package func isReceiving(_ key: MeshFileKey) -> Bool { incoming.files.isReceiving(key) }
 
     /// Confirms to the sender that a complete file has its final place.
     package mutating func confirmStored(_ key: MeshFileKey, now: Moment) {
-        perform(incomingFiles.confirmStored(key, now: now.monotonic), now: now)
+        perform(incoming.files.confirmStored(key, now: now.monotonic), now: now)
     }
 
     mutating func handle(_ control: MeshFileControl, from peer: AuthenticatedPeer, now: Moment) {
         if case .offer(let offer) = control {
-            return perform(incomingFiles.receive(offer, from: peer, assembler, now: now.monotonic), now: now)
+            return perform(incoming.receive(offer, from: peer, now: now.monotonic), now: now)
         }
         perform(outgoingFiles.receive(control, from: peer.id, &fragments), now: now)
         if case .cancel(let file, let isExpired) = control {
             let key = MeshFileKey(file, with: peer.id)
-            perform(incomingFiles.cancelByPeer(key, isExpired: isExpired, now: now.monotonic), now: now)
+            perform(incoming.files.cancelByPeer(key, isExpired: isExpired, now: now.monotonic), now: now)
         }
     }
 
@@ -223,7 +223,7 @@ extension MeshRouter {
         now: Moment
     ) {
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
-        let arrival = authenticated == nil ? .unknown : incomingFiles.complete(key)
+        let arrival = authenticated == nil ? .unknown : incoming.files.complete(key)
         var offer: MeshFileOffer?
         switch arrival {
         case .accepted(let accepted): offer = accepted
@@ -233,7 +233,7 @@ extension MeshRouter {
         }
         // The file must match its offer, by name and size too (A10).
         guard let file = try? MeshFile(decoding: bytes), offer?.describes(file) ?? true else {
-            if offer != nil { perform(incomingFiles.rejectContent(of: key, now: now.monotonic), now: now) }
+            if offer != nil { perform(incoming.files.rejectContent(of: key, now: now.monotonic), now: now) }
             return
         }
         emit(
@@ -260,7 +260,7 @@ extension MeshRouter {
                 fragments.insert(job)
                 sendDueFragments(now: now)
             case .unschedule(let key): fragments.remove(key)
-            case .discardFragments(let id, let sender): assembler.discard(id, from: sender)
+            case .discardFragments(let id, let sender): incoming.discard(id, from: sender)
             case .emit(let event): emit(event)
             }
         }
@@ -295,6 +295,6 @@ extension MeshRouter {
                 sendWaitingFiles(to: peer, now: now)
             }
         }
-        perform(incomingFiles.advance(to: now.monotonic, assembler), now: now)
+        perform(incoming.advanceFiles(to: now.monotonic), now: now)
     }
 }

@@ -229,20 +229,15 @@ extension MeshRouter {
             sync.requestSoon(on: link, now: now.monotonic)
             emit(.peerChanged(peer))
         }
-        // Phones do not sign their answers: their sessions prove where they are.
-        guard let record = peers[packet.sender], record.links.claimed.contains(link), peers.provenNeighbour(on: link) == nil,
-            let capabilities = record.announcement.capabilities,
-            capabilities.contains(.fileOffers) || capabilities.contains(.bundles)
-        else { return }
+        guard peers.mayBeChallenged(packet.sender, on: link) else { return }
         let nonce = node.randomBytes(count: 8)
-        if let challenge = challenges.start(packet.sender, on: link, nonce: nonce, now: now.monotonic) {
+        if let challenge = peers.challenge(packet.sender, on: link, nonce: nonce, now: now.monotonic) {
             send(challenge, now: now)
         }
     }
 
     /// Records that a peer has proven its key on a link.
     mutating func recordProof(of id: PeerID, on link: MeshLinkID) {
-        challenges.finish(id, on: link)
         guard peers.prove(id, on: link), let peer = peers.peer(id) else { return }
         emit(.peerChanged(peer))
     }
@@ -330,7 +325,7 @@ extension MeshRouter {
     private mutating func handlePong(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let peer = frame.packet.sender
         guard let ping = try? MeshPing(decoding: frame.packet.payload) else { return .rejected }
-        guard challenges.isExpected(ping.nonce, from: peer, on: link) else {
+        guard peers.isChallenged(peer, on: link, nonce: ping.nonce) else {
             guard links.budgets.consume(.pings, on: link, now: now.monotonic) else { return .rejected }
             emit(.pong(from: peer, nonce: ping.nonce, hops: MeshPeer.hops(ttl: frame.packet.ttl)))
             return .handled
@@ -346,23 +341,17 @@ extension MeshRouter {
         _ packet: MeshPacket, from link: MeshLinkID, inside outer: FragmentOrigin?, now: Moment
     ) -> Handling {
         guard let fragment = try? MeshFragment(decoding: packet.payload) else { return .rejected }
-        // Any peer can write the sender and the id of another's fragments; what contradicts the offer belongs to another set (M4).
-        let isExpected = incomingFiles.acceptsFragment(fragment, from: packet.sender)
-        let isForged = !isExpected && incomingFiles.acceptedFile(fragment.id, from: packet.sender) != nil
-        switch assembler.add(fragment, from: packet.sender, on: link, isExpected: isExpected, now: now.monotonic) {
-        case .started, .stored:
-            guard !isForged else { return .handled }
-            let count = assembler.progress(of: fragment.id, from: packet.sender)?.received ?? 0
-            reportFragment(fragment, from: packet.sender, receivedCount: count)
+        switch incoming.add(fragment, from: packet.sender, on: link, now: now.monotonic) {
+        case .rejected: return .rejected
+        case .stored(let progress):
+            if let progress { emit(.fragmentsReceived(progress)) }
             return .handled
-        // The same packet may still come over another link.
-        case .conflicting, .oversized: return .rejected
-        case .complete(let bytes):
-            if !isForged { reportFragment(fragment, from: packet.sender, receivedCount: fragment.total) }
+        case .complete(let bytes, let progress):
+            if let progress { emit(.fragmentsReceived(progress)) }
             var next: [UInt8]? = bytes
             while let bytes = next {
                 let isGenuine = handleReassembled(bytes, of: fragment, in: packet, from: link, inside: outer, now: now)
-                next = assembler.finish(
+                next = incoming.finish(
                     fragment, from: packet.sender, isGenuine: isGenuine,
                     trusting: peers[packet.sender]?.links.reverseRoute ?? link)
             }
@@ -374,14 +363,9 @@ extension MeshRouter {
     /// of the same packet.
     private mutating func receiveContestedFragment(_ packet: MeshPacket, from link: MeshLinkID, now: Moment) {
         guard packet.type == .fragment, packet.recipient == id || !packet.isDirected,
-            let fragment = try? MeshFragment(decoding: packet.payload), assembler.isContested(fragment, from: packet.sender)
+            let fragment = try? MeshFragment(decoding: packet.payload), incoming.isContested(fragment, from: packet.sender)
         else { return }
         _ = handleFragment(packet, from: link, inside: nil, now: now)
-    }
-
-    private mutating func reportFragment(_ fragment: MeshFragment, from sender: PeerID, receivedCount: Int) {
-        guard let progress = incomingFiles.recordFragment(fragment, from: sender, receivedCount: receivedCount) else { return }
-        emit(.fragmentsReceived(progress))
     }
 
     /// - Returns: false when the packet was not put together from the pieces that its sender has cut.
@@ -403,12 +387,12 @@ extension MeshRouter {
             return false
         }
         let origin = FragmentOrigin(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)
-        let failureCount = sealedFailureCount
+        let failureCount = sessions.failureCount
         let handling = handle(whole, from: link, fragment: origin, now: now)
         if handling == .handled, whole.packet.type != .fragment {
             history.record(key, whole.packet, isAuthentic: whole.packet.isPublic, now: now)
         }
-        return handling != .rejected && sealedFailureCount == failureCount
+        return handling != .rejected && sessions.failureCount == failureCount
     }
 
     // MARK: Relaying

@@ -137,9 +137,7 @@ extension MeshRouter {
         // An unknown peer has no session; any node can put any sender id on a packet.
         guard peers[peer] != nil else { return }
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
-        case .failed:
-            sealedFailureCount &+= 1
-            handleUndecryptable(frame, from: link, now: now)
+        case .failed: handleUndecryptable(frame, from: link, now: now)
         case .dropped: return
         case .opened(let plaintext, let authenticated):
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)

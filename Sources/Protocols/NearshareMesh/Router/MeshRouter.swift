@@ -9,7 +9,7 @@ package import NearshareCrypto
 /// ``startWriting(to:)`` until nil for each link that can accept frames. ``finishWriting(to:now:)`` follows when these are
 /// written, so that fragments are paced by when they were written.
 ///
-///     frame ─► LinkBudgets ─► PacketHistory ─► for this node: PeerTable, SessionTable, files, FragmentAssembler ─► events
+///     frame ─► LinkBudgets ─► PacketHistory ─► for this node: PeerTable, SessionTable, IncomingFragments ─► events
 ///                                  │                          └► answers ─┐
 ///                                  └► for others ─► RelayDecision ─► RelayQueue ─► outboxes in LinkTable ─► startWriting(to:)
 package struct MeshRouter: Sendable {
@@ -70,18 +70,14 @@ package struct MeshRouter: Sendable {
     var history = PacketHistory()
     var relays = RelayQueue()
     var fragments = FragmentScheduler()
-    var assembler: FragmentAssembler
+    var incoming: IncomingFragments
     var sessions: SessionTable
     var privateMessages = PrivateMessages()
     var outgoingFiles = OutgoingFiles()
-    var incomingFiles = IncomingFiles()
-    var challenges = NeighbourChallenges()
     var timers = RouterTimers()
     /// The latest decisions about packets, for diagnosis.
     package internal(set) var trace = PacketTrace()
     private var events: [MeshEvent] = []
-    /// Sealed messages that no session could open.
-    var sealedFailureCount = 0
 
     /// - Parameters:
     ///   - name: the display name that other peers see.
@@ -92,7 +88,7 @@ package struct MeshRouter: Sendable {
     ) {
         self.settings = settings
         node = LocalNode(identity: identity, name: name, random: random)
-        assembler = FragmentAssembler(limits: settings.assembly)
+        incoming = IncomingFragments(limits: settings.assembly)
         sessions = SessionTable(identity: identity, settings: settings)
     }
 
@@ -219,9 +215,8 @@ package struct MeshRouter: Sendable {
         let wasAnnounced = peers.remove(id)
         sessions.remove(id)
         privateMessages.removePeer(id)
-        incomingFiles.removePeer(id)
+        incoming.files.removePeer(id)
         sync.removePeer(id)
-        challenges.removePeer(id)
         if wasAnnounced { emit(.peerLost(id)) }
     }
 
@@ -245,7 +240,6 @@ package struct MeshRouter: Sendable {
         links.close(link, now: now.monotonic)
         fragments.removeLink(link)
         sync.removeLink(link)
-        challenges.removeLink(link)
         for peer in peers.removeLink(link) { emit(.peerChanged(peer)) }
         if links.isEmpty { timers.nextAnnouncement = nil }
     }
@@ -263,7 +257,7 @@ package struct MeshRouter: Sendable {
             for link in relay.links { write(relay.frame, of: relay.packet, on: link, origin: origin) }
         }
         sendDueFragments(now: now)
-        let isIdle = links.isEmpty && outgoingFiles.isEmpty && incomingFiles.isEmpty
+        let isIdle = links.isEmpty && outgoingFiles.isEmpty && incoming.files.isEmpty
         if timers.popMaintenance(now: moment, isIdle: isIdle) { runMaintenance(now: now) }
     }
 
@@ -275,7 +269,7 @@ package struct MeshRouter: Sendable {
         }
         sessions.expire(now: moment)
         for id in peers.expired(now: moment) where !outgoingFiles.isSending(to: id) { forget(id) }
-        for challenge in challenges.retransmissions(now: moment) { send(challenge, now: now) }
+        for challenge in peers.retransmittedChallenges(now: moment) { send(challenge, now: now) }
         for (peer, message) in sessions.retransmissions(now: moment) {
             sendHandshake(message, to: peer, onAllLinks: true, now: now)
         }
@@ -284,7 +278,7 @@ package struct MeshRouter: Sendable {
         for peer in sessions.peersToServe { sendQueued(to: peer, now: now) }
         requestSync(now: now)
         sync.expire(now: now.wall)
-        assembler.expire(now: moment)
+        incoming.expire(now: moment)
     }
 
     private mutating func scheduleAnnouncement(now: MonotonicInstant) {

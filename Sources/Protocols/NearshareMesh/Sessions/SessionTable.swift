@@ -30,6 +30,8 @@ struct SessionTable: Sendable {
     }
 
     private var entries: [PeerID: Entry] = [:]
+    /// Sealed messages that no session could open.
+    private(set) var failureCount = 0
     private let identity: LocalIdentity
     private let idleTimeout: Duration
     private let messageRate: (burst: Double, perSecond: Double)
@@ -146,7 +148,10 @@ struct SessionTable: Sendable {
     // MARK: Opening
 
     mutating func open(_ message: ArraySlice<UInt8>, from peer: PeerID, now: MonotonicInstant) -> Opening {
-        guard let plaintext = try? entries[peer]?.channel.open(message, now: now) else { return .failed }
+        guard let plaintext = try? entries[peer]?.channel.open(message, now: now) else {
+            failureCount &+= 1
+            return .failed
+        }
         // Only after opening, because any sender can put the peer's id on a packet; such packets use up the budget of their
         // link.
         guard entries[peer]?.messages.consume(now: now) == true, let proven = entries[peer]?.channel.peer else {
