@@ -213,7 +213,7 @@ import Testing
 
     @Test("all started tasks are awaited, none is started after the end", .timeLimit(.minutes(1))) func tasks() async {
         let tasks = OwnedTasks()
-        let (started, finished) = (Promise<Bool>(), Monitor(0))
+        let (started, finished) = (Promise<Void>(), Monitor(0))
         for _ in 0..<3 {
             tasks.start {
                 _ = await started.value
@@ -221,9 +221,11 @@ import Testing
             }
         }
         tasks.start {
+            #expect(tasks.stopping.current == nil)
             tasks.finish()
+            #expect(tasks.stopping.current != nil)
             #expect(tasks.start { finished.update { $0 += 1 } } == false)
-            started.fulfil(true)
+            started.fulfil()
         }
         await tasks.run()
         #expect(finished.withLock { $0 } == 3)

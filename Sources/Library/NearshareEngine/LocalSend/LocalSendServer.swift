@@ -428,7 +428,7 @@ package final class LocalSendServer: Sendable {
             state.sessions[id]?.answer = .accepted(upload)
             return true
         }
-        if !isOpen { upload.end(node.stopping.current == true ? .interrupted : .cancelled(by: .remote)) }
+        if !isOpen { upload.end(node.stopping.current != nil ? .interrupted : .cancelled(by: .remote)) }
     }
 
     /// Ends a session that its sender has cancelled.

@@ -8,16 +8,10 @@ struct IncomingMeshTransfers {
     /// An accepted file that is still being received.
     struct File {
         let transfer: Transfer
-        let sink: AcceptedSink
+        /// Used by the thread that delivers content.
+        let sink: SingleThreaded<any ResourceSink>
         /// Size of the content, in bytes.
         let size: UInt64
-    }
-
-    /// The sink of an accepted file.
-    ///
-    /// Sendable because a single thread uses it: the one that delivers content.
-    struct AcceptedSink: @unchecked Sendable {
-        let sink: any ResourceSink
     }
 
     /// The key of a text: its sender and the sender's id for it.

@@ -10,7 +10,7 @@ extension MeshDriver {
                 time: entry.time, id: Hex.encode(entry.id.bytes), kind: Hex.encode([entry.type.rawValue]), sender: entry.sender,
                 decision: entry.decision.description)
         }
-        let wanted = (packets + bundleTrace.all).filter { $0.id.hasPrefix(prefix.lowercased()) }
+        let wanted = (packets + (bundles.withLock { $0 }?.trace.all ?? [])).filter { $0.id.hasPrefix(prefix.lowercased()) }
         // Stable: entries of one moment keep their order.
         return wanted.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }.map(\.element)
             .suffix(limit)

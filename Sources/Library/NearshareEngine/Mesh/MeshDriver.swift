@@ -1,42 +1,34 @@
 internal import Logging
 package import NearshareBase
-internal import NearshareInterfaces
+package import NearshareInterfaces
 package import NearshareMesh
 internal import Synchronization
 
 /// This node's participation in the mesh: frames go from neighbour to neighbour, to peers on other networks, and to phones that
 /// run bitchat. Created by ``Node/joinMesh(usesRadio:)``.
 ///
-/// ``RouterDriver`` runs the router and its links. This class turns the router's events into transfers and invitations, one
-/// after the other in ``run()``, and owns the tasks of the mesh.
+/// ``RouterDriver`` runs the router and its links. This class passes the router's events, one after the other in ``run()``, to the
+/// parts that act on them, and owns the tasks of the mesh.
+///
+///     NeighbourConnector ──links──► RouterDriver ──events──► MeshDriver ──► MeshPeers: who is there
+///                                        ▲                        ├───────► MeshSender, MeshReceiver: files and texts
+///                                        │                        ├───────► MeshQueries: pings, verification
+///                                        └──────── requests ──────┴───────► BundleDriver, Messenger
 package final class MeshDriver: Sendable {
     let settings: NodeSettings
-    let transfers: TransferProgressManager
-    /// Receives the offers of peers; nil for a node that accepts none.
-    let invitations: AsyncStream<Invitation>.Continuation?
-    let router: RouterDriver
-    let outgoing = Mutex(OutgoingMeshTransfers())
-    let incoming = Mutex(IncomingMeshTransfers())
-    let promptLimiter: SharedPromptLimiter
+    private let router: RouterDriver
+    let neighbours: NeighbourConnector
+    let knownPeers: MeshPeers
+    let sender: MeshSender
+    let receiver: MeshReceiver
+    let queries: MeshQueries
     /// The driver that stores and forwards bundles; nil until it is started.
     let bundles = Mutex<BundleDriver?>(nil)
     /// The receiver of message events; it returns false for a text that is to be offered like a file. nil when all texts are
     /// offered.
     let messageHandler = Mutex<Handler<MeshMessageEvent, Bool>?>(nil)
-    /// Fulfilled when the node stops.
-    let stopping = Promise<Bool>()
     /// Fulfilled when all threads and tasks of the mesh have ended.
-    let ended = Promise<Bool>()
-    /// The latest decisions about bundles, for diagnosis.
-    let bundleTrace: BundleTrace
-    /// Answers of peers to pings and challenges.
-    let answers = Broadcast<MeshEvent>()
-    /// Peers that appeared, changed or left.
-    let peerChanges = Broadcast<PeerID>()
-    /// Peers that appeared, changed or left, for consumers whose work grows with the number of peers.
-    let collectedPeerChanges: ChangeCollector<PeerID>
-    /// Whether the links of the radio are served.
-    let servesRadio = Mutex(false)
+    let ended = Promise<Void>()
     private let tasks = OwnedTasks()
 
     init(
@@ -44,12 +36,12 @@ package final class MeshDriver: Sendable {
         invitations: AsyncStream<Invitation>.Continuation?
     ) {
         self.settings = settings
-        self.promptLimiter = promptLimiter
-        self.transfers = transfers
-        self.invitations = invitations
         router = RouterDriver(settings)
-        bundleTrace = BundleTrace(wallClock: settings.wallClock)
-        collectedPeerChanges = ChangeCollector(clock: settings.clock)
+        neighbours = NeighbourConnector(settings, router, tasks)
+        knownPeers = MeshPeers(router, clock: settings.clock)
+        sender = MeshSender(settings, router, tasks, transfers)
+        receiver = MeshReceiver(settings, router, tasks, transfers, promptLimiter, invitations: invitations)
+        queries = MeshQueries(settings, router, tasks)
     }
 
     // MARK: Life
@@ -62,10 +54,10 @@ package final class MeshDriver: Sendable {
                 group.addTask { await timer.join() }
                 group.addTask {
                     await self.router.events.run { self.handle($0) }
-                    self.collectedPeerChanges.finish()
+                    self.knownPeers.finishChanges()
                 }
                 group.addTask {
-                    await self.collectedPeerChanges.run { self.handlePeerChanges($0) }
+                    await self.knownPeers.runChanges { self.handlePeerChanges($0) }
                 }
                 await tasks.run()
             }
@@ -75,8 +67,9 @@ package final class MeshDriver: Sendable {
             // Each task sees that the mesh has stopped, and ends what it was started for.
             await tasks.run()
         }
-        interruptAll()
-        ended.fulfil(true)
+        sender.interruptAll()
+        receiver.interruptAll()
+        ended.fulfil()
     }
 
     /// Runs a task that ``run()`` waits for.
@@ -88,11 +81,13 @@ package final class MeshDriver: Sendable {
     func stop() {
         router.stop()
         bundles.withLock { $0 }?.stop()
-        stopping.fulfil(true)
         tasks.finish()
     }
 
     var isStopping: Bool { router.isStopping }
+
+    /// Fulfilled when the node stops.
+    var stopping: Promise<Void> { tasks.stopping }
 
     // MARK: The router
 
@@ -106,38 +101,45 @@ package final class MeshDriver: Sendable {
 
     func read<Result>(_ body: (MeshRouter) -> Result) -> Result { router.read(body) }
 
-    /// Exchanges frames over a link until it ends.
-    /// - Parameter isIncoming: the neighbour has opened it.
-    func run(over link: any StreamLink, isIncoming: Bool = false) async {
-        await router.run(over: link, .stream, isIncoming: isIncoming)
-    }
-
-    /// Exchanges frames over a link until it ends.
-    func run(over link: any FrameLink) async { await router.run(over: link) }
+    /// Exchanges frames over a link that a neighbour has opened, until the link ends.
+    func run(over link: any StreamLink) async { await router.run(over: link, .stream, isIncoming: true) }
 
     // MARK: Peers
 
     /// All peers that have announced themselves: neighbours, and peers behind relays.
-    package var peers: [MeshPeer] { read { $0.knownPeers } }
+    package var peers: [MeshPeer] { knownPeers.all }
 
     /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
     /// - Throws: ``NodeError``; `CancellationError`.
-    package func find(
-        _ text: String, knownAs ids: Set<PeerID> = [], timeout: Duration
-    ) async throws -> MeshPeer {
-        // Subscribed before the peers are read, so that no change is lost between the two.
-        let changes = peerChanges.subscribe()
-        let finder = PeerFinder(text: text, knownAs: ids, clock: settings.clock)
-        for peer in peers { finder.receive(.present(Self.nearby(peer))) }
-        let found = try await finder.find(timeout: timeout) { update in
-            for await id in changes {
-                update(self.read { $0.peer(id) }.map { .present(Self.nearby($0)) } ?? .absent(id))
-            }
-        }
-        // The peer may have just left.
-        guard let peer = read({ $0.peer(found.id) }) else { throw NodeError.notFound(text, nearby: []) }
-        return peer
+    package func find(_ text: String, knownAs ids: Set<PeerID> = [], timeout: Duration) async throws -> MeshPeer {
+        try await knownPeers.find(text, knownAs: ids, timeout: timeout)
     }
 
-    private static func nearby(_ peer: MeshPeer) -> NearbyPeer { NearbyPeer(id: peer.id, name: peer.name, addresses: []) }
+    /// Waits until there is a neighbour to which something for everyone can be sent.
+    /// - Returns: false at the timeout.
+    package func awaitNeighbour(timeout: Duration) async -> Bool { await knownPeers.awaitNeighbour(timeout: timeout) }
+
+    // MARK: Sending
+
+    /// Sends a file of at most 5 MiB, or a text, to a peer of the mesh, or to everyone.
+    ///
+    /// A nearshare peer is asked first. Phones receive it without being asked, and confirm little: a transfer to a phone is
+    /// complete when all of it was sent.
+    /// - Parameters:
+    ///   - peer: nil for everyone.
+    ///   - isSealed: false for a file that may be readable by all relays, for an app that takes no other; see
+    ///     ``MeshRouter/sendFile(_:to:isSealed:now:)``.
+    ///   - timeout: an offer that is not accepted within this time is withdrawn, and has expired.
+    /// - Throws: ``NodeError/unavailable(_:)`` for a folder or several items.
+    package func send(
+        _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool = true, timeout: Duration = .seconds(60)
+    ) throws(NodeError) -> Transfer {
+        try sender.send(source, to: peer, isSealed: isSealed, timeout: timeout)
+    }
+
+    /// The shortest possible duration of a file transfer to a peer, by the number and pacing of its fragments; nil for a file
+    /// that is too large.
+    package func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
+        sender.estimate(byteCount: byteCount, to: peer)
+    }
 }

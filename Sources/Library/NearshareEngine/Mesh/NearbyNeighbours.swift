@@ -7,7 +7,7 @@ final class NearbyNeighbours: Sendable {
     private struct State {
         var nearby: [PeerID: NearbyPeer] = [:]
         /// The promise of each node with a task, which is fulfilled when the node leaves, or has other addresses.
-        var claimed: [PeerID: Promise<Bool>] = [:]
+        var claimed: [PeerID: Promise<Void>] = [:]
     }
 
     private let state = Mutex(State())
@@ -15,13 +15,13 @@ final class NearbyNeighbours: Sendable {
     /// Returns a claimed node and the promise of its next change. For a node that has left, ends the claim in the same step, so
     /// that a node that returns at this moment is claimed anew.
     /// - Returns: nil for a node that has left.
-    func claimedPeer(_ id: PeerID) -> (peer: NearbyPeer, change: Promise<Bool>)? {
+    func claimedPeer(_ id: PeerID) -> (peer: NearbyPeer, change: Promise<Void>)? {
         state.withLock { state in
             guard let peer = state.nearby[id] else {
                 state.claimed[id] = nil
                 return nil
             }
-            let change = Promise<Bool>()
+            let change = Promise<Void>()
             state.claimed[id] = change
             return (peer, change)
         }
@@ -33,20 +33,20 @@ final class NearbyNeighbours: Sendable {
         state.withLock { state in
             state.nearby[id] = nil
             return state.claimed[id]
-        }?.fulfil(true)
+        }?.fulfil()
     }
 
     /// Adds or updates a nearby node.
     /// - Returns: whether the caller is to maintain a link to it: no task does, and the limit is not reached.
     func claim(_ peer: NearbyPeer, limit: Int) -> Bool {
-        let (isNew, change) = state.withLock { state -> (Bool, Promise<Bool>?) in
+        let (isNew, change) = state.withLock { state -> (Bool, Promise<Void>?) in
             let known = state.nearby.updateValue(peer, forKey: peer.id)
             if let change = state.claimed[peer.id] { return (false, known?.addresses == peer.addresses ? nil : change) }
             guard state.claimed.count < limit else { return (false, nil) }
             state.claimed[peer.id] = Promise()
             return (true, nil)
         }
-        change?.fulfil(true)
+        change?.fulfil()
         return isNew
     }
 }

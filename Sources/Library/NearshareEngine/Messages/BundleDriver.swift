@@ -21,6 +21,8 @@ package final class BundleDriver: Sendable {
     private let listeners = Broadcast<BundleDriverEvent>()
     private let driver: MachineDriver<BundleMachine>
     private let contacts: ContactEndpoints
+    /// The latest decisions about bundles, for diagnosis.
+    let trace: BundleTrace
     /// Limits of this node's own bundles, and of what it forwards for others.
     package let profile: PropagationProfile
 
@@ -33,6 +35,7 @@ package final class BundleDriver: Sendable {
         self.store = store
         self.observe = observe
         self.profile = profile
+        trace = BundleTrace(wallClock: settings.wallClock)
         var routerSettings = BundleRouterSettings()
         routerSettings.profile = profile
         let contacts = ContactEndpoints(settings.contacts())
@@ -140,7 +143,7 @@ package final class BundleDriver: Sendable {
     /// Performs reactions until ``stop()``, and until all before it are performed.
     func run() {
         var performer = BundlePerformer(
-            store: store, log: settings.log, record: { [trace = mesh.bundleTrace] in trace.record($0, $1) },
+            store: store, log: settings.log, record: { [trace] in trace.record($0, $1) },
             emit: { self.publish($0) },
             send: { self.send($0, to: $1, inSession: $2) })
         driver.run { reactions in

@@ -231,11 +231,11 @@ extension Messenger {
     func process(_ text: MeshMessageEvent) throws(StorageError) {
         switch text {
         case .privateText(let peer, let id, let text):
-            // Its text is not delivered, and its sender is not told that it was.
+            // A blocked peer's text is not delivered, and no receipt says that it was.
             guard !node.trustStatus(peer, nil).isBlocked else { return }
             try storeLine(text, id: id, from: peer)
             // After it is stored.
-            mesh.acknowledge(id, of: peer.id)
+            mesh.receiver.acknowledge(id, of: peer.id)
         case .publicText(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
             try storeLine(

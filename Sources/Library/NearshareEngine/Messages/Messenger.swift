@@ -133,7 +133,7 @@ package final class Messenger: Sendable {
 
     /// Asks the owner of a verification code to prove that it holds both keys, inside a session.
     /// - Returns: nil when the peer does not answer, or does not prove it.
-    package func verify(_ code: MeshVerificationCode) async -> AuthenticatedPeer? { await mesh.verify(code) }
+    package func verify(_ code: MeshVerificationCode) async -> AuthenticatedPeer? { await mesh.queries.verify(code) }
 
     /// The address of this node's verification code, which is valid for five minutes; nil when it cannot be encoded.
     package func verificationAddress() -> String? {
@@ -147,7 +147,7 @@ package final class Messenger: Sendable {
 
     /// Asks a peer in the mesh for a sign of life.
     /// - Returns: nil when it does not answer.
-    package func ping(_ id: PeerID) async -> MeshPingResult? { await mesh.ping(id) }
+    package func ping(_ id: PeerID) async -> MeshPingResult? { await mesh.queries.ping(id) }
 
     /// The peer with a key that a session has authenticated; establishes one where there is none.
     /// - Returns: nil when there is none in time.

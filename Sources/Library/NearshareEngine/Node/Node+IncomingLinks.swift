@@ -106,7 +106,7 @@ extension Node {
         let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
         let isAnswered = try? await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
         guard isAnswered == true, version != nil else { return link.close() }
-        await mesh.run(over: link, isIncoming: true)
+        await mesh.run(over: link)
     }
 
     /// Handles an incoming link until it ends.

@@ -10,7 +10,7 @@ extension Node {
         if usesRadio, settings.radio != nil {
             mesh.start { [self] in
                 guard let radio = try? await openRadio() else { return }
-                mesh.runLinks(of: radio.frames)
+                mesh.neighbours.runLinks(of: radio.frames)
             }
         }
         return mesh
@@ -19,7 +19,7 @@ extension Node {
     /// Starts the node's only mesh driver, or returns the one that runs, which keeps its arguments: a node that is to receive
     /// over the mesh listens before it joins.
     func startMesh(
-        connecting initiator: MeshDriver.LinkInitiator, invitations: AsyncStream<Invitation>.Continuation?
+        connecting initiator: NeighbourConnector.Initiator, invitations: AsyncStream<Invitation>.Continuation?
     ) -> MeshDriver {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
@@ -33,7 +33,7 @@ extension Node {
             mesh.start { [self] in
                 do {
                     let changes = try browseNetwork()
-                    await mesh.maintainNeighbours(changes, initiator)
+                    await mesh.neighbours.maintainLinks(to: changes, initiator)
                 } catch {
                     settings.log.error("\(error)")
                 }

@@ -36,7 +36,7 @@ extension Node {
                 do throws(ThreadError) {
                     let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, continuations: continuations) }
                     radioState.fulfil(.on(channel: listener.port))
-                    mesh?.runLinks(of: radio.frames)
+                    mesh?.neighbours.runLinks(of: radio.frames)
                     await thread.join()
                 } catch {
                     advertisement.stop()

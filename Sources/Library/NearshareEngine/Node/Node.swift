@@ -45,8 +45,6 @@ public final class Node: Sendable {
     /// All transfers that this node takes part in, in either direction.
     public let transferProgress = TransferProgressManager()
     let settings: NodeSettings
-    /// Fulfilled when the node begins to stop.
-    let stopping = Promise<Bool>()
     /// Opened when all tasks and threads of the node have ended.
     private let ended = Latch()
     /// Shared by the extensions of this folder.
@@ -93,6 +91,9 @@ public final class Node: Sendable {
         await ended.wait()
     }
 
+    /// Fulfilled when the node begins to stop.
+    var stopping: Promise<Void> { tasks.stopping }
+
     /// Waits until the node begins to stop, or the task is cancelled.
     package func waitUntilStopping() async { _ = await stopping.value }
 
@@ -116,7 +117,6 @@ public final class Node: Sendable {
         listeners.close()
         for link in links { link.close(.goingAway) }
         mesh?.stop()
-        stopping.fulfil(true)
         tasks.finish()
     }
 

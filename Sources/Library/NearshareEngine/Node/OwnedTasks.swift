@@ -1,3 +1,5 @@
+internal import NearshareInterfaces
+
 /// The tasks of a node or of its mesh: they run as children of the task that runs ``run()``, which waits for all of them.
 final class OwnedTasks: Sendable {
     typealias Job = @Sendable () async -> Void
@@ -5,6 +7,8 @@ final class OwnedTasks: Sendable {
     /// The owner of the current task.
     @TaskLocal private static var owner: ObjectIdentifier?
 
+    /// Fulfilled by ``finish()``: tasks that would run on for long end then.
+    let stopping = Promise<Void>()
     private let jobs: AsyncStream<Job>
     private let continuation: AsyncStream<Job>.Continuation
 
@@ -20,7 +24,10 @@ final class OwnedTasks: Sendable {
     }
 
     /// Accepts no more tasks. ``run()`` returns when those that were started have ended.
-    func finish() { continuation.finish() }
+    func finish() {
+        stopping.fulfil()
+        continuation.finish()
+    }
 
     /// Whether the current task is one of them, so that it must not wait for their end.
     var isCurrent: Bool { Self.owner == ObjectIdentifier(self) }

@@ -1,23 +1,26 @@
 internal import NearshareBase
 internal import NearshareDirect
-package import NearshareInterfaces
-package import NearshareMesh
+internal import NearshareInterfaces
+internal import NearshareMesh
 internal import Synchronization
 
-// Files and texts of this node.
-extension MeshDriver {
-    /// Sends a file of at most 5 MiB, or a text, to a peer of the mesh, or to everyone.
-    ///
-    /// A nearshare peer is asked first. Phones receive it without being asked, and confirm little: a transfer to a phone is
-    /// complete when all of it was sent.
-    /// - Parameters:
-    ///   - peer: nil for everyone.
-    ///   - isSealed: false for a file that may be readable by all relays, for an app that takes no other; see
-    ///     ``MeshRouter/sendFile(_:to:isSealed:now:)``.
-    ///   - timeout: an offer that is not accepted within this time is withdrawn, and has expired.
-    /// - Throws: ``NodeError/unavailable(_:)`` for a folder or several items.
-    package func send(
-        _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool = true, timeout: Duration = .seconds(60)
+/// Sends the files and texts of this node through the mesh.
+final class MeshSender: Sendable {
+    private let settings: NodeSettings
+    private let router: RouterDriver
+    private let tasks: OwnedTasks
+    private let transfers: TransferProgressManager
+    private let outgoing = Mutex(OutgoingMeshTransfers())
+
+    init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, _ transfers: TransferProgressManager) {
+        (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
+    }
+
+    // MARK: Sending
+
+    /// Starts a transfer; see ``MeshDriver/send(_:to:isSealed:timeout:)``.
+    func send(
+        _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool, timeout: Duration
     ) throws(NodeError) -> Transfer {
         guard source.offer.itemCount == 1, let item = source.offer.items.first, item.kind != .folder else {
             throw .unavailable(
@@ -33,7 +36,7 @@ extension MeshDriver {
             return transfer
         }
         expire(transfer, after: timeout)
-        let isStarted = start { [self] in
+        let isStarted = tasks.start { [self] in
             do {
                 let bytes = try await BlockingThread.run { Result { try Self.readAll(source) } }.get()
                 if item.kind == .text, let peer {
@@ -49,29 +52,16 @@ extension MeshDriver {
         return transfer
     }
 
-    /// Waits until there is a neighbour to which something for everyone can be sent.
-    /// - Returns: false at the timeout.
-    package func awaitNeighbour(timeout: Duration) async -> Bool {
-        let changes = peerChanges.subscribe()
-        let isLinked: @Sendable () -> Bool = { self.peers.contains(where: \.isDirect) }
-        if isLinked() { return true }
-        let isFound = await withTimeout(timeout) {
-            for await _ in changes where isLinked() { return true }
-            return false
-        }
-        return isFound ?? false
-    }
-
     /// Withdraws a transfer that was not accepted in time. An accepted one has no time limit.
     private func expire(_ transfer: Transfer, after timeout: Duration) {
-        start { [self] in
+        tasks.start { [self] in
             let isExpired = await firstResult(
                 of: {
                     for await progress in transfer.progress where ![.connecting, .waiting].contains(progress.phase) { break }
                     return false
                 },
                 {
-                    _ = await self.stopping.value
+                    _ = await self.tasks.stopping.value
                     return false
                 },
                 {
@@ -82,7 +72,7 @@ extension MeshDriver {
             guard let key = outgoing.withLock({ $0.expire(transfer) }) else {
                 return transfer.end(TransferResult(outcome: .expired))
             }
-            update { router, now in router.cancelSending(key, isExpired: true, now: now) }
+            router.update { router, now in router.cancelSending(key, isExpired: true, now: now) }
         }
     }
 
@@ -92,13 +82,12 @@ extension MeshDriver {
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
-    /// The shortest possible duration of a file transfer to a peer, by the number and pacing of its fragments; nil for a file
-    /// that is too large.
-    package func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
+    /// The shortest possible duration of a file transfer; see ``MeshDriver/estimate(byteCount:to:)``.
+    func estimate(byteCount: UInt64, to peer: MeshPeer) -> Duration? {
         guard byteCount <= peer.contentLimit else { return nil }
         let content = [UInt8](repeating: 0, count: min(Int(clamping: byteCount), MeshFile.maximumContentByteCount))
         let file = MeshFile(name: "", mediaType: "", content: content[...])
-        return read { try? $0.plan(file, to: peer.id).estimate }
+        return router.read { try? $0.plan(file, to: peer.id).estimate }
     }
 
     private func sendFile(
@@ -109,17 +98,17 @@ extension MeshDriver {
         let size = UInt64(bytes.count)
         // One lock over both steps, so that the file is known when its first event is handled.
         try outgoing.withLock { outgoing in
-            let key = try update { router, now in
+            let key = try router.update { router, now in
                 try router.sendFile(file, to: peer?.id, isSealed: isSealed, now: now)
             }
             // An earlier transfer of the file has ended in the router, but its event was not handled yet.
             guard outgoing[key] == nil else {
-                update { router, now in router.cancelSending(key, now: now) }
+                router.update { router, now in router.cancelSending(key, now: now) }
                 throw MeshSendError.alreadyInProgress
             }
             outgoing.insert(
                 OutgoingMeshTransfers.File(transfer: transfer, receiver: peer?.name.shown ?? "everyone", size: size), key)
-            transfer.onCancel { [weak self] in self?.update { router, now in router.cancelSending(key, now: now) } }
+            transfer.onCancel { [weak self] in self?.router.update { router, now in router.cancelSending(key, now: now) } }
         }
     }
 
@@ -136,7 +125,7 @@ extension MeshDriver {
             self?.outgoing.withLock { $0.removeText(of: transfer) }
             transfer.end(TransferResult(outcome: .cancelled(by: .local)))
         }
-        try update { (router, now) throws(MeshSendError) in
+        try router.update { (router, now) throws(MeshSendError) in
             for message in messages { try router.sendPrivateMessage(message.text, id: message.id, to: peer.id, now: now) }
         }
         transfer.enter(.waiting)
@@ -154,6 +143,78 @@ extension MeshDriver {
             guard count > 0 else { return bytes }
             guard bytes.count + count <= limit else { throw MeshSendError.fileTooLarge(limit: limit) }
             bytes += block[..<count]
+        }
+    }
+
+    // MARK: Events of files
+
+    /// Records that the receiver was asked to accept a file.
+    func recordOffer(of key: MeshFileKey) { file(key)?.transfer.enter(.waiting) }
+
+    /// Records that the transmission of a file has started.
+    func recordStart(of key: MeshFileKey, fragmentCount: Int) { file(key)?.transfer.startFragments(of: fragmentCount) }
+
+    func recordProgress(of key: MeshFileKey, sent: Int, of total: Int) {
+        guard let file = file(key) else { return }
+        file.transfer.recordProgress(fragments: sent, of: total, size: file.size)
+        if sent == total { file.transfer.enter(.finishing) }
+    }
+
+    func endFile(_ key: MeshFileKey, _ outcome: MeshFileOutcome) {
+        guard let file = outgoing.withLock({ $0.removeFile(key) }) else { return }
+        let isExpired = file.isExpired && outcome == .cancelledLocally
+        file.transfer.end(isExpired ? TransferResult(outcome: .expired) : Self.result(of: outcome, for: file.receiver))
+    }
+
+    private func file(_ key: MeshFileKey) -> OutgoingMeshTransfers.File? { outgoing.withLock { $0[key] } }
+
+    // MARK: Events of texts
+
+    /// Completes a text with the last receipt of its messages.
+    func recordReceipt(_ messageID: String, from peer: PeerID) {
+        guard let transfer = outgoing.withLock({ $0.recordReceipt(messageID, from: peer) })?.transfer else { return }
+        transfer.recordProgress(to: transfer.snapshot.total ?? 0, entries: 1)
+        transfer.end(TransferResult(outcome: .completed))
+    }
+
+    /// Ends a text of which a message is not sent again.
+    func failText(withMessage id: String) {
+        guard let text = outgoing.withLock({ $0.removeText(withMessage: id) }) else { return }
+        text.transfer.end(Self.result(of: .noResponse, for: text.receiverName))
+    }
+
+    // MARK: End
+
+    /// Interrupts all transfers.
+    func interruptAll() {
+        let outgoing = outgoing.withLock { outgoing in
+            defer { outgoing = OutgoingMeshTransfers() }
+            return outgoing
+        }
+        for transfer in outgoing.transfers { transfer.end(TransferResult(outcome: .interrupted)) }
+    }
+
+    private static func result(of outcome: MeshFileOutcome, for name: String) -> TransferResult {
+        switch outcome {
+        case .stored: TransferResult(outcome: .completed)
+        case .sent: TransferResult(outcome: .completed, detail: "sent; \(name) does not confirm what arrives")
+        case .declined(.declined): TransferResult(outcome: .declined(.declined))
+        case .declined(.busy): TransferResult(outcome: .declined(.busy))
+        case .declined(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
+        case .declined(.expired): TransferResult(outcome: .expired)
+        case .declined(.notAllowed): TransferResult(outcome: .declined(.notAllowed))
+        case .cancelledLocally: TransferResult(outcome: .cancelled(by: .local))
+        case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .remote))
+        case .noResponse:
+            TransferResult(outcome: .interrupted, detail: "no response from \(name) in the mesh; they may be out of reach")
+        case .unsupported:
+            TransferResult(
+                outcome: .failed(.refused, at: .remote),
+                detail: "\(name)'s app does not accept private files; ask for an update"
+            )
+        case .lost:
+            TransferResult(
+                outcome: .interrupted, detail: "too many fragments to \(name) were lost; move closer, or send it again")
         }
     }
 }

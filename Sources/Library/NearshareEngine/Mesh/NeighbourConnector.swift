@@ -3,26 +3,39 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
-// Links to nodes on the same network, over which frames travel from one network to the next, and those of the radio.
-extension MeshDriver {
+/// Maintains the links to nodes on the same network, over which frames travel from one network to the next, and serves those of
+/// the radio.
+final class NeighbourConnector: Sendable {
     /// The rule for which end of a link connects.
-    enum LinkInitiator: Sendable {
+    enum Initiator: Sendable {
         /// The node with the lower id, where both accept links.
         case lowerID
         /// The local node: it does not advertise, so no other node can find it.
         case local
     }
 
+    private let settings: NodeSettings
+    private let router: RouterDriver
+    private let tasks: OwnedTasks
+    /// Whether the links of the radio are served.
+    private let servesRadio = Mutex(false)
+
     private static let maximumOutgoingLinkCount = 8
     private static let minimumBackOff = Duration.seconds(1)
     private static let maximumBackOff = Duration.seconds(60)
 
-    /// Maintains a link to each nearby node, until this node stops or discovery fails.
-    func maintainNeighbours(_ changes: NearbyChanges, _ initiator: LinkInitiator) async {
-        await firstResult(of: { await self.follow(changes, initiator) }, { _ = await self.stopping.value })
+    init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks) {
+        (self.settings, self.router, self.tasks) = (settings, router, tasks)
     }
 
-    private func follow(_ changes: NearbyChanges, _ initiator: LinkInitiator) async {
+    // MARK: The network
+
+    /// Maintains a link to each nearby node, until this node stops or discovery fails.
+    func maintainLinks(to changes: NearbyChanges, _ initiator: Initiator) async {
+        await firstResult(of: { await self.follow(changes, initiator) }, { _ = await self.tasks.stopping.value })
+    }
+
+    private func follow(_ changes: NearbyChanges, _ initiator: Initiator) async {
         let neighbours = NearbyNeighbours()
         await withDiscardingTaskGroup { group in
             do {
@@ -48,12 +61,12 @@ extension MeshDriver {
     /// Connects to a peer whenever there is no link, with exponential back-off, as long as it is nearby.
     private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours) async {
         var backOff = Self.minimumBackOff
-        while !Task.isCancelled, !isStopping, let (peer, change) = neighbours.claimedPeer(id) {
+        while !Task.isCancelled, !router.isStopping, let (peer, change) = neighbours.claimedPeer(id) {
             let start = settings.clock()
             // After a link the back-off starts again: the peer may have been restarted at the same address.
             if router.hasRoomForLinks, await connect(to: peer) { backOff = Self.minimumBackOff }
             if await change.isFulfilled(within: backOff) {
-                // It left, or returned as another process, as each command without a node does: no reason to avoid it. Its
+                // The peer left, or returned as another process, as each command without a node does: no reason to avoid it. Its
                 // announcements still cause at most one attempt in each minimum back-off.
                 backOff = Self.minimumBackOff
                 let rest = Self.minimumBackOff - (settings.clock() - start)
@@ -79,11 +92,11 @@ extension MeshDriver {
                 link.close()
                 return false
             }
-            // In a task of the driver, so that its last frames still go out after discovery has ended.
-            let ended = Promise<Bool>()
-            start {
-                await self.run(over: link)
-                ended.fulfil(true)
+            // In a task of the mesh, so that its last frames still go out after discovery has ended.
+            let ended = Promise<Void>()
+            tasks.start {
+                await self.router.run(over: link, .stream, isIncoming: false)
+                ended.fulfil()
             }
             _ = await ended.value
             return true
@@ -100,14 +113,14 @@ extension MeshDriver {
             return !serves
         }
         guard isFirst else { return }
-        start { [self] in
+        tasks.start { [self] in
             await firstResult(
                 of: {
                     for await link in radio.links() {
-                        // In a task of the driver, so that its last frames still go out when no more links are accepted.
-                        self.start { await self.run(over: link) }
+                        // In a task of its own, so that its last frames still go out when no more links are accepted.
+                        self.tasks.start { await self.router.run(over: link) }
                     }
-                }, { _ = await self.stopping.value })
+                }, { _ = await self.tasks.stopping.value })
         }
     }
 }

@@ -6,13 +6,30 @@ internal import NearshareInterfaces
 internal import NearshareMesh
 internal import Synchronization
 
-// Files and texts of peers: invitations, and delivery.
-extension MeshDriver {
+/// Receives files and texts of peers in the mesh: offers them as invitations, and delivers those that are accepted.
+final class MeshReceiver: Sendable {
+    private let settings: NodeSettings
+    private let router: RouterDriver
+    private let tasks: OwnedTasks
+    private let transfers: TransferProgressManager
+    private let promptLimiter: SharedPromptLimiter
+    /// nil for a node that accepts no offers.
+    private let invitations: AsyncStream<Invitation>.Continuation?
+    private let incoming = Mutex(IncomingMeshTransfers())
+
+    init(
+        _ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, _ transfers: TransferProgressManager,
+        _ promptLimiter: SharedPromptLimiter, invitations: AsyncStream<Invitation>.Continuation?
+    ) {
+        (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
+        (self.promptLimiter, self.invitations) = (promptLimiter, invitations)
+    }
+
     // MARK: Texts
 
     /// Sends a receipt for a text.
     func acknowledge(_ messageID: String, of peer: PeerID) {
-        update { router, now in router.acknowledge(messageID, of: peer, now: now) }
+        router.update { router, now in router.acknowledge(messageID, of: peer, now: now) }
     }
 
     /// Offers a text to the user once, however often it is received. Its sender gets a receipt when it was accepted.
@@ -37,10 +54,10 @@ extension MeshDriver {
     func invite(_ offer: MeshFileOffer, from authenticated: AuthenticatedPeer) {
         let key = MeshFileKey(offer.id, with: authenticated.id)
         guard let peer = inviter(authenticated) else {
-            return update { router, now in router.decline(key, because: .declined, now: now) }
+            return router.update { router, now in router.decline(key, because: .declined, now: now) }
         }
         guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else {
-            return update { router, now in router.decline(key, because: .busy, now: now) }
+            return router.update { router, now in router.decline(key, because: .busy, now: now) }
         }
         let item = OfferedItem(
             kind: .file, name: offer.name, size: UInt64(offer.size), entryCount: 1,
@@ -50,7 +67,7 @@ extension MeshDriver {
                 self?.accept(offer, key, transfer, sink)
             },
             decline: { [weak self] reason in
-                self?.update { router, now in
+                self?.router.update { router, now in
                     router.decline(key, because: MeshFileControl.DeclineReason(reason), now: now)
                 }
             }, prompt: prompt)
@@ -61,14 +78,14 @@ extension MeshDriver {
 
     /// - Returns: nil for a blocked peer, and on a node that accepts no offers.
     private func inviter(_ authenticated: AuthenticatedPeer) -> Peer? {
-        let name = read { $0.peer(authenticated.id)?.name } ?? Self.placeholderName(of: authenticated.id)
+        let name = router.read { $0.peer(authenticated.id)?.name } ?? Self.placeholderName(of: authenticated.id)
         let status = settings.trustStatus(authenticated, name)
         guard invitations != nil, !status.isBlocked else { return nil }
         return Peer(proven: authenticated, name: name, trustStatus: status, address: nil, version: nil)
     }
 
     /// The path by which a peer's prompts are counted: identities in the mesh are free, links to this node are not.
-    private func promptPath(of id: PeerID) -> PromptRateLimiter.Path { .mesh(read { $0.linkSource(of: id) }) }
+    private func promptPath(of id: PeerID) -> PromptRateLimiter.Path { .mesh(router.read { $0.linkSource(of: id) }) }
 
     /// The id in place of the name of a peer that has not announced one.
     private static func placeholderName(of id: PeerID) -> DisplayName {
@@ -94,13 +111,13 @@ extension MeshDriver {
         incoming.withLock { incoming in
             incoming.accept(
                 IncomingMeshTransfers.File(
-                    transfer: transfer, sink: IncomingMeshTransfers.AcceptedSink(sink: sink), size: UInt64(offer.size)), key)
+                    transfer: transfer, sink: SingleThreaded(sink), size: UInt64(offer.size)), key)
         }
         transfer.startFragments(of: Int(offer.fragmentCount))
-        transfer.onCancel { [weak self] in self?.update { router, now in router.cancelReceiving(key, now: now) } }
-        update { router, now in router.accept(key, now: now) }
+        transfer.onCancel { [weak self] in self?.router.update { router, now in router.cancelReceiving(key, now: now) } }
+        router.update { router, now in router.accept(key, now: now) }
         // The sender may have withdrawn it meanwhile.
-        if !read({ $0.isReceiving(key) }) { endReceiving(key, .cancelledByPeer) }
+        if !router.read({ $0.isReceiving(key) }) { endReceiving(key, .cancelledByPeer) }
     }
 
     func handle(_ progress: MeshFragmentProgress) {
@@ -121,7 +138,7 @@ extension MeshDriver {
             }
         invitation?.end(transferOutcome)
         guard let file else { return }
-        file.sink.sink.discard()
+        file.sink.value.discard()
         file.transfer.end(TransferResult(outcome: transferOutcome))
     }
 
@@ -141,10 +158,10 @@ extension MeshDriver {
         let key = MeshFileKey(received.id, with: received.sender)
         guard let file = incoming.withLock({ $0.removeFile(key) }) else { return }
         file.transfer.enter(.finishing)
-        let isStarted = start { [self] in
+        let isStarted = tasks.start { [self] in
             let result = await Self.deliver(received.file, into: file.sink)
             // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
-            update { router, now in
+            router.update { router, now in
                 if result.outcome == .completed {
                     router.confirmStored(key, now: now)
                 } else {
@@ -159,9 +176,9 @@ extension MeshDriver {
     /// Keeps a signed public file until a session authenticates the sender's key, by which users know the sender.
     private func keepUntilAuthenticated(_ received: MeshReceivedFile) {
         guard incoming.withLock({ $0.keepUnauthenticated(received) }), invitations != nil else { return }
-        update { router, now in router.ensureSession(with: received.sender, now: now) }
+        router.update { router, now in router.ensureSession(with: received.sender, now: now) }
         // A session may exist already.
-        if let sender = read({ $0.authenticatedPeer(received.sender) }) { offerAuthenticated(by: sender) }
+        if let sender = router.read({ $0.authenticatedPeer(received.sender) }) { offerAuthenticated(by: sender) }
     }
 
     /// Offers the public files of a peer whose key has just been authenticated.
@@ -196,8 +213,8 @@ extension MeshDriver {
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _, _ in
                 self?.incoming.withLock { $0.release(size) }
-                let sink = IncomingMeshTransfers.AcceptedSink(sink: sink)
-                self?.start {
+                let sink = SingleThreaded(sink)
+                self?.tasks.start {
                     let result = await Self.deliver(file, into: sink)
                     // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
                     if result.outcome == .completed { onDelivery() }
@@ -211,12 +228,12 @@ extension MeshDriver {
 
     /// Stores a file on a thread of its own.
     private static func deliver(
-        _ file: MeshFile, into accepted: IncomingMeshTransfers.AcceptedSink
+        _ file: MeshFile, into sink: SingleThreaded<any ResourceSink>
     ) async -> TransferResult {
         do {
-            return try await BlockingThread.run { deliver(file, into: accepted.sink) }
+            return try await BlockingThread.run { deliver(file, into: sink.value) }
         } catch {
-            accepted.sink.discard()
+            sink.value.discard()
             return TransferResult(outcome: .failed(.storageFailed, at: .local), detail: error.description)
         }
     }
@@ -247,6 +264,18 @@ extension MeshDriver {
             do throws(StorageError) { try sink.write(bytes) } catch { failure = error }
         }
         if let failure { throw failure }
+    }
+
+    // MARK: End
+
+    /// Interrupts all transfers, and ends all invitations.
+    func interruptAll() {
+        let incoming = incoming.withLock { incoming in
+            defer { incoming = IncomingMeshTransfers() }
+            return incoming
+        }
+        for transfer in incoming.transfers { transfer.end(TransferResult(outcome: .interrupted)) }
+        for invitation in incoming.openInvitations { invitation.end(.interrupted) }
     }
 
     /// Time in which a nearshare sender expects an answer.

@@ -3,8 +3,22 @@ internal import NearshareCrypto
 internal import NearshareInterfaces
 internal import NearshareMesh
 
-// Questions to single peers, which their nodes answer without their users.
-extension MeshDriver {
+/// Asks single peers what their nodes answer without their users.
+final class MeshQueries: Sendable {
+    private let settings: NodeSettings
+    private let router: RouterDriver
+    private let tasks: OwnedTasks
+    private let answers = Broadcast<MeshEvent>()
+
+    init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks) {
+        (self.settings, self.router, self.tasks) = (settings, router, tasks)
+    }
+
+    /// Passes an answer to the query that waits for it.
+    func receive(_ answer: MeshEvent) { answers.publish(answer) }
+
+    // MARK: Queries
+
     private static let verificationTimeout = Duration.seconds(15)
     /// A challenge or its answer may be lost, as over a radio.
     private static let verificationInterval = Duration.seconds(4)
@@ -43,7 +57,7 @@ extension MeshDriver {
                 return hops
             })
         guard let hops else { return nil }
-        return MeshPingResult(time: settings.clock() - start, hops: hops, nextHop: read { $0.nextHop(to: peer) })
+        return MeshPingResult(time: settings.clock() - start, hops: hops, nextHop: router.read { $0.nextHop(to: peer) })
     }
 
     /// Asks until there is an answer.
@@ -62,13 +76,13 @@ extension MeshDriver {
             {
                 let end = self.settings.clock() + timeout
                 while !Task.isCancelled, self.settings.clock() < end {
-                    self.update { router, now in ask(&router, now) }
+                    self.router.update { router, now in ask(&router, now) }
                     try? await Task.sleep(for: min(interval, max(.zero, end - self.settings.clock())))
                 }
                 return nil
             },
             {
-                _ = await self.stopping.value
+                _ = await self.tasks.stopping.value
                 return nil
             })
     }
