@@ -11,6 +11,11 @@ final class RequestGate: Sendable {
     private let state = Mutex(State())
     private let changed = AsyncCondition()
     private let hasEnded = Promise<Void>()
+    /// Yields when another process requests the role.
+    let handOverRequests: AsyncStream<Void>
+    private let handOverContinuation: AsyncStream<Void>.Continuation
+
+    init() { (handOverRequests, handOverContinuation) = AsyncStream.makeStream() }
 
     /// Performs a request.
     /// - Throws: ``ControlFailure/Kind/gone`` for a request that comes after the gate is closed, once the node has left the
@@ -31,6 +36,9 @@ final class RequestGate: Sendable {
         return try await request()
     }
 
+    /// Requests the hand-over of the role, on behalf of another process.
+    func requestHandOver() { handOverContinuation.yield() }
+
     /// Admits no more requests, and waits until those that run have ended, or for the timeout.
     func close(timeout: Duration) async {
         state.withLock { $0.isClosed = true }
@@ -39,8 +47,11 @@ final class RequestGate: Sendable {
         }
     }
 
-    /// Fails the requests that came after the gate was closed.
-    func end() { hasEnded.fulfil(()) }
+    /// Fails the requests that came after the gate was closed, and ends ``handOverRequests``.
+    func end() {
+        handOverContinuation.finish()
+        hasEnded.fulfil()
+    }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 

@@ -1,0 +1,128 @@
+internal import Nearshare
+internal import NearshareMesh
+internal import Synchronization
+
+/// Changes the stored contacts of a node: on request of commands, and when peers in range change.
+final class ContactUpdater: Sendable {
+    private let directory: ContactDirectory
+    private let messenger: Messenger
+    private let events: ControlEvents
+    private let ownID: PeerID
+    private let changes = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
+    /// Peers whose keys are to be stored with those of the next change.
+    private let postponedKeyIDs = Mutex<Set<PeerID>>([])
+    private let keyWrites = KeyWriteLimit()
+
+    /// Timeout of proving and verifying a key: a peer appears shortly before it can be reached.
+    private static let proofTimeout = Duration.seconds(3)
+    /// Limit on postponed ids; above the capacity of the mesh's `PeerTable`, so that a flood only drops its own.
+    private static let maximumPostponedCount = 4_096
+
+    init(_ directory: ContactDirectory, _ messenger: Messenger, _ events: ControlEvents, ownID: PeerID) {
+        (self.directory, self.messenger, self.events, self.ownID) = (directory, messenger, events, ownID)
+    }
+
+    // MARK: Peers in range
+
+    /// Records that a peer appeared, changed or left.
+    func recordChange(of id: PeerID) { changes.insert(id) }
+
+    /// Ends ``run()`` after the changes that wait.
+    func finish() { changes.finish() }
+
+    /// Stores the keys of peers that change, and publishes the contacts, until ``finish()``.
+    func run() async { await changes.run { await self.handleChanges($0) } }
+
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    @_optimize(none)
+    private func handleChanges(_ ids: Set<PeerID>) async {
+        do {
+            try storeAnnouncedKeys(of: ids)
+            events.publish(.contacts(try await directory.listed()))
+        } catch {
+            events.publish(.notice("\(error)"))
+        }
+    }
+
+    /// Stores the keys of peers in range. Announced keys are free: the file is not replaced for each of a flood (R14).
+    private func storeAnnouncedKeys(of ids: Set<PeerID>) throws {
+        let all = postponedKeyIDs.withLock { postponed in
+            defer { postponed = [] }
+            return postponed.union(ids)
+        }
+        let isRecorded = try directory.storeAnnouncedKeys(of: all) { keyWrites.admit() }
+        guard !isRecorded else { return }
+        postponedKeyIDs.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
+    }
+
+    /// Publishes that a peer's user has made the local user a favourite, or no longer has.
+    func recordFavorite(_ isFavorite: Bool, by peer: AuthenticatedPeer) {
+        do {
+            let name = try directory.recordFavorite(isFavorite, of: peer).name.quoted(of: peer.id)
+            events.publish(.notice("\(name) \(isFavorite ? "has made you a favourite" : "no longer has you as a favourite")"))
+        } catch {
+            events.publish(.notice("\(error)"))
+        }
+    }
+
+    // MARK: Trust
+
+    /// Changes the trust in a peer. One that is not known yet proves its key first.
+    /// - Parameter change: returns false when the peer is not known.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
+    @_optimize(none)
+    func change(
+        _ id: PeerID, _ change: @escaping @Sendable (inout TrustStore, Fingerprint) -> Bool
+    ) async throws -> Contact {
+        let contact = try directory.snapshot().contact(id)
+        guard contact.software != .blueChat else {
+            throw ControlFailure(
+                .refused, "\(contact.name.shown) has no key: every peer that uses its address counts as the same one")
+        }
+        if try directory.snapshot().fingerprint(of: id) == nil {
+            guard let peer = await messenger.authenticatedPeer(id, timeout: Self.proofTimeout) else {
+                throw ControlFailure(
+                    .peerNotFound, "\(contact.name.shown) has not proven its key, and is not in range; try again when it is")
+            }
+            try directory.recordContact(with: peer, named: contact.name)
+        }
+        guard try directory.change(id, change) else {
+            throw ControlFailure(.storage, "the address book is full; `nearshare peers forget` makes room")
+        }
+        events.publish(.contacts(try await directory.listed()))
+        return try directory.snapshot().contact(id)
+    }
+
+    /// Verifies the peer whose verification link the user has received: it proves the keys of the link.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
+    @_optimize(none)
+    func verify(_ link: String) async throws -> Contact {
+        let code: MeshVerificationCode
+        do throws(MalformedInput) {
+            code = try MeshVerificationCode.decode(address: link, now: SystemClock.wall())
+        } catch {
+            throw ControlFailure(.refused, error.description)
+        }
+        guard let key = code.agreementKey else { throw ControlFailure(.refused, "the link has no valid key") }
+        let id = Fingerprint(of: key).peerID
+        guard id != ownID else { throw ControlFailure(.refused, "this is the link of this machine; paste the peer's") }
+        let contact = try directory.snapshot().contact(id)
+        guard !contact.trustStatus.isBlocked else { throw ControlFailure.blocked(contact) }
+        let peer = try await messenger.find(id.hex, timeout: Self.proofTimeout)
+        guard let proven = await messenger.verify(code) else {
+            throw ControlFailure(
+                .unavailable, "\(peer.name.shown) has not proven that it holds the keys of the link; ask for a new one")
+        }
+        try directory.recordVerification(of: proven, named: peer.name)
+        events.publish(.contacts(try await directory.listed()))
+        return try directory.snapshot().contact(id)
+    }
+}
+
+extension ControlFailure {
+    /// The failure of a request that concerns a blocked peer.
+    static func blocked(_ contact: Contact) -> ControlFailure {
+        ControlFailure(
+            .blocked, "\(contact.name.shown) is blocked; `nearshare peers unblock \(contact.id.hex)` unblocks it")
+    }
+}
