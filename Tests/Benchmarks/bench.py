@@ -22,6 +22,7 @@ import time
 
 import cable
 import limits
+import nginx
 import voice
 
 CHUNK = 1 << 20
@@ -342,7 +343,7 @@ class Web:
 
     @classmethod
     def start(cls, place, stack):
-        if not all(shutil.which(tool) for tool in ("nginx", "curl", "openssl")):
+        if nginx.missing_tools():
             print("(nginx, curl or openssl is not installed: https is left out)")
             return None
         return cls(place, stack)
@@ -351,38 +352,9 @@ class Web:
         home = place / "web"
         home.mkdir(mode=0o755)
         place.chmod(0o755)
-        run(
-            [
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=bench",
-                "-keyout",
-                home / "key",
-                "-out",
-                home / "cert",
-            ],
-            stderr=subprocess.DEVNULL,
-        )
+        nginx.make_certificate(home, "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
         self.port = limits.free_port()
-        (home / "conf").write_text(
-            f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log /dev/null;\nevents {{}}\n"
-            f"http {{ access_log off; sendfile on;\n"
-            f"server {{ listen 127.0.0.1:{self.port} ssl; ssl_protocols TLSv1.3; ssl_certificate {home}/cert;\n"
-            f"ssl_certificate_key {home}/key; root {place}; }} }}\n"
-        )
-        process = subprocess.Popen(["nginx", "-c", str(home / "conf")], stderr=subprocess.DEVNULL)
-        stack.callback(process.wait)
-        stack.callback(process.terminate)
-        limits.wait_for_port(self.port)
+        nginx.start(home, self.port, stack, http="sendfile on;", server=f"root {place};")
 
     def fetch(self, name, target):
         return run(

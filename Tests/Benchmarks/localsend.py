@@ -13,8 +13,6 @@ import http.client
 import json
 import os
 import pathlib
-import pwd
-import shutil
 import ssl
 import statistics
 import subprocess
@@ -24,10 +22,10 @@ import time
 import urllib.parse
 
 import limits
+import nginx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PORT = 53317
-TOOLS = ("nginx", "curl", "openssl")
 ISOLATED = "NEARSHARE_BENCH_ISOLATED"
 
 
@@ -38,7 +36,7 @@ def main():
     parser.add_argument("--size", type=int, default=1 << 30)
     parser.add_argument("--wait", type=int, default=300, help="limit on the seconds to wait for a quiet machine")
     arguments = parser.parse_args()
-    missing = [tool for tool in TOOLS if not shutil.which(tool)]
+    missing = nginx.missing_tools()
     if missing:
         print(f"One file over LocalSend: left out, {' and '.join(missing)} not installed\n")
         return
@@ -79,30 +77,27 @@ class LocalSendBench:
         home = self.place / "nginx"
         self.bodies = home / "bodies"
         self.bodies.mkdir(parents=True)
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=bench"]
-        run([*command, "-keyout", home / "key", "-out", home / "cert"], stderr=subprocess.DEVNULL)
+        nginx.make_certificate(home, "rsa:2048")
         der = ssl.PEM_cert_to_DER_cert((home / "cert").read_text())
         info = {"alias": "nginx", "version": "2.1", "fingerprint": hashlib.sha256(der).hexdigest()}
         answer = {"sessionId": "s", "files": {"0": "t"}}
         stored = limits.free_port()
         prefix = "/api/localsend/v2"
-        (home / "conf").write_text(
-            f"user {pwd.getpwuid(os.getuid()).pw_name};\ndaemon off;\npid {home}/pid;\nerror_log {home}/log;\nevents {{}}\n"
-            f"http {{ access_log off; client_max_body_size 0; client_body_temp_path {self.bodies};\n"
+        nginx.start(
+            home,
+            PORT,
+            stack,
+            log=home / "log",
+            http=f"client_max_body_size 0; client_body_temp_path {self.bodies};\n"
             f"client_body_buffer_size 256k; proxy_temp_path {home}/proxy; keepalive_requests 1000;\n"
-            f"server {{ listen 127.0.0.1:{stored}; location / {{ return 200; }} }}\n"
-            f"server {{ listen 127.0.0.1:{PORT} ssl; ssl_protocols TLSv1.3; ssl_certificate {home}/cert;\n"
-            f"ssl_certificate_key {home}/key; default_type application/json;\n"
+            f"server {{ listen 127.0.0.1:{stored}; location / {{ return 200; }} }}",
+            server="default_type application/json;\n"
             f"location {prefix}/info {{ return 200 '{json.dumps(info)}'; }}\n"
             f"location {prefix}/prepare-upload {{ return 200 '{json.dumps(answer)}'; }}\n"
             f"location {prefix}/cancel {{ return 200; }}\n"
             f"location {prefix}/upload {{ client_body_in_file_only on; proxy_pass_request_body off;\n"
-            f"proxy_set_header Content-Length 0; proxy_pass http://127.0.0.1:{stored}/; }} }} }}\n"
+            f"proxy_set_header Content-Length 0; proxy_pass http://127.0.0.1:{stored}/; }}",
         )
-        process = subprocess.Popen(["nginx", "-c", str(home / "conf")], stderr=subprocess.DEVNULL)
-        stack.callback(process.wait)
-        stack.callback(process.terminate)
-        limits.wait_for_port(PORT)
 
     # The ways.
 
