@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import Peer, wait_until
+from harness import Peer, Story, wait_until
 
 TOOLS = ["dbus-daemon", "Xvfb", "dunst", "dunstctl"]
 has_desktop = all(shutil.which(tool) for tool in TOOLS)
@@ -116,6 +116,19 @@ class Desktop:
         for process in reversed(self.processes):
             process.kill()
             process.wait()
+
+
+class DesktopStory(Story):
+    """A test in which anna has a desktop, and both have the names of their folders."""
+
+    def people(self):
+        self.desktop = Desktop(self.place / "desktop")
+        self.addCleanup(self.desktop.close)
+        self.anna = DesktopPeer(self.place / "anna")
+        self.anna.desktop = self.desktop
+        self.ben = Peer(self.place / "ben")
+        for peer in (self.anna, self.ben):
+            self.assertCode(0, peer.run("identity", "rename", peer.home.name))
 
 
 needs_desktop = unittest.skipUnless(has_desktop, f"needs {', '.join(TOOLS)}")

@@ -209,6 +209,15 @@ class Story(unittest.TestCase):
         self.assertEqual(code, result.returncode, f"seed {self.seed}\n{words}")
 
 
+class CableStory(Story):
+    """A test with two users, each on a machine of their own, with a cable between the two."""
+
+    def people(self):
+        self.network = self.enterContext(MachinesInARow())
+        self.anna = Peer(self.place / "anna", self.network.names[0])
+        self.ben = Peer(self.place / "ben", self.network.names[1])
+
+
 def digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import MachinesInARow, Peer, Story, has_namespaces
+from harness import CableStory, Peer, Story, has_namespaces
 from test_voice import Screen
 
 
@@ -398,14 +398,7 @@ class FriendsStory(Home):
 
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
-class NearbyFriendsStory(Home):
-    def people(self):
-        self.network = MachinesInARow()
-        self.network.__enter__()
-        self.addCleanup(self.network.__exit__)
-        self.anna = Peer(self.place / "anna", self.network.names[0])
-        self.ben = Peer(self.place / "ben", self.network.names[1])
-
+class NearbyFriendsStory(Home, CableStory):
     def test_a_friend_by_name_whose_files_are_accepted_without_asking(self):
         anna = self.anna.receive(accept="none", name="anna")
         self.say(0, self.ben, "friends", "add", "--unverified", "--adapter", "none", "anna")

@@ -5,8 +5,8 @@ import signal
 import threading
 import unittest
 
-from desktop import Desktop, DesktopPeer, needs_desktop
-from harness import Peer, Story, wait_until
+from desktop import DesktopStory, needs_desktop
+from harness import wait_until
 from localsend_peer import Certificate, LocalSendPeer
 from test_notifications import FOLLOWS
 
@@ -23,16 +23,7 @@ def dbus_number(number):
 
 @needs_desktop
 @unittest.skipUnless(HAS_MOCK, "needs python3-dbusmock")
-class ServerStory(Story):
-    def people(self):
-        self.desktop = Desktop(self.place / "desktop")
-        self.addCleanup(self.desktop.close)
-        self.anna = DesktopPeer(self.place / "anna")
-        self.anna.desktop = self.desktop
-        self.ben = Peer(self.place / "ben")
-        for peer in (self.anna, self.ben):
-            self.assertCode(0, peer.run("identity", "rename", peer.home.name))
-
+class ServerStory(DesktopStory):
     def connect(self):
         import dbus
 

@@ -5,8 +5,8 @@ import os
 import signal
 import unittest
 
-from desktop import Desktop, DesktopPeer, needs_desktop
-from harness import Peer, Story, wait_until
+from desktop import DesktopStory, needs_desktop
+from harness import wait_until
 
 FOLLOWS = "showing what the node receives"
 # Markup, a control character, an override of the direction and a line break.
@@ -14,16 +14,7 @@ MALICIOUS = "<b>a</b>&amp;<img src='file:///etc/passwd'/>\x1b]0;t\x07\u202etxt.e
 
 
 @needs_desktop
-class NotificationStory(Story):
-    def people(self):
-        self.desktop = Desktop(self.place / "desktop")
-        self.addCleanup(self.desktop.close)
-        self.anna = DesktopPeer(self.place / "anna")
-        self.anna.desktop = self.desktop
-        self.ben = Peer(self.place / "ben")
-        for peer in (self.anna, self.ben):
-            self.assertCode(0, peer.run("identity", "rename", peer.home.name))
-
+class NotificationStory(DesktopStory):
     def notify(self, *options):
         """anna's notifications, once they follow her node."""
         running = self.anna.start("notify", "--log-level", "info", *options)

@@ -618,27 +618,23 @@ class OneMachineStory(Story):
         configuration.write_text('interface = "lo"\n')
         self.assertCode(0, self.anna.run("config"))
 
-    def test_an_incompatible_version_is_reported_clearly(self):
+    def send_to_server(self, greeting, code):
+        """The errors of a send to a server that greets with these bytes."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             ben = self.ben.start("send", self.file("f", 10), "--to", f"127.0.0.1:{port}")
             link, _ = server.accept()
             with link:
                 link.recv(1024)
-                link.sendall(b"NSHR\x09\x08\0\0")
-                self.assertEqual(11, ben.end())
-        self.assertIn("versions 8 to 9", "".join(ben.errors))
+                link.sendall(greeting)
+                self.assertEqual(code, ben.end())
+        return "".join(ben.errors)
+
+    def test_an_incompatible_version_is_reported_clearly(self):
+        self.assertIn("versions 8 to 9", self.send_to_server(b"NSHR\x09\x08\0\0", 11))
 
     def test_a_server_of_another_protocol_is_reported_clearly(self):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-            ben = self.ben.start("send", self.file("f", 10), "--to", f"127.0.0.1:{port}")
-            link, _ = server.accept()
-            with link:
-                link.recv(1024)
-                link.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
-                self.assertEqual(10, ben.end())
-        self.assertIn("does not speak nearshare", "".join(ben.errors))
+        self.assertIn("does not speak nearshare", self.send_to_server(b"SSH-2.0-OpenSSH_9.2\r\n", 10))
 
 
 if __name__ == "__main__":

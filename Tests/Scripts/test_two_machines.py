@@ -7,18 +7,11 @@ import subprocess
 import time
 import unittest
 
-from harness import INTERRUPT, MachinesInARow, Peer, Story, digest, has_namespaces, wait_until
+from harness import INTERRUPT, CableStory, digest, has_namespaces, wait_until
 
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
-class TwoMachinesStory(Story):
-    def people(self):
-        self.network = MachinesInARow()
-        self.network.__enter__()
-        self.addCleanup(self.network.__exit__)
-        self.anna = Peer(self.place / "anna", self.network.names[0])
-        self.ben = Peer(self.place / "ben", self.network.names[1])
-
+class TwoMachinesStory(CableStory):
     def test_a_photo_by_name(self):
         photo = self.file("photo.jpg", 3_000_000)
         anna = self.anna.receive()
