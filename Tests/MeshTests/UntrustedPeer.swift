@@ -65,7 +65,7 @@ struct UntrustedPeer {
 
 /// An untrusted peer's end of a session with an ``AttackedRouter``; the peer is the initiator.
 struct UntrustedPeerSession {
-    /// Its first and third message.
+    /// The first and third message of the handshake.
     private(set) var said: [[UInt8]]
     private let sender: PeerID
     private var transport: NoiseDatagrams

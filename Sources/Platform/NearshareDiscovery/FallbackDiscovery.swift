@@ -194,7 +194,7 @@ private final class FallbackBrowser: FallbackMember {
     func follow(_ events: AsyncThrowingStream<DiscoveryEvent, any Error>, as source: MergedSightings.Source) {
         state.withLock { state in
             guard !state.isEnded else { return }
-            // Its first event waits for the lock.
+            // The first event of the task waits for the lock.
             state.tasks[source] = Task {
                 do {
                     for try await event in events { receive(event, from: source) }

@@ -102,7 +102,7 @@ package struct BundleSimulation {
     private(set) var junkCount = 0
     /// The attackers, by number.
     private var hostile: [Int: HostileNode] = [:]
-    /// Those that have a router.
+    /// The attackers that have a router.
     private var droppers: Set<Int> = []
     private var keys: [RouterKeys] = []
     private var addresses: [EndpointID] = []

@@ -4,7 +4,7 @@ import NearshareCrypto
 
 /// Vectors of other implementations of the protocols spoken here, kept outside of this repository.
 ///
-/// They are looked for in the folder that `NEARSHARE_VECTORS` names, or else beside the checkout. Tests that need them are skipped
+/// Vectors are looked for in the folder that `NEARSHARE_VECTORS` names, or else beside the checkout. Tests that need them are skipped
 /// and say so where there are none beside the checkout; in a folder that was named they must be.
 package enum Vectors {
     private static let givenFolder = ProcessInfo.processInfo.environment["NEARSHARE_VECTORS"]

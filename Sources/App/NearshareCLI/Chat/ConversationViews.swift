@@ -79,7 +79,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
         }
         let pending = views[index]
         remove(at: index)
-        // Its index may have changed.
+        // The index of the target may have changed.
         let target = self.index(of: conversation) ?? 0
         views[target].adoptInput(of: pending)
         return target

@@ -172,7 +172,7 @@ final class OfferDecider: Sendable {
         var isReplaceable = true
         if let earlier = transfers.transfer(of: identity) {
             if !earlier.interrupt(ifStalledFor: Self.stallTimeout) {
-                // Its sender may have noticed before this side that the link is broken.
+                // The sender may have noticed before this side that the link of the earlier attempt is broken.
                 try? await Task.sleep(for: Self.stallTimeout)
             }
             guard earlier.interrupt(ifStalledFor: Self.stallTimeout) || earlier.hasEnded else {

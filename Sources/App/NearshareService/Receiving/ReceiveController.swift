@@ -89,7 +89,7 @@ package final class ReceiveController: Sendable {
         guard cause == .cancelled else {
             state.withLock { $0.isTerminated = true }
             node.beginShutdown()
-            // Their links are closed already: no peer is told that the user has declined.
+            // The links of the prompts are closed already: no peer is told that the user has declined.
             prompts.close()
             return
         }

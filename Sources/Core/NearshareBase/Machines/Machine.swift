@@ -1,6 +1,6 @@
 /// A state machine without clock, randomness, files, sockets or tasks of its own.
 ///
-/// It has one method for each input, of its own signature: a request may return a value or throw. After each input its driver
+/// A machine has one method for each input, of its own signature: a request may return a value or throw. After each input its driver
 /// asks for the consequences: ``drainReactions()``, and ``deadline`` for the next call of ``advance(to:)``. The same machine
 /// runs behind a lock and a thread in a node, and in one thread on virtual time in tests.
 package protocol Machine: Sendable {

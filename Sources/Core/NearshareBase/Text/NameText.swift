@@ -35,7 +35,7 @@ package enum NameText {
         switch scalar.properties.generalCategory {
         case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .otherLetter, .decimalNumber, .nonspacingMark, .spacingMark:
             return true
-        // Those of Latin look like colons and quotation marks.
+        // Modifier letters of Latin look like colons and quotation marks.
         case .modifierLetter: return scalar.value >= 0x3000
         default: return false
         }

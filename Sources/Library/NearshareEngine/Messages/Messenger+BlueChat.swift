@@ -109,7 +109,7 @@ extension Messenger {
     }
 
     private func send(_ next: BlueChatPeers.Sending) throws(LinkError) {
-        // It may have been sent between its selection and its claim, or removed since.
+        // The line may have been sent between its selection and its claim, or removed since.
         let stored: ChatMessage?
         do throws(StorageError) {
             stored = try store.message(next.message.id)

@@ -3,7 +3,7 @@ internal import NearshareInterfaces
 
 /// Decides which remote devices the adapter connects to as a central, when, and for how long: a value without clock or bus.
 ///
-/// It owns the ``DeviceTable``. BlueZ's reports, replies and the time go in; ``ConnectionReaction``s come out, in the order in
+/// The scheduler owns the ``DeviceTable``. BlueZ's reports, replies and the time go in; ``ConnectionReaction``s come out, in the order in
 /// which they have to be carried out. A controller makes one connection at a time; the states of each device are those of
 /// ``ConnectionState``.
 struct ConnectionScheduler {

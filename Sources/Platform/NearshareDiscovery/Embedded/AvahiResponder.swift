@@ -6,7 +6,7 @@ internal import NearshareInterfaces
 
 /// A multicast DNS responder inside this process: libavahi-core on a thread of its own.
 ///
-/// It shares port 5353 with other responders on the machine and avoids conflicts with them: its host name is unique, it
+/// The responder shares port 5353 with others on the machine and avoids conflicts with them: its host name is unique, it
 /// publishes addresses without reverse records, about which two responders of one machine would conflict, and it does not
 /// probe, since its names are unique by construction; that saves most of a second, too.
 final class AvahiResponder: EventLoop {

@@ -54,7 +54,7 @@ package final class BlockingThread: Sendable {
     ) async throws(ThreadError) -> Result {
         let result: Swift.Result<Result, ThreadError> = await withCheckedContinuation { continuation in
             do throws(ThreadError) {
-                // Its end is the result that is awaited.
+                // The end of the thread is the result that is awaited.
                 _ = try start { continuation.resume(returning: .success(body())) }
             } catch {
                 continuation.resume(returning: .failure(error))

@@ -3,8 +3,8 @@ internal import NearshareInterfaces
 
 /// A position in a directory tree that holds one descriptor, however deep it is (Q7).
 ///
-/// It goes down one component at a time without following links, and up by `..`, which must lead to the directory that it came
-/// down from: another process may have moved a folder meanwhile (P3).
+/// A cursor goes down one component at a time without following links, and up by `..`, which must lead to the directory that it
+/// came down from: another process may have moved a folder meanwhile (P3).
 struct DirectoryCursor {
     private struct Identity: Equatable {
         let device: dev_t

@@ -127,7 +127,7 @@ struct InboxComparison {
 
     /// Opens the file as it was when it was compared.
     private mutating func open(_ candidate: Candidate) -> FileDescriptor? {
-        // Its kind is known before it is opened: opening a device can have effects.
+        // The kind of the file is known before it is opened: opening a device can have effects.
         guard let path = inboxPath(of: candidate.entry), let (directory, name) = tree.locate(path),
             let before = try? directory.status(of: name), before.isFile, FileVersion(before) == candidate.version,
             let file = try? directory.openForReading(name), let status = try? file.status(), status.isFile,

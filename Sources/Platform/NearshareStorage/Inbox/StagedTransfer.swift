@@ -34,7 +34,7 @@ final class StagedTransfer: Sendable {
                 continue
             }
             let raw = nearshare_openat(directory.rawValue, Self.lockName, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            // Its last writer has removed the folder meanwhile.
+            // The last writer of the folder has removed it meanwhile.
             if raw < 0, errno == ENOENT { continue }
             guard raw >= 0 else { throw StorageError(errno, "could not lock \(shown(area.path))/\(name)") }
             let lock = FileDescriptor(owning: raw)

@@ -89,7 +89,7 @@ struct BundleEntry: Sendable {
     var forwardCount: UInt16
     /// Whether it is this node's own, and a neighbour has confirmed it.
     var isSent = false
-    /// It has been routed a second time.
+    /// Whether the bundle has been routed a second time.
     var isSecondAttempt = false
     /// The lowest hop count with which it has arrived: it is not signed, and a higher one must not end a copy (B4).
     private var lowestHopCount: UInt16

@@ -71,7 +71,7 @@ extension BundleRouter {
             guard bundle.destination == .everyone else { return confirm(id, to: neighbour, now: now) }
         }
         guard bundle.destination != .endpoint(address) else { return }
-        // Its acknowledgement has overtaken it.
+        // The acknowledgement of the bundle has overtaken it.
         if let lock = BundleEntry.HashLock(bundle.hashLock), index.acknowledgement(of: id)?.entry.hashLock == lock {
             index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
             return confirm(id, to: neighbour, now: now)
@@ -105,7 +105,7 @@ extension BundleRouter {
             return apply(forwarder.spread(id, from: neighbour, index: &index, tree: tree, now: now), now: now)
         }
         if copy.forwarding == .routed, let entry, case .routed(let next) = entry.state, !wasHeldOrSent || next == neighbour {
-            // Its sender tries again; or it has travelled in a loop, because a node relies on outdated reports.
+            // The sender tries again; or the bundle has travelled in a loop, because a node relies on outdated reports.
             let isTriedAgain = entry.previousNode == neighbour
             let excluded: Set<EndpointID> = isTriedAgain ? [neighbour] : [neighbour, next]
             return apply(forwarder.route(id, excluding: excluded, index: &index, tree: tree, now: now), now: now)

@@ -166,7 +166,7 @@ struct Forwarder: Sendable {
                 index.update(id) { $0.state = .routed(to: next) }
                 if forward(id, to: next, .routed, index: &index, now: now, effects: &effects) { break }
             }
-            // It is out of range, the bundle has visited it before, or its link takes only smaller ones.
+            // The next node is out of range, the bundle has visited it before, or its link takes only smaller bundles.
             excluded.insert(next)
         }
         if let entry = index[id], !entry.isAcknowledgement { effects.append(acknowledgementTimer(id)) }

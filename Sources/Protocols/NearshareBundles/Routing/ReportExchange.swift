@@ -22,7 +22,7 @@ struct ReportExchange: Sendable {
     struct Request: Sendable, Hashable {
         /// Include the summary vector if the neighbour does not have the present one.
         var hasSummary: Bool
-        /// It answers a summary vector: the present one is included in any case.
+        /// An answer to a summary vector: the present one is included in any case.
         var isAnswer = false
         /// Earlier reports that this one repeats.
         var attemptCount: UInt8 = 0

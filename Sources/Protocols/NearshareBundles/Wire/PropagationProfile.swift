@@ -103,7 +103,7 @@ package struct PropagationProfile: Sendable, Hashable {
         self = found
     }
 
-    /// Its name; nil for a custom profile.
+    /// The name of a predefined profile; nil for a custom one.
     package var name: String? { Self.named.first { $0.profile == self }?.name }
 
     /// The same profile with another time to live, within ``Bounds``.

@@ -49,7 +49,7 @@ package struct RoomCandidates: Sendable {
     /// - Parameter isMember: whether a peer is a member of the session.
     package mutating func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> PeerID? {
         let due = candidates.filter { !$0.value.isInvited && $0.value.due <= now && !isMember($0.key) }
-        // Those that have failed come last: a peer that never answers does not keep out another one.
+        // Candidates that have failed come last: a peer that never answers does not keep out another one.
         guard let next = due.min(by: { ($0.value.failureCount, $0.key) < ($1.value.failureCount, $1.key) })?.key else {
             return nil
         }

@@ -383,7 +383,7 @@ package struct SessionRoster: Sendable {
             let isDemanded = demands.contains(id)
             guard isWanted || isDemanded || reachability.isMissing(id, now: now) else { return nil }
             guard table.own < id || isDemanded || now >= reachability.secondAttemptTime(id) else { return nil }
-            // Its addresses are about to arrive: a relayed link would be closed at once.
+            // The member's addresses are about to arrive: a relayed link would be closed at once.
             if !mayConnect, !isDemanded, !reachability.isMissing(id, now: now) { return nil }
             let isEven = reachability.failureCount(of: id).isMultiple(of: 2)
             let isRelaysTurn = isWanted ? !isEven : isEven

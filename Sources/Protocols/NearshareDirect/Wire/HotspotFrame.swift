@@ -26,7 +26,7 @@ package enum HotspotEndReason: UInt8, Error, Sendable, Hashable {
     case done = 0
     /// The user has said no.
     case declined = 1
-    /// The machine can take no part in one, or its user cannot be asked.
+    /// The machine can take no part in a network, or its user cannot be asked.
     case unavailable = 2
     /// There is no such transfer, or the machine is part of another network.
     case busy = 3
@@ -36,7 +36,7 @@ package enum HotspotEndReason: UInt8, Error, Sendable, Hashable {
     case timedOut = 5
     /// The link has ended. Never sent.
     case linkLost = 254
-    /// The peer does not reply, because it knows no such frames. Never sent.
+    /// The peer does not reply, because it knows none of these frames. Never sent.
     case unsupported = 255
 }
 

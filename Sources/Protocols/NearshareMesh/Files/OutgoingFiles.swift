@@ -128,7 +128,7 @@ struct OutgoingFiles: Sendable {
         _ indices: [UInt16], of key: MeshFileKey, _ peer: PeerID, _ fragments: inout FragmentScheduler
     ) -> [FileTransferReaction] {
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
-        // It was accepted before this node restarted.
+        // The file was accepted before this node restarted.
         if case .offering = file.phase { return [.startTransmission(of: key)] }
         return resend(indices, of: file, peer, &fragments)
     }

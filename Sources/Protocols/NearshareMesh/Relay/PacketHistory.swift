@@ -5,8 +5,8 @@ internal import NearshareBase
 /// Packets whose signature was checked have a filter of their own. A flood of others cannot make it drop keys, and so cannot
 /// make it refuse genuine packets (M15). Others may be accepted again: a replay gains an attacker no more than a new packet.
 struct PacketHistory: Sendable {
-    /// Their rate is limited on arrival, so that the filter holds those of several links for as long as their timestamps are
-    /// accepted.
+    /// Packets whose signatures were checked. Their rate is limited on arrival, so that the filter holds those of several links for
+    /// as long as their timestamps are accepted.
     private(set) var authentic = DuplicateFilter(capacity: 20_000, lifetime: .seconds(1200))
     private(set) var packets = DuplicateFilter(capacity: 20_000, lifetime: .seconds(1200))
     private(set) var fragments = DuplicateFilter(capacity: 50_000, lifetime: .seconds(1200))
