@@ -42,7 +42,7 @@ enum Notes {
         #expect(result.reason == .sourceEnded && !result.isEmpty && result.lostFrames == 0)
         let summary = try NoteSummary(of: file)
         #expect(abs(summary.granules - Int64(samples.count * 48_000 / rate)) <= 1)
-        #expect(!summary.isCut && summary.head.channels == 1)
+        #expect(!summary.isCut && summary.channels == 1)
         let decoded = try Notes.decode(file)
         #expect(abs(decoded.count - Int(summary.granules)) <= 1)
         if seconds > 1 {

@@ -110,6 +110,75 @@ class FileStory(VoiceStory):
                 self.assertNote(note, len(whole) / 48000, within=0.001)
                 self.assertGreater(likeness(whole, read_sound(note)), 0.9)
 
+    def test_notes_of_phones_become_notes(self):
+        import numpy
+
+        whole = read_sound(speech(self.place / "speech.wav"))
+        cases = "8000 1 m4a, 16000 1 m4a, 22050 2 m4a, 44100 1 mp4, 48000 2 m4a, 16000 1 aac"
+        for rate, channels, ending in map(str.split, cases.split(",")):
+            rate, channels = int(rate), int(channels)
+            with self.subTest(rate=rate, channels=channels, ending=ending):
+                recorded = self.phone_note(f"{rate}-{channels}.{ending}", rate, channels)
+                note = self.place / f"{rate}-{channels}-{ending}.opus"
+                pipe = rate == 16000
+                result = self.ben.run(
+                    *["voice", "--no-trim", "-o", note, "--input", "-" if pipe else recorded],
+                    input=recorded.read_bytes() if pipe else None,
+                )
+                self.assertCode(0, result)
+                # The encoder adds silence, and fills its last packet.
+                self.assertNote(note, len(whole) / 48000 + 0.15, within=0.15)
+                # The delays of encoders and decoders may cancel out.
+                heard = numpy.pad(read_sound(note), 4800)
+                self.assertGreater(likeness(whole, heard), 0.8 if rate == 8000 else 0.9)
+                shown = json.loads(self.ben.run("voice", "show", "--json", recorded).stdout)
+                self.assertAlmostEqual(len(whole) / 48000 + 0.15, shown["seconds"], delta=0.15)
+                self.assertEqual(
+                    (channels, None, False, recorded.stat().st_size),
+                    (shown["channels"], shown["waveform"], shown["is_cut"], shown["size"]),
+                )
+
+    def phone_note(self, name, rate=16000, channels=1, codec="aac"):
+        """A note of a phone, as FFmpeg makes it: its tables behind the sound."""
+        path = self.place / name
+        source = self.place / "speech.wav"
+        arguments = ["-ar", str(rate), "-ac", str(channels), "-c:a", codec, "-metadata", "creation_time=2026-11-21T10:12:13Z"]
+        subprocess.run(["ffmpeg", "-v", "error", "-i", source, *arguments, path], check=True)
+        return path
+
+    def test_R10_what_an_mp4_file_contains_instead_of_aac_is_named(self):
+        speech(self.place / "speech.wav")
+        video = self.place / "video.mp4"
+        subprocess.run(
+            ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=d=1:s=64x64", "-i", self.place / "speech.wav", video],
+            check=True,
+        )
+        whole = self.phone_note("note.m4a").read_bytes()
+        (self.place / "cut.m4a").write_bytes(whole[: len(whole) // 2])
+        cases = {
+            self.phone_note("lossless.m4a", codec="alac"): b"its sound is Apple Lossless, not AAC",
+            video: b"it contains a video",
+            self.place / "cut.m4a": b"it was cut, or not finished",
+        }
+        for path, reason in cases.items():
+            for arguments in (["voice", "show", path], ["voice", "play", path], ["voice", "--input", path]):
+                with self.subTest(" ".join(map(str, arguments))):
+                    result = self.ben.run(*arguments)
+                    self.assertCode(8, result)
+                    self.assertIn(reason, result.stderr)
+                    self.assertIn(path.name.encode(), result.stderr)
+
+    def test_a_phones_note_whose_end_is_missing_is_reported(self):
+        speech(self.place / "speech.wav")
+        path = self.place / "front.m4a"
+        whole = self.phone_note("note.m4a")
+        subprocess.run(["ffmpeg", "-v", "error", "-i", whole, "-c", "copy", "-movflags", "+faststart", path], check=True)
+        path.write_bytes(path.read_bytes()[:-4000])
+        result = self.ben.run("voice", "show", path)
+        self.assertCode(0, result)
+        self.assertIn(b"its end is missing", result.stderr)
+        self.assertCode(0, self.ben.run("voice", "--input", path, "-o", self.place / "note.opus"))
+
     def test_several_channels_become_one(self):
         left = tone(2, 440)
         stereo = numpy_columns(left, left)
@@ -230,10 +299,15 @@ class FileStory(VoiceStory):
         source = write_wave(self.place / "s.wav", tone(2))
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", source, "-o", note))
-        for library in ("libopusenc.so.0", "libopusfile.so.0", "libsndfile.so.1", "libpulse.so.0", "libasound.so.2"):
+        recorded = self.place / "note.m4a"
+        subprocess.run(["ffmpeg", "-v", "error", "-i", source, "-c:a", "aac", recorded], check=True)
+        libraries = "libopusenc.so.0 libopusfile.so.0 libfaad.so.2 libsndfile.so.1 libpulse.so.0 libasound.so.2"
+        for library in libraries.split():
             self.ben.hide(library)
         for arguments, package in (
             (["voice", "--input", source], b"libsndfile1"),
+            (["voice", "--input", recorded], b"libfaad2"),
+            (["voice", "play", recorded], b"libfaad2"),
             (["voice", "--input", source, "--raw"], b"libopusenc0"),
             (["voice", "play", note], b"libopusfile0"),
             (["voice"], b"libpulse0"),
@@ -297,6 +371,24 @@ class MeshStory(VoiceStory):
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
         self.assertEqual(f"from {self.phone_name}", received["way"])
 
+    def test_a_note_that_a_phone_recorded_is_recognised(self):
+        recorded = self.place / "recorded.m4a"
+        subprocess.run(
+            ["ffmpeg", "-v", "error", "-i", speech(self.place / "speech.wav"), "-ac", "1", "-c:a", "aac", recorded], check=True
+        )
+        # The brand of files of Android, whose type libmagic takes for that of a video.
+        content = recorded.read_bytes().replace(b"ftypM4A ", b"ftypmp42", 1)
+        receiver = self.receive()
+        phone = self.join(receiver)
+        for number, note in enumerate((recorded.read_bytes(), content)):
+            phone.send_private_file(phone.wait_for_peer(self.anna_name, 10), f"voice_{number}.m4a", "audio/mp4", note)
+            delivered = receiver.wait_for("delivered")
+            self.assertEqual(["audio/x-m4a", "video/mp4"][number], delivered["type"])
+            self.assertAlmostEqual(ffprobe(recorded)[2], delivered["voice"]["seconds"], delta=0.1)
+            self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
+        received = json_lines(self.anna.run("voice", "list", "--json"))
+        self.assertEqual([f"from {self.phone_name}"] * 2, [note["way"] for note in received])
+
     def test_a_note_for_a_phone_fits_its_limit(self):
         receiver = self.receive()
         phone = self.join(receiver, capabilities=0x100)
@@ -349,6 +441,21 @@ class ALSAStory(VoiceStory):
 
         heard = numpy.frombuffer(devices.heard.read_bytes(), dtype="<i2").astype(float)
         self.assertGreater(likeness(reference(note, self.place / "reference.wav"), heard), 0.999)
+
+    def test_notes_of_phones_are_played(self):
+        import numpy
+
+        spoken = speech(self.place / "speech.wav")
+        for name, rate, channels in (("mono.m4a", 16000, 1), ("stereo.m4a", 44100, 2), ("bare.aac", 22050, 1)):
+            with self.subTest(name):
+                devices = FileDevices(self.place / f"alsa-{name}", numpy.zeros(1))
+                self.ben.devices = devices.environment()
+                note = self.place / name
+                arguments = ["-ar", str(rate), "-ac", str(channels), "-c:a", "aac"]
+                subprocess.run(["ffmpeg", "-v", "error", "-i", spoken, *arguments, note], check=True)
+                self.assertCode(0, self.ben.run("voice", "play", note, "--device", "alsa:speaker"))
+                heard = numpy.frombuffer(devices.heard.read_bytes(), dtype="<i2").astype(float)
+                self.assertGreater(likeness(without_silence(read_sound(note)), heard), 0.9)
 
     def test_no_microphone(self):
         result = self.ben.run("voice", "--yes", "--duration", "1", "-o", self.place / "note.opus")

@@ -21,6 +21,7 @@
 LOADER(opusenc, "libopusenc.so.0", NEARSHARE_OPUSENC_FUNCTIONS)
 LOADER(opusfile, "libopusfile.so.0", NEARSHARE_OPUSFILE_FUNCTIONS)
 LOADER(sndfile, "libsndfile.so.1", NEARSHARE_SNDFILE_FUNCTIONS)
+LOADER(faad, "libfaad.so.2", NEARSHARE_FAAD_FUNCTIONS)
 LOADER(pulse, "libpulse.so.0", NEARSHARE_PULSE_FUNCTIONS)
 LOADER(alsa, "libasound.so.2", NEARSHARE_ALSA_FUNCTIONS)
 

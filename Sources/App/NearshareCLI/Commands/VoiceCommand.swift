@@ -42,7 +42,7 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Encode this WAV, FLAC or raw file instead of recording; - is standard input.", valueName: "file"),
+            "Encode this WAV, FLAC, M4A or raw file instead of recording; - is standard input.", valueName: "file"),
         completion: .file())
     var input: String?
 

@@ -16,7 +16,7 @@ extension VoiceNote {
         [
             "id": .string(id), "path": .string(path), "seconds": .rate(roundedToMilliseconds(duration)),
             "size": .number(summary.byteCount), "bitrate": .number(UInt64(summary.bitrate)),
-            "channels": .number(UInt64(summary.head.channels)), "speaker": JSONValue(summary.tags.speaker),
+            "channels": .number(UInt64(summary.channels)), "speaker": JSONValue(summary.tags.speaker),
             "recorded": summary.tags.recorded.map { .number($0.unixMilliseconds) } ?? .null,
             "waveform": waveform.map { .array($0.peaks.map { .number(UInt64($0)) }) } ?? .null,
             "is_cut": .bool(summary.isCut),

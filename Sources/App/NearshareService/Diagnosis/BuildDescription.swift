@@ -43,6 +43,7 @@ package struct BuildDescription: Sendable {
         Library(
             "sndfile", file: "libsndfile.so.1", version: "sf_version_string", for: "sound files as notes",
             package: "libsndfile1"),
+        Library("faad", file: "libfaad.so.2", for: "notes of phones (M4A)", package: "libfaad2"),
         Library("pulse", file: "libpulse.so.0", version: "pa_get_library_version", for: "sound", package: "libpulse0"),
         Library(
             "asound", file: "libasound.so.2", version: "snd_asoundlib_version", for: "sound without a server",

@@ -11,7 +11,7 @@ package enum DeliveredContent: Sendable {
     package init(of item: DeliveredItem) {
         switch item.kind {
         case .text: self = Self.text(at: item.path).map { .text($0) } ?? .notShown
-        case .file where item.detectedType == VoiceNote.mediaType:
+        case .file where item.detectedType.map(VoiceNote.mediaTypes.contains) ?? false:
             self = (try? VoiceNote(path: item.path)).map { .voiceNote($0) } ?? .notShown
         case .file, .folder: self = .notShown
         }

@@ -3,8 +3,11 @@ package import NearshareAudio
 
 /// The properties of a voice note that are known without decoding the audio.
 package struct VoiceNote: Sendable {
-    /// The media type of received notes, as libmagic detects it.
-    package static let mediaType = "audio/ogg"
+    /// The media types of received notes, as libmagic detects them. Notes of phones that run Android are MP4 files of the same
+    /// type as videos; what they contain is known when they are read.
+    package static let mediaTypes: Set<String> = [
+        "audio/ogg", "audio/mp4", "audio/x-m4a", "video/mp4", "audio/3gpp", "video/3gpp",
+    ]
     /// Digits of ``id``.
     package static let idLength = 6
     /// Digits of an id that a user has to give at least.

@@ -76,7 +76,9 @@ package struct VoiceNoteStore: Sendable {
 
     /// The latest notes of each origin, the newest last. Missing files and files of other types are left out.
     package func entries() throws -> [Entry] {
-        let received = try ReceiveHistory(in: machine.state).entries().filter { $0.type == VoiceNote.mediaType && !$0.isFolder }
+        let received = try ReceiveHistory(in: machine.state).entries().filter { item in
+            !item.isFolder && item.type.map(VoiceNote.mediaTypes.contains) ?? false
+        }
         let sent = try machine.state.read(SentNotes.self, from: SentNotes.fileName) ?? SentNotes()
         var entries: [Entry] = []
         var paths: Set<String> = []

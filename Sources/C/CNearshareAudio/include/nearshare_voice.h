@@ -5,6 +5,7 @@
 // compile. A table is filled once and then only read.
 #pragma once
 #include <alsa/asoundlib.h>
+#include <neaacdec.h>
 #include <opus/opusenc.h>
 #include <opus/opusfile.h>
 #include <pulse/pulseaudio.h>
@@ -20,6 +21,10 @@
 
 #define NEARSHARE_SNDFILE_FUNCTIONS(X)                                                                                       \
     X(sf_open_virtual) X(sf_readf_short) X(sf_command) X(sf_strerror) X(sf_error) X(sf_close)
+
+#define NEARSHARE_FAAD_FUNCTIONS(X)                                                                                          \
+    X(NeAACDecOpen) X(NeAACDecGetCurrentConfiguration) X(NeAACDecSetConfiguration) X(NeAACDecInit2) X(NeAACDecDecode)        \
+    X(NeAACDecPostSeekReset) X(NeAACDecGetErrorMessage) X(NeAACDecClose)
 
 #define NEARSHARE_PULSE_FUNCTIONS(X)                                                                                         \
     X(pa_mainloop_new) X(pa_mainloop_free) X(pa_mainloop_get_api) X(pa_mainloop_prepare) X(pa_mainloop_poll)                 \
@@ -44,6 +49,7 @@
 struct nearshare_opusenc { NEARSHARE_OPUSENC_FUNCTIONS(NEARSHARE_FIELD) };
 struct nearshare_opusfile { NEARSHARE_OPUSFILE_FUNCTIONS(NEARSHARE_FIELD) };
 struct nearshare_sndfile { NEARSHARE_SNDFILE_FUNCTIONS(NEARSHARE_FIELD) };
+struct nearshare_faad { NEARSHARE_FAAD_FUNCTIONS(NEARSHARE_FIELD) };
 struct nearshare_pulse { NEARSHARE_PULSE_FUNCTIONS(NEARSHARE_FIELD) };
 struct nearshare_alsa { NEARSHARE_ALSA_FUNCTIONS(NEARSHARE_FIELD) };
 #undef NEARSHARE_FIELD
@@ -52,6 +58,7 @@ struct nearshare_alsa { NEARSHARE_ALSA_FUNCTIONS(NEARSHARE_FIELD) };
 int nearshare_load_opusenc(struct nearshare_opusenc *table);
 int nearshare_load_opusfile(struct nearshare_opusfile *table);
 int nearshare_load_sndfile(struct nearshare_sndfile *table);
+int nearshare_load_faad(struct nearshare_faad *table);
 int nearshare_load_pulse(struct nearshare_pulse *table);
 int nearshare_load_alsa(struct nearshare_alsa *table);
 

@@ -19,6 +19,11 @@ enum AudioLibraries {
         return nearshare_load_sndfile(&table) == 0 ? table : nil
     }()
 
+    static let faad: nearshare_faad? = {
+        var table = nearshare_faad()
+        return nearshare_load_faad(&table) == 0 ? table : nil
+    }()
+
     static let pulse: nearshare_pulse? = {
         var table = nearshare_pulse()
         return nearshare_load_pulse(&table) == 0 ? table : nil

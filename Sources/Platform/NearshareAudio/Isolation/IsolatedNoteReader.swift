@@ -7,16 +7,18 @@ package final class IsolatedNoteReader: NoteSamples {
     private let worker: DecoderClient
     private var next = 0
 
-    /// - Throws: for a file that is not a voice note, or that libopusfile refuses.
+    /// - Throws: for a file that is not a voice note, or that the decoder refuses.
     package init(_ file: NoteFile, by launcher: any WorkerLauncher) throws(AudioError) {
         let summary = try NoteSummary(of: file)
-        guard let format = AudioFormat(rate: OpusHead.granulesPerSecond, channels: summary.head.channels) else {
-            throw AudioError(.damaged, "a voice note has one or two channels")
+        worker = try DecoderClient(.decodeNote, file, channels: summary.channels, by: launcher)
+        let rate = try worker.open(
+            library: summary.codec == .opus ? ("libopusfile", "libopusfile0") : SoundFormat.aacLibrary)
+        guard let format = AudioFormat(rate: rate, channels: summary.channels) else {
+            throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: it has \(rate) samples a second")
         }
         self.format = format
-        frames = Int(summary.granules)
-        worker = try DecoderClient(.decodeNote, file, channels: format.channels, by: launcher)
-        _ = try worker.open(library: ("libopusfile", "libopusfile0"))
+        let (frames, overflow) = Int(summary.granules).multipliedReportingOverflow(by: rate)
+        self.frames = (overflow ? .max : frames) / OpusHead.granulesPerSecond
     }
 
     package var position: Int { min(max(0, next), frames) }
@@ -31,11 +33,13 @@ package final class IsolatedNoteReader: NoteSamples {
 
     /// The job ``WorkerJob/decodeNote``.
     package static let routine = WorkerRoutine { socket, file in
-        let hasLibrary = AudioLibraries.opusfile != nil
+        let (hasOpus, hasAAC) = (AudioLibraries.opusfile != nil, AudioLibraries.faad != nil)
         let file = file.map { NoteFile(passed: $0) }
         let server = DecoderServer(socket: socket) { () throws(AudioError) in
-            guard hasLibrary, let file else { return nil }
-            let reader = try NoteReader(file)
+            guard let file else { return nil }
+            let isAAC = try SoundFormat(of: file).isAAC
+            guard isAAC ? hasAAC : hasOpus else { return nil }
+            let reader: any NoteSamples = isAAC ? try AACReader(file) : try NoteReader(file)
             return DecoderServer.Decoder(
                 channels: reader.format.channels, rate: reader.format.rate,
                 read: { (buffer) throws(AudioError) in try reader.read(into: buffer) },

@@ -3,7 +3,7 @@ package import NearshareInterfaces
 
 /// The decoded samples of a voice note. Used by one thread.
 package protocol NoteSamples: AnyObject {
-    /// The format of the decoded samples: 48,000 frames a second.
+    /// The format of the decoded samples; Opus always has 48,000 frames a second.
     var format: AudioFormat { get }
     /// The position of the next ``read(into:)``, in frames.
     var position: Int { get }
@@ -11,14 +11,14 @@ package protocol NoteSamples: AnyObject {
     var frames: Int { get }
 
     /// Decodes the next frames.
-    /// - Parameter buffer: has room for the longest packet: 5,760 frames.
+    /// - Parameter buffer: has room for the longest packet of Opus: 5,760 frames.
     /// - Returns: the number of frames; 0 at the end.
     func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int
 
     func seek(to frame: Int) throws(AudioError)
 }
 
-/// Decodes a voice note with libopusfile in this process.
+/// Decodes an Opus note with libopusfile in this process.
 package final class NoteReader: NoteSamples {
     package let summary: NoteSummary
     package let format: AudioFormat
@@ -38,7 +38,7 @@ package final class NoteReader: NoteSamples {
         }
         self.library = library
         summary = try NoteSummary(of: file)
-        guard let format = AudioFormat(rate: OpusHead.granulesPerSecond, channels: summary.head.channels) else {
+        guard let format = AudioFormat(rate: OpusHead.granulesPerSecond, channels: summary.channels) else {
             throw AudioError(.damaged, "a voice note has one or two channels")
         }
         self.format = format

@@ -1,20 +1,29 @@
 internal import NearshareBase
 package import NearshareInterfaces
 
-/// The description of a voice note, read from the first and last pages of its file.
+/// The description of a voice note, read from the first and last pages of an Ogg file, or the tables of an MP4 file.
 ///
 /// It is read as soon as a file is received, from an untrusted peer as well: in Swift, without a decoder, and from at most 260
-/// KiB of the file.
+/// KiB of an Ogg file. The tables of an MP4 file have at most 12 MiB, for three hours of sound; see ``AACTrack``.
 package struct NoteSummary: Sendable, Hashable {
-    package let head: OpusHead
+    package enum Codec: Sendable, Hashable {
+        /// Opus in Ogg, as this program records it.
+        case opus
+        /// AAC in MP4, as phones record it.
+        case aac
+    }
+
+    package let codec: Codec
+    /// One or two.
+    package let channels: Int
     package let tags: NoteTags
     /// The length in samples at 48 kHz.
     package let granules: Int64
     package let byteCount: UInt64
     /// Whether the end is missing: the last page is not marked as such.
     package let isCut: Bool
-    /// Checksums of the first page, which has the random serial number of the stream, and of the last one: the same for all
-    /// copies of a note.
+    /// Numbers that are the same for all copies of a note. Of an Ogg file, the checksums of the first page, which has the random
+    /// serial number of the stream, and of the last one.
     package let checksums: [UInt32]
 
     package var duration: Duration { .frames(Int(granules), rate: OpusHead.granulesPerSecond) }
@@ -31,10 +40,25 @@ package struct NoteSummary: Sendable, Hashable {
     /// - Throws: ``AudioError/Code/damaged`` for a file that is not a voice note.
     package init(of file: NoteFile) throws(AudioError) {
         let size = file.size
+        guard try !SoundFormat(of: file).isAAC else {
+            self.init(try AACTrack(of: file))
+            return
+        }
         let front = try file.read(Int(min(size, UInt64(Self.windowByteCount))), at: 0)
         let tailCount = min(size, UInt64(Self.windowByteCount))
         let tail = try file.read(Int(tailCount), at: size - tailCount)
         try self.init(front: front, tail: tail, size: size)
+    }
+
+    package init(_ track: AACTrack) {
+        codec = .aac
+        channels = track.configuration.channels
+        tags = NoteTags(recorded: track.recorded)
+        // At most 2^29 frames.
+        granules = Int64(track.frames * OpusHead.granulesPerSecond / track.configuration.rate)
+        byteCount = track.byteCount
+        isCut = track.isCut
+        checksums = track.checksums
     }
 
     /// Twice the longest page: a window that begins or ends inside a page contains a whole one as well.
@@ -45,11 +69,13 @@ package struct NoteSummary: Sendable, Hashable {
     ///   - tail: its last ``windowByteCount`` bytes.
     ///   - size: the size of the file, in bytes.
     package init(front: [UInt8], tail: [UInt8], size: UInt64) throws(AudioError) {
-        guard front.starts(with: OggPage.capture) else { throw AudioError(.damaged, "not an Ogg file") }
+        guard front.starts(with: OggPage.capture) else { throw AudioError(.damaged, "not an Ogg, MP4 or AAC file") }
         guard let first = OggPage(startOf: front[...]), first.isFirst, let packet = first.packets.ranges.first else {
             throw AudioError(.damaged, "its first page is damaged")
         }
-        head = try OpusHead(first.bytes[packet])
+        let head = try OpusHead(first.bytes[packet])
+        codec = .opus
+        channels = head.channels
         tags = try Self.tags(in: front[first.bytes.count...], serial: first.serial)
         guard let last = Self.lastPage(of: tail) else { throw AudioError(.damaged, "its last page is damaged or missing") }
         guard last.serial == first.serial else {

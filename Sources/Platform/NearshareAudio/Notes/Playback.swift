@@ -11,13 +11,12 @@ package final class Playback: Sendable {
     private struct State {
         var snapshot = Snapshot()
         var isStopped = false
-        /// The requested change of position, in frames.
+        /// The requested change of position, in seconds.
         var pendingSkip = 0
     }
 
     private let state = Mutex(State())
 
-    private static let rate = OpusHead.granulesPerSecond
     /// The longest Opus packet, 120 ms, for two channels.
     private static let bufferCount = 5760 * 2
 
@@ -32,14 +31,13 @@ package final class Playback: Sendable {
     /// Skips forwards, or backwards for a negative duration. Limited to one day.
     package func skip(_ duration: Duration) {
         let seconds = min(max(duration.components.seconds, -86_400), 86_400)
-        let frames = Int(seconds) * Self.rate
-        state.withLock { $0.pendingSkip = min(max($0.pendingSkip + frames, -Self.rate * 86_400), Self.rate * 86_400) }
+        state.withLock { $0.pendingSkip = min(max($0.pendingSkip + Int(seconds), -86_400), 86_400) }
     }
 
     /// Plays until the end or ``stop()``.
     /// - Returns: false when it was stopped.
     package func run(_ note: any NoteSamples, on output: any AudioOutput) throws(AudioError) -> Bool {
-        let channels = note.format.channels
+        let (rate, channels) = (note.format.rate, note.format.channels)
         let buffer = UnsafeMutableBufferPointer<Int16>.allocate(capacity: Self.bufferCount)
         defer { buffer.deallocate() }
         var pending = buffer[..<0]
@@ -57,7 +55,7 @@ package final class Playback: Sendable {
             if skip != 0 {
                 let played = note.position - pending.count / channels - output.pendingFrames
                 try output.discard()
-                try note.seek(to: played + skip)
+                try note.seek(to: played + skip * rate)
                 pending = buffer[..<0]
                 isDecoded = false
             }
@@ -74,7 +72,7 @@ package final class Playback: Sendable {
                 if isPaused {
                     try output.idle()
                 } else if try output.drain() {
-                    updatePosition(note.frames)
+                    updatePosition(note.frames, rate: rate)
                     return true
                 }
             } else if isPaused {
@@ -83,11 +81,11 @@ package final class Playback: Sendable {
                 let taken = try output.write(UnsafeBufferPointer(rebasing: pending))
                 pending = pending.dropFirst(taken * channels)
             }
-            updatePosition(note.position - pending.count / channels - output.pendingFrames)
+            updatePosition(note.position - pending.count / channels - output.pendingFrames, rate: rate)
         }
     }
 
-    private func updatePosition(_ frame: Int) {
-        state.withLock { $0.snapshot.position = .frames(max(0, frame), rate: Self.rate) }
+    private func updatePosition(_ frame: Int, rate: Int) {
+        state.withLock { $0.snapshot.position = .frames(max(0, frame), rate: rate) }
     }
 }

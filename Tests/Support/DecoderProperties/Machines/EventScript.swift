@@ -80,7 +80,8 @@ struct EventScript {
 extension DecoderProperty {
     /// State machines that a script of events drives, with a peer that keeps to the protocol, and with one that does not.
     static let machines = [
-        incomingContent, directConnection, handshakes, byteStreams, messageChannels, noteSummary, oggPages, inboxJournal,
+        incomingContent, directConnection, handshakes, byteStreams, messageChannels, noteSummary, oggPages, aacTracks,
+        inboxJournal,
         meshRouters, bundleRouters,
     ]
 

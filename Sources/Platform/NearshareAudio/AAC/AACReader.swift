@@ -1,0 +1,75 @@
+package import NearshareInterfaces
+
+/// Decodes the AAC sound of an MP4 or ADTS file in this process.
+package final class AACReader: NoteSamples {
+    package let format: AudioFormat
+    private let file: NoteFile
+    private let track: AACTrack
+    private let decoder: AACDecoder
+    private var nextPacket = 0
+    /// Decoded samples that were not read yet.
+    private var samples: [Int16] = []
+    private var readCount = 0
+    /// Frames that are decoded and dropped after a seek.
+    private var droppedFrames = 0
+
+    /// - Parameter isMixed: whether the samples have one channel, whatever the file has.
+    package init(_ file: NoteFile, isMixed: Bool = false) throws(AudioError) {
+        self.file = file
+        do throws(AudioError) {
+            track = try AACTrack(of: file)
+            decoder = try AACDecoder(track.configuration, channels: isMixed ? 1 : track.configuration.channels)
+        } catch {
+            guard error.code == .damaged else { throw error }
+            throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: \(error)")
+        }
+        guard let format = AudioFormat(rate: decoder.rate, channels: isMixed ? 1 : track.configuration.channels) else {
+            throw AudioError(
+                .damaged, "\(shown(file.path)) has \(decoder.rate) samples a second, which voice notes do not support")
+        }
+        self.format = format
+    }
+
+    package var frames: Int { track.packets.count * decoder.packetFrames }
+
+    package var position: Int {
+        let decoded = nextPacket * decoder.packetFrames - (samples.count - readCount) / format.channels
+        return min(max(0, decoded + droppedFrames), frames)
+    }
+
+    package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int {
+        while readCount == samples.count {
+            guard nextPacket < track.packets.count else { return 0 }
+            try decodeNextPacket()
+        }
+        let count = min(samples.count - readCount, buffer.count / format.channels * format.channels)
+        _ = buffer.update(fromContentsOf: samples[readCount..<(readCount + count)])
+        readCount += count
+        return count / format.channels
+    }
+
+    package func seek(to frame: Int) throws(AudioError) {
+        let target = min(max(0, frame), frames)
+        // A packet is decoded with the one before it.
+        nextPacket = max(0, target / decoder.packetFrames - 1)
+        droppedFrames = target - nextPacket * decoder.packetFrames
+        (samples, readCount) = ([], 0)
+        decoder.prepare(forPacket: nextPacket)
+    }
+
+    private func decodeNextPacket() throws(AudioError) {
+        let packet = track.packets[nextPacket]
+        samples.removeAll(keepingCapacity: true)
+        readCount = 0
+        do throws(AudioError) {
+            try decoder.decode(file.read(packet.byteCount, at: packet.offset), into: &samples)
+        } catch {
+            let seconds = nextPacket * track.configuration.packetFrames / track.configuration.rate
+            throw AudioError(error.code, "\(shown(file.path)) is damaged after \(seconds) s: \(error)")
+        }
+        nextPacket += 1
+        let dropped = min(droppedFrames, decoder.packetFrames)
+        droppedFrames -= dropped
+        readCount = min(dropped * format.channels, samples.count)
+    }
+}
