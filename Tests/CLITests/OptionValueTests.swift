@@ -63,8 +63,39 @@ import Testing
         #expect(usageError(words("send a --log-level loud")) != nil)
     }
 
-    @Test("T8: a peer is offered to a shell by its id where its name is more than a plain word")
+    @Test("T8: a peer is offered to a shell by its id where no quotation marks keep its name together")
     func completion() throws {
+        let id = try #require(PeerID(hex: "0123456789abcdef"))
+        for name in ["anna", "Anna's phone", "安娜 2", "Mum & Dad", "e\u{301}va", "Pixel 8 (2)", "☕ bar"] {
+            #expect(PeerArgument.words(for: [(try DisplayName(name), id)], TrustStore()) == [name])
+        }
+        let names = [
+            "x$(touch pwned)", "x`id`", "a;b", "a|b", "a>b", "~root", "a*", "a?b", "!1", "\"", "c\\d", "-v", "b\u{1b}[31men",
+            "{a,b}", "$HOME", "=ls", "a:b", "a\u{200b}b", "a\u{a0}b",
+        ]
+        for name in names {
+            #expect(
+                PeerArgument.words(for: [(try DisplayName(name), id)], TrustStore()) == [id.hex], "\(name.debugDescription)")
+        }
+    }
+
+    @Test("K2: a name of several peers is offered for the trusted one, and an id for the others")
+    func sharedNames() throws {
+        let keys = (1...3).map { Fingerprint(bytes: [UInt8](repeating: $0, count: 32))! }
+        let ids = keys.map(\.peerID)
+        let name = try DisplayName("anna")
+        let peers = (ids + ids).map { (name: name, id: $0) }
+        var trust = TrustStore()
+        #expect(PeerArgument.words(for: peers, trust) == ids.map(\.hex))
+        _ = trust.introduce(keys[1], claiming: name, as: name, at: WallTime(milliseconds: 0))
+        #expect(PeerArgument.words(for: peers, trust) == [ids[0].hex, "anna", ids[2].hex])
+        // A peer that is merely seen has no right to the name.
+        _ = trust.rename(keys[1], to: nil)
+        #expect(PeerArgument.words(for: peers, trust) == ids.map(\.hex))
+    }
+
+    @Test("T8: a peer is named in advice by its id where its name is more than a plain word")
+    func advice() throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))
         for plain in ["anna", "Änne-2.home", "安娜", "a_b"] {
             #expect(PeerArgument.completion(try DisplayName(plain), id) == plain)

@@ -3,12 +3,14 @@
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 import unittest
 
-from harness import Story
+from harness import Story, wait_until
 from pseudo_terminal import PseudoTerminal
+from test_voice import own_network
 
 COMPLETIONS = pathlib.Path(__file__).resolve().parents[2] / "completions"
 
@@ -25,17 +27,27 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 
 class CompletionStory(Story):
+    def shell_environment(self):
+        """The environment of a shell in which `nearshare` is the tool under test, and ben its user."""
+        programs = self.place / "bin"
+        programs.mkdir(exist_ok=True)
+        if not (programs / "nearshare").exists():
+            (programs / "nearshare").symlink_to(self.ben.command()[0])
+        environment = self.ben.environment()
+        environment |= {"PATH": f"{programs}:{environment['PATH']}", "PS1": "> ", "INPUTRC": "/dev/null", "LANG": "C.UTF-8"}
+        return environment
+
     def offered(self, name, word="x"):
         """The words offered to ben for receivers that begin with a word, after he has seen anna under this name."""
         anna = self.anna.receive("--interface", "lo", name=name)
         seen = self.ben.run("browse", "--interface", "lo", "--timeout", "3")
         self.assertCode(0, seen)
         self.assertIn(anna.ready["id"], seen.stdout.decode())
-        programs = self.place / "bin"
-        programs.mkdir()
-        (programs / "nearshare").symlink_to(self.ben.command()[0])
-        environment = self.ben.environment()
-        environment["PATH"] = f"{programs}:{environment['PATH']}"
+        return self.words(word)
+
+    def words(self, word):
+        """The words offered to ben for receivers that begin with a word."""
+        environment = self.shell_environment()
         completed = subprocess.run(
             ["bash", "-c", BASH, "bash", str(COMPLETIONS), word],
             env=environment,
@@ -45,7 +57,21 @@ class CompletionStory(Story):
             timeout=30,
         )
         self.assertEqual(0, completed.returncode, completed.stderr)
-        return completed.stdout.split()
+        return list(filter(None, completed.stdout.splitlines()))
+
+    @unittest.skipUnless(shutil.which("bash"), "needs bash")
+    def test_peers_that_the_running_node_sees_are_offered_and_one_that_does_not_reply_is_not_waited_for(self):
+        own_network(self)
+        node = self.ben.receive("--interface", "lo", name="ben")
+        name = f"Anna {self.seed:08x}"
+        self.anna.receive("--interface", "lo", name=name)
+        wait_until(lambda: self.words("ann") == [name.replace(" ", "\\ ")], "the name to be offered")
+        node.signal(signal.SIGSTOP)
+        self.addCleanup(node.signal, signal.SIGCONT)
+        start = time.monotonic()
+        self.assertEqual([], self.words("ann"))
+        # 250 ms for the node, and the start of bash and of a debug build.
+        self.assertLess(time.monotonic() - start, 5)
 
     @unittest.skipUnless(shutil.which("bash"), "needs bash")
     def test_a_peers_name_is_offered(self):
@@ -67,11 +93,7 @@ class CompletionStory(Story):
         (self.place / "x y" / "trip" / "photo.jpg").write_bytes(b"x")
         (self.place / "nest").mkdir()
         (self.place / "nest.txt").write_bytes(b"x")
-        programs = self.place / "bin"
-        programs.mkdir()
-        (programs / "nearshare").symlink_to(self.ben.command()[0])
-        environment = self.ben.environment()
-        environment |= {"PATH": f"{programs}:{environment['PATH']}", "PS1": "> ", "INPUTRC": "/dev/null"}
+        environment = self.shell_environment()
         start = f"cd '{self.place}'; source '{COMPLETIONS}/nearshare.bash'; echo rea''dy\n"
         for keys, expected in (
             ("nearshare send x\t", rb"send x\\ y/"),
@@ -88,6 +110,47 @@ class CompletionStory(Story):
             shell.press("\x15exit\n")
             while shell.read(5):
                 pass
+
+    def start_shell(self, shell):
+        """A shell on a terminal that completes words of `nearshare`."""
+        commands = {
+            "bash": (["bash", "--norc", "--noprofile", "-i"], f"source '{COMPLETIONS}/nearshare.bash'"),
+            "zsh": (["zsh", "-f", "-i"], f"PS1='> '; fpath=('{COMPLETIONS}' $fpath); autoload -Uz compinit; compinit -u -D"),
+            "fish": (["fish", "--no-config", "-i"], f"source '{COMPLETIONS}/nearshare.fish'"),
+        }
+        command, start = commands[shell]
+        terminal = PseudoTerminal(command, self.shell_environment(), 100, 24)
+        terminal.press(f"cd '{self.place}'; {start}; echo rea''dy\n")
+        self.read_until(terminal, rb"ready\r\n")
+        return terminal
+
+    def test_keys_complete_names_with_spaces_and_apostrophes(self):
+        """In each shell, what Tab inserts is one word: the name."""
+        for name in ("Anna's phone", "Mum & Dad"):
+            self.say_known(name)
+        beginnings = ("Anna", "anna", "mum", "'Mum &", '"Mum &', r"Anna\'s\ p", '"Anna')
+        for shell in ("bash", "zsh", "fish"):
+            if not shutil.which(shell):
+                continue
+            terminal = self.start_shell(shell)
+            for beginning in beginnings:
+                with self.subTest(shell=shell, typed=beginning):
+                    name = "Mum & Dad" if "mum" in beginning.lower() else "Anna's phone"
+                    terminal.everything = b""
+                    terminal.press(f"nearshare send x --to {beginning}\t")
+                    self.read_until(terminal, rb"Dad|hone")
+                    terminal.press("\x01printf '%s|' \n")
+                    self.read_until(terminal, re.escape(f"nearshare|send|x|--to|{name}|").encode())
+            terminal.press("\x15exit\n")
+            while terminal.read(5):
+                pass
+
+    def say_known(self, name):
+        """Makes ben know a peer by this name."""
+        other = type(self.anna)(self.place / f"peer-{len(name)}")
+        path = other.home / "keys"
+        self.assertCode(0, other.run("keys", "export", "--output", path))
+        self.assertCode(0, self.ben.run("keys", "import", path, "--for", name))
 
     def read_until(self, shell, pattern):
         deadline = time.monotonic() + 20

@@ -132,5 +132,6 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
 /// Shell completion: names of friends.
 @Sendable private func completeFriends(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let trust = try? LocalMachine().trust.read() else { return [] }
-    return trust.entries.filter(\.value.isFriend).map { PeerArgument.completion($0.value.name, $0.key.peerID) }
+    return PeerArgument.words(
+        for: trust.entries.filter(\.value.isFriend).map { ($0.value.name, $0.key.peerID) }, trust)
 }

@@ -216,7 +216,7 @@ private struct KnownKeys {
 /// Shell completion: names of peers with known keys.
 @Sendable private func completeKeys(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let machine = try? LocalMachine(), let known = try? KnownKeys(machine) else { return [] }
-    return known.contacts.map { PeerArgument.completion($0.name, $0.fingerprint.peerID) }
+    return PeerArgument.words(for: known.contacts.map { ($0.name, $0.fingerprint.peerID) }, TrustStore())
 }
 
 /// The owner that `--for` names for the keys in a file.

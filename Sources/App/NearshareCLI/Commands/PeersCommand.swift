@@ -125,7 +125,7 @@ extension PeersVerifyCommand {
 struct KnownPeerArgument: ParsableArguments {
     @Argument(
         help: ArgumentHelp("A name, an unambiguous prefix of one, or an id.", valueName: "peer"),
-        completion: .custom(PeerArgument.completions),
+        completion: .custom(PeerArgument.knownCompletions),
         transform: PeerArgument.validated)
     var peer: String
 }

@@ -27,16 +27,61 @@ enum PeerArgument {
         return peers.filter { named.insert($0.lowercased()).inserted }
     }
 
-    /// Shell completion: recently seen peers.
+    /// Shell completion: the peers in range of the running node, those that were seen lately, and those that the user knows.
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
-        guard let state = try? LocalMachine().state, let recent = try? RecentPeers.read(in: state) else { return [] }
-        return recent.entries.map { completion($0.name, $0.id) }
+        guard let machine = try? LocalMachine() else { return [] }
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        let near = ContactQuery.contacts(of: machine, timeout: nodeTimeout).filter(\.isNear).map { ($0.name, $0.id) }
+        let seen = ((try? RecentPeers.read(in: machine.state))?.entries ?? []).map { entry in
+            (trust.shownName(claiming: entry.id, named: entry.name), entry.id)
+        }
+        let known = trust.entries.map { ($0.value.name, $0.key.peerID) }.sorted { $0.0.claimed < $1.0.claimed }
+        let blocked = trust.entries.filter { $0.value.trust == .blocked }.keys.map(\.peerID)
+        return words(for: (near + seen + known).filter { !blocked.contains($0.1) }, trust)
     }
 
-    /// The word that a shell offers for a peer: its name, or its id where a shell would give a character of the name a meaning
-    /// (T8). bash expands offered words, and no shell quotes what it inserts.
+    /// Shell completion: the peers that the user knows.
+    @Sendable static func knownCompletions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+        guard let trust = try? LocalMachine().trust.read() else { return [] }
+        return words(for: trust.entries.map { ($0.value.name, $0.key.peerID) }, trust).sorted()
+    }
+
+    /// The time that completion waits for the running node, which replies within milliseconds.
+    private static let nodeTimeout = Duration.milliseconds(250)
+
+    /// The words for peers: names, or ids of peers whose name selects another one, or several.
+    static func words(for peers: [(name: DisplayName, id: PeerID)], _ trust: TrustStore) -> [String] {
+        var ids = Set<PeerID>()
+        let peers = peers.filter { ids.insert($0.id).inserted }
+        let sharing = Dictionary(grouping: peers) { $0.name.claimed.lowercased() }
+        return peers.map { peer in
+            let isShared = sharing[peer.name.claimed.lowercased()].map { $0.count > 1 } ?? false
+            let trusted = isShared ? trust.trustedPeers(named: peer.name.claimed) : []
+            let isMeant = !isShared || (trusted.count == 1 && trusted.first?.id == peer.id)
+            return isMeant && isQuotable(peer.name.claimed) ? peer.name.claimed : peer.id.hex
+        }
+    }
+
+    /// The word for a peer in advice, which the user may copy into a shell: its name, or its id where a shell would give a
+    /// character of the name a meaning (T8).
     static func completion(_ name: DisplayName, _ id: PeerID) -> String {
         isPlainWord(name.claimed) ? name.claimed : id.hex
+    }
+
+    /// Whether the scripts of all shells quote the text as one word: what a shell would expand within quotation marks, and what
+    /// separates a word from its description, is left out.
+    static func isQuotable(_ text: String) -> Bool {
+        guard let first = text.unicodeScalars.first, let last = text.unicodeScalars.last, first != "-", first != "~",
+            first != " ", last != " "
+        else { return false }
+        return text.unicodeScalars.allSatisfy { scalar in
+            switch scalar.properties.generalCategory {
+            case .lowercaseLetter, .uppercaseLetter, .titlecaseLetter, .otherLetter, .modifierLetter, .decimalNumber,
+                .nonspacingMark, .spacingMark, .otherSymbol:
+                true
+            default: " '’-_.,()&+#@".unicodeScalars.contains(scalar)
+            }
+        }
     }
 
     /// Whether the text consists of letters, digits, and characters that no shell gives a meaning in the middle of a word.

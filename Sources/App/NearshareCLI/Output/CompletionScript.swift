@@ -38,13 +38,25 @@ enum CompletionScript {
             "\n__nearshare_custom_complete() {\n",
             with: """
 
-                # Offers the words, one in each line, that begin like the current one, in any letter case.
+                # Offers the words, one in each line, that begin like the current one, in any letter case, quoted as it is.
+                # readline quotes those with a slash, as names of files.
                 __nearshare_add_words() {
                     shopt -s nocasematch
-                    [[ "${1}" = */* ]] || compopt +o filenames 2> /dev/null
-                    local word
+                    local word typed=${cur} quote
+                    case "${COMP_WORDS[COMP_CWORD]}" in
+                    \\'*) quote=single ;;
+                    \\"*) quote=double ;;
+                    *) quote=none typed=${cur//\\\\/} ;;
+                    esac
+                    if [[ "${1}" = */* ]]; then quote=readline; else compopt +o filenames 2> /dev/null; fi
                     while IFS='' read -r word; do
-                        [[ -n "${word}" && "${word}" = "${cur}"* ]] && COMPREPLY+=("${word}")
+                        [[ -n "${word}" && "${word}" = "${typed}"* ]] || continue
+                        case "${quote}" in
+                        none) printf -v word '%q' "${word}" ;;
+                        single) word=${word//\\'/\\'\\\\\\'\\'} ;;
+                        double) [[ "${word}" = *[\\"\\`\\$\\!\\\\]* ]] && continue ;;
+                        esac
+                        COMPREPLY+=("${word}")
                     done <<< "${1}"
                 }
 
