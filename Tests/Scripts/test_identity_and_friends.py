@@ -408,6 +408,32 @@ class NearbyFriendsStory(Home, CableStory):
         self.assertCode(0, self.anna.run("send", "--text", "hello", "--to", "ben"))
         self.assertEqual("hello", ben.wait_for("delivered")["text"])
 
+    def test_K2_the_user_is_told_which_of_two_peers_of_one_name_is_meant(self):
+        carla = Peer(self.place / "carla", self.network.names[0])
+        self.addCleanup(carla.stop_all)
+        friend = self.anna.receive(name="anna")
+        self.say(0, self.ben, "friends", "add", "--unverified", "--adapter", "none", "anna")
+        impostor = carla.receive(name="anna")
+        notice = f'2 devices here are called "anna"; using your friend ({friend.ready["id"]})\n'
+        for text in ("one", "two"):
+            words = self.say(0, self.ben, "send", "--text", text, "--to", "anna", "--adapter", "none")
+            self.assertEqual(1, words.count(notice), words)
+            self.assertEqual(text, friend.wait_for("delivered")["text"])
+        screen = self.screen(self.ben, "peers", "verify", "anna")
+        screen.wait_for("are they the same")
+        self.assertIn(notice.strip(), " ".join(screen.text.split()))
+        screen.press("\x03")
+        screen.end()
+        # The id of the other one selects it, which is refused.
+        words = self.say(5, self.ben, "send", "--text", "x", "--to", impostor.ready["id"], "--adapter", "none")
+        self.assertNotIn("devices here", words)
+        self.assertIn("answers with another key than before", words)
+        friend.signal(signal.SIGTERM)
+        friend.end()
+        screen = self.screen(self.ben, "peers", "verify", "anna")
+        self.assertEqual(5, screen.end(), screen.text)
+        self.assertIn(f"with another key ({impostor.ready['id']})", " ".join(screen.text.split()))
+
     def test_an_unknown_name(self):
         self.assertIn("no peers found", self.say(3, self.ben, "friends", "add", "anna", "--adapter", "none"))
         self.assertEqual([], self.tell(self.ben, "friends"))

@@ -121,6 +121,28 @@ struct MessageOperationTests {
         #expect(submissions.map(\.mode) == [.full])
     }
 
+    @Test("K2: the user is told which of several peers of one name gets the message", arguments: [true, false])
+    func sharedName(isNear: Bool) async throws {
+        let friend = contact(.known(.seen, isFriend: true), isNear: isNear)
+        var impostor = contact(.nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 1, count: 32))!))
+        impostor.id = PeerID(bytes: [UInt8](repeating: 2, count: 8))!
+        let node = ScriptedNode { [impostor] request in
+            switch request {
+            case .find: .success(.contact(friend))
+            case .contacts: .success(.contacts([impostor, friend]))
+            case .sendMessage: .success(.messageAccepted(bundle))
+            default: .success(.done)
+            }
+        }
+        try await operation(goal: .submitted).run(through: node)
+        try await operation(to: anna.hex, goal: .submitted).run(through: node)
+        let notice =
+            isNear
+            ? "2 devices here are called \"anna\"; using your friend (\(anna))"
+            : "another device here is called \"anna\"; using your friend (\(anna)), which is not here"
+        #expect(reporter.notices == ["looking for anna…", notice, "looking for \(anna.hex)…"])
+    }
+
     @Test("events of other messages do not count, and sent is not delivered")
     func delivered() async throws {
         let other = BundleID(bytes: [UInt8](repeating: 9, count: 16))!

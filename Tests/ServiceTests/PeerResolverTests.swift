@@ -97,6 +97,13 @@ struct PeerResolverTests {
         }
         let found = try await resolve(["bea", "be"], for: ada, among: [mallory, bea])
         #expect(found.map { $0?.id } == [bea.id, bea.id])
+        let owner = isVerified ? "the one that you have verified" : "your friend"
+        let notice = "2 devices here are called \"bea\"; using \(owner) (\(bea.id))"
+        #expect(reporter.notices == [notice, notice])
+        // An id means one peer, and so does a name that one peer has.
+        #expect(try await resolve([bea.id.hex], for: ada, among: [mallory, bea]).map { $0?.id } == [bea.id])
+        #expect(try await resolve(["bea"], for: ada, among: [bea]).map { $0?.id } == [bea.id])
+        #expect(reporter.notices.count == 2)
     }
 
     @Test("K4: a fingerprint finds the peer by its id, and the whole key is expected there")
@@ -127,6 +134,34 @@ struct PeerResolverTests {
         #expect(error?.message.contains("\(bea.id.hex)  new") == true)
         #expect(error?.message.contains("\(mallory.id.hex)  new") == true)
         #expect(reporter.found.isEmpty)
+    }
+
+    /// Looks for a peer whose key is to be verified.
+    private func connect(_ text: String, for user: StageUser, among others: [StageUser]) async throws -> PeerDestination {
+        guard let first = others.first else {
+            return try await withNode(try user.settings()) { node in
+                try await resolver(user).resolveForConnection(text, on: node)
+            }
+        }
+        return try await first.listening { _ in
+        } _: { _ in
+            try await connect(text, for: user, among: Array(others.dropFirst()))
+        }
+    }
+
+    @Test("K2: a key is verified with the peer that the user knows, whoever else has its name", arguments: [true, false])
+    func verification(isFriend: Bool) async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "bea", isFriend: isFriend)
+        try ada.machine.trust.update { _ = $0.rename(bea.fingerprint, to: nil) }
+        #expect(try await connect("bea", for: ada, among: [mallory, bea]).id == bea.id)
+        #expect(reporter.notices.count == 1)
+        #expect(
+            reporter.notices.first?.contains("using \(isFriend ? "your friend" : "the one that you know") (\(bea.id))") == true)
+        #expect(try await connect(mallory.id.hex, for: ada, among: [mallory, bea]).id == mallory.id)
+        guard isFriend else { return }
+        let error = await #expect(throws: CommandFailure.self) { try await connect("bea", for: ada, among: [mallory]) }
+        #expect(error?.status == .notTrusted && error?.message.contains("with another key (\(mallory.id))") == true)
     }
 
     @Test("K2: a given name belongs to its key even when another peer announces it")

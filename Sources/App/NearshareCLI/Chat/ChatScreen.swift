@@ -256,6 +256,10 @@ struct ChatScreen: Sendable {
         let isKnown = Self.isKnown(contact) || PeerID(hex: name) == contact.id
         let isVisible = views.visibleIndex == index
         let target = views.resolve(at: index, as: conversation)
+        // An id names one peer.
+        if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
+            views[target].addNotice(notice, at: now)
+        }
         let reactions = isVisible ? showView(target) : []
         if isKnown { return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) } }
         guard let first = lines.first else { return reactions }

@@ -120,7 +120,13 @@ final class PipedConversation: Sendable {
                 try await Task.sleep(for: Self.noticeDelay)
                 Console.notice("looking for \(TerminalText.escaped(peer))…")
             }
-            return try await client.find(peer, timeout: Self.lookupTimeout)
+            let contact = try await client.find(peer, timeout: Self.lookupTimeout)
+            let contacts = (try? await client.contacts()) ?? []
+            // An id means one peer.
+            if PeerID(hex: peer) == nil, let notice = SharedName.notice(for: contact, among: contacts) {
+                Console.notice(notice)
+            }
+            return contact
         }
     }
 

@@ -78,7 +78,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
         Console.notice("looking for \(TerminalText.escaped(peer))…")
         let connector = PeerConnector(
             machine: machine, interface: nearby.interface, radio: nearby.bluetooth.makeOpener(log: global.logger),
-            log: global.logger)
+            reporter: TextReporter(), log: global.logger)
         return try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
             try await FriendCandidate(authenticatedOver: connection, on: machine)
         }

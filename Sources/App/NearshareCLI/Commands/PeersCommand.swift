@@ -83,7 +83,8 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
             if LinkAddress(parsing: peer) == nil { Console.notice("looking for \(TerminalText.escaped(peer))…") }
             let connector = PeerConnector(
-                machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
+                machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger),
+                reporter: TextReporter(), log: global.logger)
             let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
             try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
                 try await operation.run(over: connection) { code, name in

@@ -6,14 +6,17 @@ package struct PeerConnector: Sendable {
     private let machine: LocalMachine
     private let interface: String?
     private let radio: RadioOpener?
+    private let reporter: any Reporter
     private let log: Logger
 
     /// - Parameters:
     ///   - interface: nil for the configured one.
     ///   - radio: nil for the network only.
+    ///   - reporter: is told which peer is meant, where several have the name.
     package init(
-        machine: LocalMachine, interface: String?, radio: RadioOpener?, log: Logger
+        machine: LocalMachine, interface: String?, radio: RadioOpener?, reporter: any Reporter, log: Logger
     ) {
+        self.reporter = reporter
         self.machine = machine
         self.interface = interface
         self.radio = radio
@@ -32,7 +35,7 @@ package struct PeerConnector: Sendable {
             interface: interface, discovery: needsDiscovery ? machine.discovery(log: log) : nil,
             radio: needsDiscovery ? radio : nil,
             log: log)
-        let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: nil)
+        let resolver = PeerResolver(machine: machine, reporter: reporter, transport: nil)
         return try await withNode(settings) { node in
             try await interruption.run(onInterrupt: { _ in node.beginShutdown() }) {
                 let destination = try await resolver.resolveForConnection(peer, on: node)

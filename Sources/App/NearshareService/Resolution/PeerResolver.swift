@@ -24,6 +24,8 @@ package struct PeerResolver: Sendable {
         static let meshOverBluetooth = Duration.seconds(30)
         /// Timeout of a connection that only learns the key of the peer; nothing is sent.
         static let connection = Duration.seconds(8)
+        /// Time for other peers of the same name to appear; a search by name waits as long for a second one.
+        static let others = Duration.milliseconds(60)
     }
 
     private let machine: LocalMachine
@@ -57,15 +59,62 @@ package struct PeerResolver: Sendable {
             return try checked(try await find(text, on: node), asked: text, besides: trusted)
         }
         do {
-            return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
+            guard let key = trusted.first, key.fingerprint == fingerprint, PeerID(hex: text) == nil else {
+                return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
+            }
+            let destination = try await sayingWhoIsMeant(key, on: node) { try await find(key.id.hex, on: node) }
+            return try checked(destination, expecting: fingerprint)
         } catch NodeError.notFound(_, let nearby) {
-            let others = nearby.filter { $0.name.claimed.lowercased() == text.lowercased() }
-            guard let other = others.first else { throw NodeError.notFound(text, nearby: nearby) }
-            throw CommandFailure(
-                .notTrusted,
-                "nothing was sent: \(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you "
-                    + "know (\(fingerprint.peerID)); it may be another peer that claims the name, or a new machine: ask its owner, and "
-                    + "then use its id")
+            guard let other = otherKey(than: fingerprint.peerID, nearby, asked: text) else {
+                throw NodeError.notFound(text, nearby: nearby)
+            }
+            throw CommandFailure(.notTrusted, "nothing was sent: \(other)")
+        }
+    }
+
+    /// The sentence about a peer nearby that has the name of a known one, which is not there (K2).
+    private func otherKey(than id: PeerID, _ nearby: [NearbyPeer], asked text: String) -> String? {
+        guard let other = nearby.first(where: { $0.name.claimed.lowercased() == text.lowercased() }) else { return nil }
+        return
+            "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you know (\(id)); it "
+            + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
+    }
+
+    /// Finds a trusted peer by its key. Where other peers nearby have its name, the user is told which one is meant (K2).
+    private func sayingWhoIsMeant(
+        _ key: NamedKey, on node: Node, _ find: () async throws -> Destination
+    ) async throws -> Destination {
+        let others = Monitor(Set<PeerID>())
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            // Without discovery there is nothing to see. A second scan over Bluetooth would cost the search time.
+            if transport != .mesh, transport != .bluetooth, let changes = try? await node.browse([.network]) {
+                group.addTask {
+                    for try await change in changes.compactMap(\.change)
+                    where change.peer.id != key.id && SharedName.areEqual(change.peer.name, key.name) {
+                        others.withLock { others in
+                            _ = change.isPresent ? others.insert(change.peer.id).inserted : others.remove(change.peer.id) != nil
+                        }
+                    }
+                }
+            }
+            let destination = try await find()
+            switch destination {
+            case .direct: try await Task.sleep(for: Timeout.others)
+            case .mesh(let mesh, _):
+                let peers = mesh.peers.filter { $0.id != key.id && SharedName.areEqual($0.name, key.name) }
+                others.withLock { $0.formUnion(peers.map(\.id)) }
+            case .node(let contact):
+                let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
+                if let notice = SharedName.notice(for: contact, among: contacts) { reporter.report(.notice(notice)) }
+            case .everyone: break
+            }
+            let trust = (try? machine.trust.read()) ?? TrustStore()
+            let notice = SharedName.notice(
+                for: key.name, key.id, trust.trustStatus(of: key.fingerprint, claiming: key.name),
+                otherCount: others.withLock(\.count))
+            if let notice { reporter.report(.notice(notice)) }
+            return destination
         }
     }
 
@@ -161,11 +210,40 @@ package struct PeerResolver: Sendable {
         ).destination
     }
 
-    /// Looks for a peer to connect to for the sake of its key.
+    /// Looks for a peer to connect to for the sake of its key. Of peers with one name, the one that the user knows is meant.
     func resolveForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
-        return try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text)).destination
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        let trusted = trust.trustedPeers(named: text)
+        if trusted.count == 1, let key = trusted.first, PeerID(hex: text) == nil {
+            do {
+                let destination = try await sayingWhoIsMeant(key, on: node) {
+                    .direct(try await node.find(key.id.hex, timeout: Timeout.connection, on: media).destination)
+                }
+                if case .direct(var peer) = destination {
+                    peer.fingerprint = key.fingerprint
+                    return peer
+                }
+            } catch NodeError.notFound(_, let nearby) {
+                guard let other = otherKey(than: key.id, nearby, asked: text) else {
+                    throw NodeError.notFound(text, nearby: nearby)
+                }
+                throw CommandFailure(.notTrusted, other)
+            }
+        }
+        do {
+            return try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text)).destination
+        } catch NodeError.ambiguous(let text, let peers) {
+            let known = peers.filter { trust.trustStatus(claiming: $0.id, named: $0.name).isKnown }
+            guard known.count == 1, let peer = known.first else {
+                throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
+            }
+            let notice = SharedName.notice(
+                for: peer.name, peer.id, trust.trustStatus(claiming: peer.id, named: peer.name), otherCount: peers.count - 1)
+            if let notice { reporter.report(.notice("\(notice); for another one, use its id")) }
+            return peer.destination
+        }
     }
 
     private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {

@@ -110,6 +110,10 @@ package final class MessageOperation: Sendable {
     private func find(_ name: String, through client: any NodeClient) async throws -> Contact {
         reporter.report(.notice("looking for \(TerminalText.escaped(name))…"))
         let contact = try await client.find(name, timeout: timeout)
+        // An id means one peer.
+        if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: (try? await client.contacts()) ?? []) {
+            reporter.report(.notice(notice))
+        }
         guard mode == .direct, !contact.isNear else { return contact }
         // A known receiver that is in range appears soon.
         return try await awaitRange(of: contact, through: client)

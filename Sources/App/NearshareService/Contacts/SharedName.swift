@@ -1,0 +1,34 @@
+internal import Nearshare
+
+/// The sentence for a name that several peers nearby have, when a peer that the user knows is meant by it (K2).
+package enum SharedName {
+    /// - Parameters:
+    ///   - contact: the peer that the user's text selects.
+    ///   - contacts: with the peers in range.
+    /// - Returns: nil when no other peer in range has the name, and for a peer that is not known.
+    package static func notice(for contact: Contact, among contacts: [Contact]) -> String? {
+        let others = contacts.filter { other in
+            other.isNear && !other.trustStatus.isBlocked && other.id != contact.id
+                && areEqual(other.name, contact.name)
+        }
+        return notice(
+            for: contact.name, contact.id, contact.trustStatus, isNear: contact.isNear, otherCount: Set(others.map(\.id)).count)
+    }
+
+    static func notice(
+        for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, isNear: Bool = true, otherCount: Int
+    ) -> String? {
+        guard otherCount > 0, trustStatus.isKnown else { return nil }
+        let owner =
+            trustStatus.isFriend
+            ? "your friend" : trustStatus.isVerified ? "the one that you have verified" : "the one that you know"
+        let count = isNear ? otherCount + 1 : otherCount
+        let devices = count == 1 ? "another device here is" : "\(count) \(isNear ? "" : "other ")devices here are"
+        return "\(devices) called \(name.quoted); using \(owner) (\(id))\(isNear ? "" : ", which is not here")"
+    }
+
+    /// Whether two names select the same peers on a command line.
+    static func areEqual(_ name: DisplayName, _ other: DisplayName) -> Bool {
+        name.claimed.lowercased() == other.claimed.lowercased()
+    }
+}
