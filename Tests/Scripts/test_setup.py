@@ -8,6 +8,7 @@ from test_questions import Asked
 class FirstMinuteStory(Asked):
     def test_the_name_alone_says_who_is_near_and_what_to_type(self):
         screen = self.terminal(self.ben, *self.ben.command(), columns=80, rows=24)
+        screen.wait_for(r"you +ben \([0-9a-f]{16}\)")
         screen.wait_for(r"near +no peers; on another machine, run `nearshare receive`|near +\S+")
         screen.wait_for(r"send +nearshare send photo.jpg --to ")
         screen.wait_for(r"set up +nearshare setup")

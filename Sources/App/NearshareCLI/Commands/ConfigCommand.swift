@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import FoundationEssentials
+internal import Glibc
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
@@ -23,19 +24,41 @@ struct ConfigCommand: AsyncParsableCommand {
             if output.json {
                 for one in all.settings { JSONEvents.emit("setting", Self.fields(one)) }
             } else {
-                let rows = all.settings.map { one in
-                    [one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none", Self.text(one.origin)]
-                }
-                Console.writeTable(rows)
+                let columns =
+                    TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
+                for line in Self.lines(all.settings, columns: columns) { Console.writeResult(line) }
             }
             guard all.problems.isEmpty else { throw CommandFailure(.failure, all.problems.joined(separator: "\n")) }
         }
     }
 
-    private static func text(_ origin: EffectiveSettings.Origin) -> String {
+    /// - Parameter columns: width of the terminal; nil for other outputs. There, files are named without their folder, which is
+    ///   a row of its own, and the origins of long values stand on the next line.
+    static func lines(_ settings: [EffectiveSettings.Setting], columns: Int?) -> [String] {
+        let rows = settings.map { one in
+            [
+                one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none",
+                text(one.origin, isShort: columns != nil),
+            ]
+        }
+        guard let columns else { return Table.lines(rows) }
+        func width(_ column: Int) -> Int { rows.map { TerminalText.width(of: $0[column]) }.max() ?? 0 }
+        let room = max(columns - width(0) - width(2) - 4, minimumValueColumns)
+        // The table without long values has the width of the terminal at most.
+        let heads = Table.lines(rows.map { TerminalText.width(of: $0[1]) > room ? [$0[0], ""] : $0 })
+        return zip(rows, heads).flatMap { row, head in
+            guard TerminalText.width(of: row[1]) > room else { return [head] }
+            return [head + row[1], "    \(row[2])"]
+        }
+    }
+
+    private static let minimumValueColumns = 8
+
+    private static func text(_ origin: EffectiveSettings.Origin, isShort: Bool) -> String {
         switch origin {
         case .default: "default"
-        case .file(let path, let line): "\(TerminalText.path(path)), line \(line)"
+        case .file(let path, let line):
+            "\(TerminalText.path(isShort ? path.pathComponents.last ?? path : path)), line \(line)"
         case .environment(let variable): "environment, \(variable)"
         case .option: "option"
         case .state: "chosen with `nearshare identity`"

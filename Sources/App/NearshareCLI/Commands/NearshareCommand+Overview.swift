@@ -19,6 +19,7 @@ extension NearshareCommand {
             let more = list.peers.count - names.count
             let near = names.isEmpty ? "no peers; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
             Console.writeTable([
+                ["you", "\(settings.name.unquoted) (\(settings.identity.peerID))"],
                 ["near", near + (more > 0 ? " and \(more) more (`nearshare browse`)" : "")],
                 ["send", "nearshare send photo.jpg --to \(example)"],
                 ["receive", "nearshare receive"],

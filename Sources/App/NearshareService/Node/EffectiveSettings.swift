@@ -39,7 +39,7 @@ package struct EffectiveSettings: Sendable {
         add("inbox", options.inbox, configuration.inbox, default: machine.directories.defaultInbox)
         add(
             "accept", options.accept?.rawValue, configuration.accept?.rawValue,
-            default: "ask (about others than friends, without a terminal)")
+            default: "ask (without a terminal, not about friends)")
         add("max-size", options.maximumSize.map(String.init), configuration.maximumSize.map(String.init), default: nil)
         add(
             "max-per-peer", options.maximumPerPeer.map(String.init), configuration.maximumPerPeer.map(String.init), default: nil

@@ -1,0 +1,34 @@
+import Nearshare
+import NearshareTerminal
+import Testing
+
+@testable import NearshareCLI
+@testable import NearshareService
+
+@Suite("settings in a terminal") struct ConfigCommandTests {
+    private let settings = [
+        EffectiveSettings.Setting(
+            name: "accept", value: "friends", origin: .file(path: "/home/anna/.config/config.toml", line: 3)),
+        EffectiveSettings.Setting(name: "inbox", value: "/home/anna/" + String(repeating: "x", count: 40), origin: .default),
+        EffectiveSettings.Setting(name: "configuration directory", value: "/home/anna/.config", origin: .default),
+        EffectiveSettings.Setting(name: "port", value: nil, origin: .environment(variable: "X")),
+    ]
+
+    @Test func `short values have their origin beside them, long ones below`() {
+        let lines = ConfigCommand.lines(settings, columns: 80)
+        #expect(
+            lines == [
+                "accept                   friends             config.toml, line 3",
+                "inbox                    /home/anna/\(String(repeating: "x", count: 40))", "    default",
+                "configuration directory  /home/anna/.config  default",
+                "port                     none                environment, X",
+            ])
+        #expect(lines.allSatisfy { TerminalText.width(of: $0) <= 80 })
+    }
+
+    @Test func `other outputs have a line for each setting, with the whole path`() {
+        let lines = ConfigCommand.lines(settings, columns: nil)
+        #expect(lines.count == settings.count)
+        #expect(lines.first?.hasSuffix("  /home/anna/.config/config.toml, line 3") == true)
+    }
+}
