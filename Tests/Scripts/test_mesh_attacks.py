@@ -10,7 +10,7 @@ import unittest
 
 import bitchat_wire as wire
 import bundle_wire
-from bitchat_peer import BitchatPeer
+from bitchat_peer import CAPABILITIES, BitchatPeer
 from bitchat_wire import Packet
 from bundle_wire import Bundle
 from flood_peer import BUNDLE, BUNDLES, FILES, FRAMES, Identity, now
@@ -29,6 +29,7 @@ class Neighbour:
         # What each peer has announced: its id, and its announcement.
         self.announced = {}
         self.bundles = []
+        self.types = set()
         self.connection.sendall(self.identity.announcement("neighbour", capabilities=FILES | BUNDLES))
 
     def close(self):
@@ -45,6 +46,7 @@ class Neighbour:
             self.framer, data = wire.StreamFramer(), data[len(FRAMES) :]
         for frame in self.framer.feed(data)[0]:
             packet = wire.decode(frame)
+            self.types.add(packet.type)
             if packet.type == wire.PING and packet.recipient == self.identity.id:
                 pong = Packet(wire.PONG, self.identity.id, now(), packet.payload, 1, 1, packet.sender)
                 self.send(pong)
@@ -246,6 +248,36 @@ class Stores(AttackStory):
             writer.read(0)
         self.assertServes()
         self.assertLess(highest_memory(self.node.process.pid), 100)
+
+
+class PublicFiles(AttackStory):
+    def forged_file(self, owner, forger, name):
+        """Packets that announce her keys with another signing key, and a file for everyone that is signed with that one."""
+        stated = wire.Announce("carol", owner.noise_key, forger.signing_key, None, CAPABILITIES)
+        content = wire.File(b"\xff\xd8\xff" + b"f" * 500, name, "image/jpeg")
+        packets = [
+            Packet(wire.ANNOUNCE, owner.own_id, now(), stated.encode(), 7),
+            Packet(wire.FILE_TRANSFER, owner.own_id, now(), content.encode(), 7, 2),
+        ]
+        return [wire.encode(wire.sign(packet, forger.signing)) for packet in packets]
+
+    def test_K14_M11_a_public_file_with_a_forged_signature_waits_for_her_and_is_dropped(self):
+        carol = BitchatPeer("carol", seed=f"carol {self.seed}", relays=False)
+        self.addCleanup(carol.close)
+        attacker = self.neighbour("forger", "127.0.0.2")
+        attacker.join(self.there)
+        for packet in self.forged_file(carol, attacker.identity, "forged.jpg"):
+            attacker.connection.sendall(packet)
+        # The node asks for a session with her as soon as it has the file.
+        asked = wire.NOISE_HANDSHAKE
+        attacker.read_until(lambda: asked in attacker.types, "the first message of a handshake")
+        carol.connect("127.0.0.1", self.node.ready["port"], preamble=FRAMES)
+        carol.handshake(carol.wait_for_peer("anna"))
+        carol.wait_for("session")
+        carol.wait_for_receipt(carol.send_private_message(self.there, "it is me"))
+        carol.send_public_file("genuine.jpg", b"\xff\xd8\xff" + b"g" * 500, "image/jpeg")
+        wait_until(lambda: self.anna.received().get("genuine.jpg"), "her own file")
+        self.assertEqual([name for name in self.anna.received() if "forged" in name], [])
 
 
 class Announcements(AttackStory):

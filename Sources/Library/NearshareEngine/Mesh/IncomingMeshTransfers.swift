@@ -22,8 +22,8 @@ struct IncomingMeshTransfers {
 
     private var invitations: [MeshFileKey: WeakReference<Invitation>] = [:]
     private var files: [MeshFileKey: File] = [:]
-    /// Public files whose senders' keys are not authenticated yet.
-    private var unauthenticated: [PeerID: [MeshReceivedFile]] = [:]
+    /// Public files whose senders' keys are not proven yet, the oldest first.
+    private var unauthenticated: [MeshReceivedFile] = []
     /// Texts that were offered to the user, the oldest first, and whether they were accepted. Senders repeat a text until it is
     /// acknowledged.
     private var offeredTexts: [(key: TextKey, isAccepted: Bool)] = []
@@ -57,16 +57,19 @@ struct IncomingMeshTransfers {
 
     // MARK: Files without an offer
 
-    /// Keeps a file until its sender's key is authenticated.
-    /// - Returns: false at the limit.
-    mutating func keepUnauthenticated(_ file: MeshReceivedFile) -> Bool {
-        guard unauthenticated.values.reduce(0, { $0 + $1.count }) < Self.maximumUnauthenticatedCount else { return false }
-        unauthenticated[file.sender, default: []].append(file)
-        return true
+    var unauthenticatedSenders: Set<PeerID> { Set(unauthenticated.map(\.sender)) }
+
+    /// Keeps a file until its sender's keys are proven. At the limit it takes the place of the oldest, so that files of senders
+    /// that never prove anything keep out no others.
+    mutating func keepUnauthenticated(_ file: MeshReceivedFile) {
+        unauthenticated.append(file)
+        if unauthenticated.count > Self.maximumUnauthenticatedCount { unauthenticated.removeFirst() }
     }
 
     mutating func removeUnauthenticated(from sender: PeerID) -> [MeshReceivedFile] {
-        unauthenticated.removeValue(forKey: sender) ?? []
+        let files = unauthenticated.filter { $0.sender == sender }
+        unauthenticated.removeAll { $0.sender == sender }
+        return files
     }
 
     /// Reserves memory for a file that awaits the user's decision.

@@ -76,12 +76,14 @@ final class MeshReceiver: Sendable {
         invitations?.yield(invitation)
     }
 
+    /// - Parameter isSignatureProven: false for what another peer could have signed in this one's name.
     /// - Returns: nil for a blocked peer, and on a node that accepts no offers.
-    private func inviter(_ authenticated: AuthenticatedPeer) -> Peer? {
+    private func inviter(_ authenticated: AuthenticatedPeer, isSignatureProven: Bool = true) -> Peer? {
         let name = router.read { $0.peer(authenticated.id)?.name } ?? Self.placeholderName(of: authenticated.id)
         let status = settings.trustStatus(authenticated, name)
         guard invitations != nil, !status.isBlocked else { return nil }
-        return Peer(proven: authenticated, name: name, trustStatus: status, address: nil, version: nil)
+        return Peer(
+            proven: authenticated, name: name, trustStatus: isSignatureProven ? status : .new, address: nil, version: nil)
     }
 
     /// The path by which a peer's prompts are counted: identities in the mesh are free, links to this node are not.
@@ -175,16 +177,42 @@ final class MeshReceiver: Sendable {
 
     /// Keeps a signed public file until a session authenticates the sender's key, by which users know the sender.
     private func keepUntilAuthenticated(_ received: MeshReceivedFile) {
-        guard incoming.withLock({ $0.keepUnauthenticated(received) }), invitations != nil else { return }
+        guard invitations != nil else { return }
+        incoming.withLock { $0.keepUnauthenticated(received) }
         router.update { router, now in router.ensureSession(with: received.sender, now: now) }
         // A session may exist already.
         if let sender = router.read({ $0.authenticatedPeer(received.sender) }) { offerAuthenticated(by: sender) }
     }
 
-    /// Offers the public files of a peer whose key has just been authenticated.
+    /// Offers the public files of a peer that has proven its id in a session. The peer says there which key it signs with; what
+    /// another key has signed is forged (K14). Older apps say nothing: after a while, their files are offered as those of a new
+    /// peer.
     func offerAuthenticated(by peer: AuthenticatedPeer) {
+        offerKept(by: peer, unproven: false)
+        guard incoming.withLock({ $0.unauthenticatedSenders.contains(peer.id) }) else { return }
+        tasks.start { [self] in
+            guard await !tasks.stopping.isFulfilled(within: Self.statementTimeout) else { return }
+            offerKept(by: peer, unproven: true)
+        }
+    }
+
+    /// Offers the kept files of peers whose state has changed.
+    func offerAuthenticated(by ids: Set<PeerID>) {
+        for id in incoming.withLock({ $0.unauthenticatedSenders }) where ids.contains(id) {
+            if let peer = router.read({ $0.authenticatedPeer(id) }) { offerKept(by: peer, unproven: false) }
+        }
+    }
+
+    /// - Parameter unproven: whether files are offered whose signing key the peer has not stated.
+    private func offerKept(by peer: AuthenticatedPeer, unproven: Bool) {
         for file in incoming.withLock({ $0.removeUnauthenticated(from: peer.id) }) {
-            offerReceived(file.file, kind: .file, from: peer, resumeKey: file.id.bytes)
+            switch router.read({ router in file.signingKey.map { router.status(of: $0, of: peer.id) } ?? .unknown }) {
+            case .proven: offerReceived(file.file, kind: .file, from: peer, resumeKey: file.id.bytes)
+            case .forged: settings.log.warning("mesh: a file in the name of \(peer.id) is forged, and was dropped")
+            case .unknown where unproven:
+                offerReceived(file.file, kind: .file, from: peer, isSignatureProven: false, resumeKey: file.id.bytes)
+            case .unknown: incoming.withLock { $0.keepUnauthenticated(file) }
+            }
         }
     }
 
@@ -194,10 +222,10 @@ final class MeshReceiver: Sendable {
     /// - Returns: whether the user is asked.
     @discardableResult
     private func offerReceived(
-        _ file: MeshFile, kind: OfferedItem.Kind, from authenticated: AuthenticatedPeer, resumeKey: [UInt8],
-        onDelivery: @escaping @Sendable () -> Void = {}
+        _ file: MeshFile, kind: OfferedItem.Kind, from authenticated: AuthenticatedPeer, isSignatureProven: Bool = true,
+        resumeKey: [UInt8], onDelivery: @escaping @Sendable () -> Void = {}
     ) -> Bool {
-        guard let peer = inviter(authenticated) else { return false }
+        guard let peer = inviter(authenticated, isSignatureProven: isSignatureProven) else { return false }
         let size = file.content.count
         guard incoming.withLock({ $0.reserve(size) }) else {
             settings.log.info("mesh: file dropped: too many files await a decision")
@@ -278,6 +306,8 @@ final class MeshReceiver: Sendable {
         for invitation in incoming.openInvitations { invitation.end(.interrupted) }
     }
 
+    /// Time after the beginning of a session in which an app that states its signing key does so.
+    private static let statementTimeout = Duration.seconds(5)
     /// Time in which a nearshare sender expects an answer.
     private static let invitationTimeout = Duration.seconds(60)
 }

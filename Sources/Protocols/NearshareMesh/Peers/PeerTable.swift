@@ -199,6 +199,9 @@ struct PeerTable: Sendable {
     /// How an announced key relates to the one that is pinned for the peer (K2).
     func verdict(on key: SigningPublicKey, for id: PeerID) -> KeyPins.Verdict { pins.verdict(on: key, of: id) }
 
+    /// Whether the pinned key was stated inside a session, or is that of a contact.
+    func hasProvenSigningKey(_ id: PeerID) -> Bool { pins.isProven(id) }
+
     /// Pins the key of a valid announcement. The peer must have a record.
     mutating func pin(_ key: SigningPublicKey, for id: PeerID, now: MonotonicInstant) {
         pins.insert(key, for: id, from: records[id]?.links.discovery) { [records] in records[$0] != nil }

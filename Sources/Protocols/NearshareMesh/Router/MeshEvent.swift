@@ -58,8 +58,10 @@ package struct MeshReceivedFile: Sendable {
     package var id: MeshFileControl.FileID
     package var sender: PeerID
     package var senderName: DisplayName?
-    /// The key that sealed it; nil for a public file, which is signed with a key that was only announced.
+    /// The key that sealed it; nil for a public file, which is signed only.
     package var authenticatedSender: AuthenticatedPeer?
+    /// The key that a public file is signed with: any peer can have announced it under the sender's id. nil for a sealed file.
+    package var signingKey: SigningPublicKey?
     package var file: MeshFile
     /// Whether it is for everyone, or from an older app that does not seal files.
     package var isPublic: Bool

@@ -241,7 +241,8 @@ extension MeshRouter {
                 MeshReceivedFile(
                     id: key.file, sender: sender, senderName: peers[sender]?.announcement.name,
                     authenticatedSender: authenticated,
-                    file: file, isPublic: authenticated == nil, wasAccepted: offer != nil, fragmentID: fragmentID)))
+                    signingKey: authenticated == nil ? peers[sender]?.signingKey : nil, file: file,
+                    isPublic: authenticated == nil, wasAccepted: offer != nil, fragmentID: fragmentID)))
         guard offer == nil, let authenticated, let name = file.name,
             let mediaID = DerivedMessageID.idOfPrivateFile(sender: sender, recipient: id, fileName: name)
         else { return }

@@ -146,6 +146,12 @@ package struct MeshRouter: Sendable {
     /// The key that the current session with a peer has authenticated.
     package func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { sessions.authenticatedPeer(id) }
 
+    /// Compares a key that signs in a peer's name with the one that the peer has proven.
+    package func status(of key: SigningPublicKey, of id: PeerID) -> SigningKeyStatus {
+        guard peers.hasProvenSigningKey(id) else { return .unknown }
+        return peers.verdict(on: key, for: id) == .accepted ? .proven : .forged
+    }
+
     /// Whether a peer has proven its key on one of the links.
     package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
 
