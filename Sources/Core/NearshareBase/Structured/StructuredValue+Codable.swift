@@ -2,6 +2,10 @@
 /// an array of numbers, and is decoded as one.
 extension StructuredValue: Codable {
     public init(from decoder: any Decoder) throws {
+        guard decoder.codingPath.count <= Self.maximumPathCount else {
+            throw DecodingError.dataCorrupted(
+                DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "values nest too deeply"))
+        }
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {
             self = .null
@@ -33,4 +37,8 @@ extension StructuredValue: Codable {
         case .object(let members): try container.encode(members)
         }
     }
+
+    /// Limit on the nesting of decoded values, with that of the program's types around them. `JSONDecoder` takes time that grows with
+    /// the third power of it: two seconds for 400 brackets.
+    private static let maximumPathCount = 64
 }

@@ -1,13 +1,17 @@
 extension StructuredValue {
     /// Decodes a program's own type through `Decodable`. Byte strings are decoded as arrays of `UInt8`.
     ///
-    /// Recursion is bounded by ``maximumDepth``, since a peer's value never nests deeper.
-    /// - Throws: `DecodingError` where the value does not match the type, and errors that the type throws.
+    /// Recursion is bounded by ``maximumDepth``: a peer's value never nests deeper.
+    /// - Throws: `DecodingError` where the value does not match the type or nests deeper, and errors that the type throws.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try read(type, at: [])
     }
 
     fileprivate func read<Value: Decodable>(_ type: Value.Type, at path: [any CodingKey]) throws -> Value {
+        guard path.count < Self.maximumDepth else {
+            throw DecodingError.dataCorrupted(
+                DecodingError.Context(codingPath: path, debugDescription: "a value nests at most \(Self.maximumDepth) levels"))
+        }
         let found: Any? =
             switch type {
             case is StructuredValue.Type: self

@@ -1,6 +1,7 @@
 extension StructuredValue {
     /// Converts a program's own type through `Encodable`. Arrays of `UInt8` become byte strings.
-    /// - Throws: `EncodingError` for an integer that does not fit into `Int64`, and errors that the type throws.
+    /// - Throws: `EncodingError` for an integer that does not fit into `Int64`, ``Invalid/tooDeep`` for values that nest too deeply,
+    ///   and errors that the type throws.
     package init(encoding value: some Encodable) throws {
         self = try StructuredTree.value(of: value, at: [])
     }
@@ -53,6 +54,8 @@ private final class StructuredTree {
     }
 
     static func value(of value: some Encodable, at path: [any CodingKey]) throws -> StructuredValue {
+        // Bounds the recursion: a value may contain itself.
+        guard path.count < StructuredValue.maximumDepth else { throw StructuredValue.Invalid.tooDeep }
         switch value {
         case let value as StructuredValue: return value
         case let bytes as [UInt8]: return .binary(bytes)

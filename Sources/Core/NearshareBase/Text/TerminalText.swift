@@ -23,6 +23,8 @@ public enum TerminalText {
     private static func escaped(_ text: String, columns: Int, doublesBackslashes: Bool) -> String {
         var shown = String.UnicodeScalarView()
         var width = 0
+        // Counted here, because the view counts by going through all of it.
+        var count = 0
         // The number of scalars to keep, followed by "…", in case the text is too long.
         var keptCount = 0
         var marks = maximumMarks
@@ -33,17 +35,20 @@ public enum TerminalText {
                 let escape = hexEscape(scalar)
                 shown.append(contentsOf: escape)
                 width += escape.count
+                count += escape.count
             } else if scalar == "\\", doublesBackslashes {
                 shown.append(contentsOf: [scalar, scalar])
                 width += 2
+                count += 2
             } else {
                 shown.append(scalar)
                 width += columnCount(of: scalar)
+                count += 1
             }
             guard width <= columns else {
                 return String(shown.prefix(keptCount)) + "…"
             }
-            if width < columns { keptCount = shown.count }
+            if width < columns { keptCount = count }
         }
         return String(shown)
     }

@@ -17,6 +17,8 @@ final class TerminalPrompt: Sendable {
     /// Shows a text, and waits for a line.
     /// - Returns: nil without a terminal, at its end, and when the task is cancelled first.
     func readLine(after text: String) async -> String? {
+        // No answer is waited for.
+        if Task.isCancelled { return nil }
         let cancellation = EventFD()
         return await withTaskCancellationHandler {
             let line: String?? = try? await BlockingThread.run { [self] in

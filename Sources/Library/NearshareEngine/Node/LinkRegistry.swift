@@ -50,7 +50,7 @@ struct LinkRegistry {
     ) -> Admission {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isJoined }
         // Links that were evicted may take a moment to end.
-        guard incoming.values.count(where: { !$0.isJoined }) < 2 * limits.links else { return .refused }
+        guard incoming.values.count(where: { !$0.isJoined }) / 2 < limits.links else { return .refused }
         let isFromFullSource = open.values.count { $0.source == source && !$0.isFriend } >= limits.links(from: source)
         var evicted: (@Sendable () -> Void)?
         if isFromFullSource || open.count >= limits.links {

@@ -1,6 +1,7 @@
 internal import Logging
 package import NearshareBase
 public import NearshareInterfaces
+internal import Synchronization
 
 extension Node {
     /// Browses the network for as long as the sequence is iterated; ends with an error when discovery breaks. A peer that is
@@ -16,6 +17,7 @@ extension Node {
     private func browse(
         _ discovery: any Discovery, for service: ServiceType, interface: String?
     ) throws(NodeError) -> NearbyChanges {
+        if state.withLock(\.isShuttingDown) { throw Self.stoppedError }
         let events: AsyncThrowingStream<DiscoveryEvent, any Error>
         do {
             events = try discovery.browse(for: service, interface: interface)
@@ -187,13 +189,20 @@ public enum BrowseEvent: Sendable, Hashable {
     }
 }
 
-/// The changes of the peers nearby, for one reader.
+/// The changes of the peers nearby, for one reader: of several, each gets a part of them.
 package struct NearbyChanges: AsyncSequence, Sendable {
     let events: AsyncThrowingStream<DiscoveryEvent, any Error>
-    let ownID: PeerID
+    private let reader: DiscoveryEventReader
+    private let ownID: PeerID
+
+    init(events: AsyncThrowingStream<DiscoveryEvent, any Error>, ownID: PeerID) {
+        self.events = events
+        reader = DiscoveryEventReader(events)
+        self.ownID = ownID
+    }
 
     package struct AsyncIterator: AsyncIteratorProtocol {
-        var events: AsyncThrowingStream<DiscoveryEvent, any Error>.Iterator
+        fileprivate let reader: DiscoveryEventReader
         var table: PeerTable
         var queued: ArraySlice<BrowseEvent> = []
 
@@ -201,14 +210,46 @@ package struct NearbyChanges: AsyncSequence, Sendable {
             isolation actor: isolated (any Actor)? = #isolation
         ) async throws -> BrowseEvent? {
             while queued.isEmpty {
-                guard let event = try await events.next(isolation: actor) else { return nil }
+                guard let event = try await reader.next() else { return nil }
                 queued = event == .settled ? [.settled] : table.apply(event).map { BrowseEvent($0) }[...]
             }
             return queued.removeFirst()
         }
     }
 
-    package func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(events: events.makeAsyncIterator(), table: PeerTable(ownID: ownID))
+    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reader: reader, table: PeerTable(ownID: ownID)) }
+}
+
+/// Reads a stream for tasks that may do so at the same time. `AsyncThrowingStream` itself traps when two of them wait.
+private final class DiscoveryEventReader: Sendable {
+    private let events: AsyncThrowingStream<DiscoveryEvent, any Error>
+    private let isReading = Mutex(false)
+    /// Wakes tasks that wait for their turn.
+    private let turn = AsyncCondition()
+
+    init(_ events: AsyncThrowingStream<DiscoveryEvent, any Error>) {
+        self.events = events
+    }
+
+    /// Waits for the next event.
+    /// - Returns: nil at the end, and when the task is cancelled.
+    func next() async throws -> DiscoveryEvent? {
+        while !beginTurn() {
+            if Task.isCancelled { return nil }
+            await turn.wait { [self] in isReading.withLock { !$0 } }
+        }
+        defer {
+            isReading.withLock { $0 = false }
+            turn.notifyAll()
+        }
+        var iterator = events.makeAsyncIterator()
+        return try await iterator.next()
+    }
+
+    private func beginTurn() -> Bool {
+        isReading.withLock { isReading in
+            defer { isReading = true }
+            return !isReading
+        }
     }
 }

@@ -147,7 +147,7 @@ extension Session {
                 let all = state.members.roster.memberIDs
                 return all.isEmpty ? .failure(Self.noMembers) : .success(all)
             }
-            let absent = members.first { state.members.roster.member($0) == nil }
+            let absent = members.first { $0 == node.id || state.members.roster.member($0) == nil }
             return absent.map { .failure(.notConnected($0)) } ?? .success(members)
         }
         return try found.get()
