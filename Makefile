@@ -97,6 +97,7 @@ check: packages-test
 	.ci/check-manual .build/debug/nearshare
 	Tests/Benchmarks/cost.py .build/debug/nearshare
 	.ci/check-api
+	.ci/check-darwin
 	.ci/check-pages
 	.ci/check-unit
 

@@ -81,7 +81,10 @@ let protocols: [Target] = [
 
 // The interfaces that the protocols need from the machine, and the adapters that provide them on Linux.
 let platform: [Target] = [
-    module("NearshareInterfaces", "Platform", ["NearshareBase", "CNearshareShims"]),
+    // Compiles for Darwin as well, where the shims do not.
+    module(
+        "NearshareInterfaces", "Platform",
+        ["NearshareBase", .target(name: "CNearshareShims", condition: .when(platforms: [.linux]))]),
     module("NearshareSandbox", "Platform", ["NearshareInterfaces", "CNearshareShims"]),
     module("NearshareTCP", "Platform", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
     // OpenSSL is loaded at run time: built with libssl-dev's headers, not linked.

@@ -1,5 +1,10 @@
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// The in-memory form of sound hardware: a microphone with given samples, and a loudspeaker that collects what it plays.
 package final class InMemoryAudio: AudioSystem {

@@ -1,4 +1,8 @@
-internal import Glibc
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// A failure to start a thread: as a rule the limit of the user, the control group or the machine is reached.
 package struct ThreadError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -71,11 +75,17 @@ package final class BlockingThread: Sendable {
             let body: @Sendable () -> Void
             init(_ body: @escaping @Sendable () -> Void) { self.body = body }
         }
-        var thread = pthread_t()
+        #if canImport(Darwin)
+            var thread: pthread_t?
+        #else
+            var thread = pthread_t()
+        #endif
         let start = Unmanaged.passRetained(Start(body))
         let code = pthread_create(
             &thread, nil,
             { raw in
+                // Not optional on Darwin.
+                let raw: UnsafeMutableRawPointer? = raw
                 // Safe: pthread_create passes the pointer that it was given.
                 Unmanaged<Start>.fromOpaque(raw!).takeRetainedValue().body()
                 return nil
@@ -84,6 +94,10 @@ package final class BlockingThread: Sendable {
             start.release()
             throw ThreadError(code: code)
         }
-        pthread_detach(thread)
+        #if canImport(Darwin)
+            if let thread { pthread_detach(thread) }
+        #else
+            pthread_detach(thread)
+        #endif
     }
 }

@@ -1,4 +1,8 @@
-internal import Glibc
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// The errno of a failed system call.
 package struct SystemCallError: Error, Sendable, Hashable {
@@ -22,8 +26,9 @@ package enum DescriptorIO {
     /// Sends all bytes over a connected socket. Blocks. A closed connection is the error `EPIPE`, and no signal.
     package static func sendAll(_ bytes: [UInt8], to socket: Int32) throws(SystemCallError) {
         try bytes.withUnsafeBufferPointer { (bytes) throws(SystemCallError) in
+            let raw = UnsafeRawBufferPointer(bytes)
             let sent = try transfer(bytes.count) { offset in
-                send(socket, bytes.baseAddress.map { $0 + offset }, bytes.count - offset, Int32(MSG_NOSIGNAL))
+                SocketCalls.sendWithoutSignal(UnsafeRawBufferPointer(rebasing: raw[offset...]), to: socket)
             }
             guard sent == bytes.count else { throw SystemCallError(code: EIO) }
         }
@@ -33,11 +38,12 @@ package enum DescriptorIO {
     package static func writeAll(
         _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at position: UInt64
     ) throws(SystemCallError) {
-        guard let position = off_t(exactly: position), position.addingReportingOverflow(bytes.count).overflow == false else {
+        guard let position = off_t(exactly: position), position.addingReportingOverflow(off_t(bytes.count)).overflow == false
+        else {
             throw SystemCallError(code: EFBIG)
         }
         let written = try transfer(bytes.count) { offset in
-            pwrite(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset, position + offset)
+            pwrite(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset, position + off_t(offset))
         }
         guard written == bytes.count else { throw SystemCallError(code: EIO) }
     }
@@ -47,11 +53,12 @@ package enum DescriptorIO {
     package static func read(
         into buffer: UnsafeMutableRawBufferPointer, from descriptor: Int32, at position: UInt64
     ) throws(SystemCallError) -> Int {
-        guard let position = off_t(exactly: position), position.addingReportingOverflow(buffer.count).overflow == false else {
+        guard let position = off_t(exactly: position), position.addingReportingOverflow(off_t(buffer.count)).overflow == false
+        else {
             throw SystemCallError(code: EINVAL)
         }
         return try transfer(buffer.count) { offset in
-            pread(descriptor, buffer.baseAddress.map { $0 + offset }, buffer.count - offset, position + offset)
+            pread(descriptor, buffer.baseAddress.map { $0 + offset }, buffer.count - offset, position + off_t(offset))
         }
     }
 

@@ -1,4 +1,8 @@
-internal import Glibc
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// State that several threads share, and on which they wait for each other: a lock and a condition in one.
 ///
@@ -18,8 +22,10 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         condition.initialize(to: pthread_cond_t())
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // Deadlines must not move when the wall clock is set.
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        #if !canImport(Darwin)
+            // Deadlines must not move when the wall clock is set.
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        #endif
         pthread_cond_init(condition, &attributes)
         pthread_condattr_destroy(&attributes)
     }
@@ -78,11 +84,6 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
     /// Waits like ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
     /// - Returns: nil when time ran out.
     package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
-        // The kernel rejects times before its clock's beginning, which a clock of a test may name.
-        let deadline = max(deadline, 0)
-        var end = timespec()
-        end.tv_sec = Int(deadline / 1_000_000_000)
-        end.tv_nsec = Int(deadline % 1_000_000_000)
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         while true {
@@ -90,9 +91,7 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
                 pthread_cond_broadcast(condition)
                 return result
             }
-            if pthread_cond_timedwait(condition, mutex, &end) == ETIMEDOUT {
-                return body(&state)
-            }
+            if isTimeOver(afterWaitingUntil: deadline) { return body(&state) }
         }
     }
 
@@ -117,14 +116,28 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
                 pthread_cond_wait(condition, mutex)
                 isTimeOver = false
             case .waiting(let deadline?):
-                // The kernel rejects times before its clock's beginning, which a clock of a test may name.
-                let nanoseconds = max(deadline, 0)
-                var end = timespec()
-                end.tv_sec = Int(nanoseconds / 1_000_000_000)
-                end.tv_nsec = Int(nanoseconds % 1_000_000_000)
-                isTimeOver = pthread_cond_timedwait(condition, mutex, &end) == ETIMEDOUT
+                isTimeOver = self.isTimeOver(afterWaitingUntil: deadline)
             }
         }
+    }
+
+    /// Waits for an update, with the lock held, no longer than until `deadline`, in nanoseconds of the monotonic clock.
+    /// - Returns: whether time ran out.
+    private func isTimeOver(afterWaitingUntil deadline: Int64) -> Bool {
+        // The kernel rejects times before its clock's beginning, which a clock of a test may name.
+        var nanoseconds = max(deadline, 0)
+        #if canImport(Darwin)
+            // Its condition variables know deadlines of the wall clock only, but durations as well.
+            nanoseconds = max(nanoseconds - SystemClock.monotonic().nanoseconds, 0)
+        #endif
+        var time = timespec()
+        time.tv_sec = Int(nanoseconds / 1_000_000_000)
+        time.tv_nsec = Int(nanoseconds % 1_000_000_000)
+        #if canImport(Darwin)
+            return pthread_cond_timedwait_relative_np(condition, mutex, &time) == ETIMEDOUT
+        #else
+            return pthread_cond_timedwait(condition, mutex, &time) == ETIMEDOUT
+        #endif
     }
 }
 

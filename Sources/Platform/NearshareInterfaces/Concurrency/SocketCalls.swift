@@ -1,4 +1,8 @@
-internal import Glibc
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// The kernel's description of an error, in lower case.
 package func systemErrorText(_ code: Int32 = errno) -> String { String(cString: strerror(code)).lowercased() }
@@ -19,6 +23,18 @@ package enum SocketCalls {
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
         return code
+    }
+
+    /// Calls send(2). A closed connection is the error `EPIPE`, and no signal.
+    /// - Returns: the number of bytes sent; -1 with errno set.
+    package static func sendWithoutSignal(_ bytes: UnsafeRawBufferPointer, to socket: Int32, flags: Int32 = 0) -> Int {
+        #if canImport(Darwin)
+            // There is no flag for a single call.
+            _ = setOption(socket, SOL_SOCKET, SO_NOSIGPIPE, 1)
+            return send(socket, bytes.baseAddress, bytes.count, flags)
+        #else
+            return send(socket, bytes.baseAddress, bytes.count, flags | Int32(MSG_NOSIGNAL))
+        #endif
     }
 
     /// Sets an integer option; options that the kernel does not have are no error.

@@ -1,5 +1,10 @@
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// A descriptor in reserve for a listener. When the process has none left, it is closed so that a waiting connection can be
 /// accepted and dropped; otherwise accept(2) would fail for it again and again.
@@ -30,6 +35,12 @@ package final class SpareDescriptor: Sendable {
     }
 
     private static func open() -> Int32 {
-        socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        #if canImport(Darwin)
+            let descriptor = socket(AF_UNIX, SOCK_DGRAM, 0)
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+            return descriptor
+        #else
+            return socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        #endif
     }
 }

@@ -1,5 +1,10 @@
-internal import Glibc
 package import NearshareBase
+
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// The clocks of this machine. Other code receives them as functions and reads none.
 package enum SystemClock {

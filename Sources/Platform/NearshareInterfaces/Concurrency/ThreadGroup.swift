@@ -1,5 +1,10 @@
-internal import Glibc
 internal import Synchronization
+
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// The threads that a task, its child tasks and these threads start with ``BlockingThread``: counted, and limited in number.
 ///

@@ -1,5 +1,10 @@
-internal import Glibc
 package import NearshareBase
+
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 /// The connection to one worker, which may be in the hands of the peer whose bytes it has read: nothing waits for it longer than
 /// the caller allows. Used by one thread.
@@ -21,7 +26,7 @@ package final class WorkerConnection {
         while !rest.isEmpty {
             guard wait(for: .writable, until: deadline) else { return false }
             let part = UnsafeRawBufferPointer(rebasing: rest)
-            let sent = Glibc.send(socket, part.baseAddress, part.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+            let sent = SocketCalls.sendWithoutSignal(part, to: socket, flags: Int32(MSG_DONTWAIT))
             if sent > 0 {
                 rest = rest.dropFirst(sent)
             } else if sent == 0 || (errno != EINTR && errno != EAGAIN) {

@@ -1,5 +1,10 @@
-internal import Glibc
 package import NearshareBase
+
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 
 extension IPAddress {
     /// - Parameter text: a numeric address without a zone.

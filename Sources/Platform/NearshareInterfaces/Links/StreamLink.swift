@@ -1,4 +1,8 @@
-internal import Glibc
+#if canImport(Darwin)
+    internal import Darwin
+#else
+    internal import Glibc
+#endif
 internal import NearshareBase
 
 /// An error of a link, a listener or a connection attempt. The description is shown to the user.
