@@ -25,7 +25,7 @@ MENUS = org.nearshare.nearshare.desktop:applications/org.nearshare.nearshare.des
 	dolphin-servicemenu.desktop:kio/servicemenus/nearshare.desktop nearshare.nemo_action:nemo/actions/nearshare.nemo_action \
 	file_manager_extension.py:nautilus-python/extensions/nearshare.py file_manager_extension.py:caja-python/extensions/nearshare.py
 ICON = icons/hicolor/scalable/apps/org.nearshare.nearshare.svg
-EXAMPLES = $(addprefix .build/debug/,FileDrop GroupChat Ported SensorStream TugOfWar)
+EXAMPLES = $(addprefix .build/debug/,FileDrop GameLoop GroupChat Ported SensorStream TugOfWar)
 # Six tests at a time: all 1,700 at once hold over 1,024 descriptors and 2,000 threads, which many machines do not allow.
 SWIFT_TEST = swift test --skip-build --experimental-maximum-parallelization-width 6
 

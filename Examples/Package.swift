@@ -5,7 +5,7 @@ import PackageDescription
 let package = Package(
     name: "nearshare-examples",
     dependencies: [.package(name: "nearshare", path: "..")],
-    targets: ["FileDrop", "GroupChat", "Ported", "SensorStream", "TugOfWar"].map { name in
+    targets: ["FileDrop", "GameLoop", "GroupChat", "Ported", "SensorStream", "TugOfWar"].map { name in
         .executableTarget(name: name, dependencies: [.product(name: "Nearshare", package: "nearshare")])
     }
 )

@@ -1,7 +1,8 @@
-"""A session of three machines. Only the middle one shares a network with each of the others: it relays what they send each
-other, and cannot read it."""
+"""Sessions of programs. Most are of three machines: only the middle one shares a network with each of the others; it relays
+what they send each other, and cannot read it."""
 
 import ctypes
+import json
 import socket
 import subprocess
 import threading
@@ -249,6 +250,51 @@ class LinkLocalStory(Story):
         self.ben.wait_for("left", lambda event: event["id"] == self.anna.id)
         self.ben.say("message", "still-here")
         self.assertEqual("still-here", self.cleo.wait_for("message")["text"])
+
+
+@unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
+class TwoApplicationsStory(Story):
+    """Two applications of one user, and the user's own receiver, at the same time and in one home directory."""
+
+    def people(self):
+        self.network = MachinesInARow(2)
+        self.network.__enter__()
+        self.addCleanup(self.network.__exit__)
+        self.chess, self.drawing = (Member(self.place / "anna", self.network.names[0]) for _ in range(2))
+        self.anna = Peer(self.place / "anna", self.network.names[0])
+        self.ben = Peer(self.place / "ben", self.network.names[1])
+        for application in (self.chess, self.drawing):
+            self.addCleanup(application.stop_all)
+
+    def test_each_has_a_key_of_its_own_and_they_meet_like_any_two_peers(self):
+        self.chess.begin("--discovery", "--application", "org.example.chess")
+        self.drawing.begin("--discovery", "--application", "org.example.drawing")
+        receiver = self.anna.receive()
+        (identity,) = (json.loads(line) for line in self.anna.run("identity", "--json").stdout.splitlines())
+        self.assertEqual(3, len({self.chess.id, self.drawing.id, identity["id"]}))
+        first = self.chess.id
+        for round_number in range(2):
+            for member in (self.chess, self.drawing)[: 2 - round_number]:
+                member.say("join", "attic", "word")
+            for one, other in ((self.chess, self.drawing), (self.drawing, self.chess)):
+                one.wait_for(
+                    "state",
+                    lambda event, other=other: event["id"] == other.id and event["state"] == "connected",
+                    timeout=60,
+                )
+            self.chess.say("message", f"move-{round_number}")
+            received = self.drawing.wait_for("message")
+            self.assertEqual((f"move-{round_number}", first), (received["text"], received["from"]))
+            if round_number == 0:
+                self.chess.say("leave")
+                self.chess.wait_for("bye")
+                self.drawing.wait_for("left", lambda event: event["id"] == first)
+                self.chess.begin("--discovery", "--application", "org.example.chess")
+                self.assertEqual(first, self.chess.id)
+        # The user's own node is none of theirs.
+        sent = self.ben.run("send", self.file("report.txt", 100), "--to", f"10.77.0.1:{receiver.ready['port']}")
+        self.assertCode(0, sent)
+        self.assertEqual({"report.txt"}, set(self.anna.received()))
 
 
 if __name__ == "__main__":

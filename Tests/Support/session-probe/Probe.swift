@@ -7,18 +7,22 @@ enum Probe {
     static func main() async {
         do {
             let arguments = CommandLine.arguments.dropFirst()
-            try await run(inboxPath: arguments.first ?? "Inbox", findsOthers: arguments.contains("--discovery"))
+            let option = arguments.firstIndex(of: "--application")
+            try await run(
+                inboxPath: arguments.first ?? "Inbox", findsOthers: arguments.contains("--discovery"),
+                application: option.map { CommandLine.arguments[$0 + 1] })
         } catch {
             say("error", ["text": "\(error)"])
             exit(1)
         }
     }
 
-    private static func run(inboxPath: String, findsOthers: Bool) async throws {
-        let machine = try LocalMachine()
+    private static func run(inboxPath: String, findsOthers: Bool, application: String?) async throws {
+        let machine = try LocalMachine(identity: application.map { .application($0) } ?? .user)
         let inbox = try machine.inbox(inboxPath)
+        let service: ServiceType = if application == nil { .nearshare } else { try ServiceType("session-probe") }
         try await withNode(machine.nodeSettings(discovery: findsOthers ? machine.discovery() : nil)) { node in
-            let listener = try node.listen()
+            let listener = try node.listen(as: service)
             say("ready", ["port": "\(listener.port)", "id": node.id.hex])
             var settings = SessionSettings()
             settings.trust = .anyKey

@@ -1,7 +1,7 @@
 // A member of a session, as a program would be one, for tests that start several inside network namespaces. Commands come in on
 // standard input, a line each; what happens goes out on standard output as JSON, a line each. Invitations are accepted.
 //
-//     session-probe INBOX
+//     session-probe INBOX [--discovery] [--application IDENTIFIER]
 //
 //     begin      invite HOST PORT      send PATH ID      stream NAME MEBIBYTES ID      message TEXT
 //     memory     leave
