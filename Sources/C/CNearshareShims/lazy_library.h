@@ -1,14 +1,15 @@
 // A shared library that is loaded when it is first needed, instead of at every start of the program.
 //
-// LAZY_LIBRARY defines the used functions of the library under their own names: each calls through a pointer that is resolved
-// when the library is loaded. The compiler checks each line against the library's own header.
+// LAZY_LIBRARY defines the used functions of the library: each calls through a pointer that is resolved when the library is loaded.
+// The compiler checks each line against the library's own header. To the linker they have names of their own, so that a program
+// that uses the library itself calls the library. Swift sees these names in the shims of CSystemd and CAvahi.
 #pragma once
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
-// Hidden, so that the library's own calls of these functions do not reach the ones defined here.
 #define LAZY_FORWARD(result, name, parameters, arguments)                                                              \
+    extern __typeof__(name) name __asm__("nearshare_lazy_" #name);                                                     \
     static __typeof__(name) *loaded_##name;                                                                            \
     __attribute__((visibility("hidden"))) result name parameters { return loaded_##name arguments; }
 

@@ -1,7 +1,7 @@
 #include "lazy_library.h"
 #include "nearshare_shims.h"
 
-#include <systemd/sd-bus.h>
+#include "../CSystemd/shim.h"
 
 #define FUNCTIONS(F)                                                                                                   \
     F(int, sd_bus_open_system, (sd_bus **bus), (bus))                                                                  \
