@@ -300,6 +300,28 @@ private final class MovableTime: Sendable {
                 == #"finished {"detail":"full","outcome":"declined","peer":"1a2b3c4d5e6f7081","transfer":"0000000000000102"}"#)
     }
 
+    @Test func `the steps of a hotspot have the documented members, and are sentences for users`() throws {
+        let joining = HotspotStep(
+            .joining, with: anna, network: "nearshare-ab12", interface: "wlan0", "joining the hotspot nearshare-ab12…")
+        #expect(
+            try json(.hotspot(joining))
+                == #"hotspot_state {"interface":"wlan0","name":"nearshare-ab12","peer":"1a2b3c4d5e6f7081","state":"joining"}"#)
+        let refused = HotspotStep(.refused, with: anna, because: .timedOut, "no hotspot: anna was not ready in time")
+        #expect(
+            try json(.hotspot(refused))
+                == #"hotspot_state {"detail":"no hotspot: anna was not ready in time","peer":"1a2b3c4d5e6f7081","reason":"timed_out","state":"refused"}"#
+        )
+        let ended = HotspotStep(.ended, interface: "wlan0", replaced: "Office")
+        #expect(try json(.hotspot(ended)) == #"hotspot_state {"interface":"wlan0","replaced":"Office","state":"ended"}"#)
+        let written = WrittenLines()
+        let reporter = TextReporter(output: .publish { written.append($0) })
+        for step in [joining, ended, HotspotStep(.ended, because: .failed, "the hotspot has ended: wlan0 is gone")] {
+            reporter.report(.hotspot(step))
+        }
+        #expect(
+            written.all == ["joining the hotspot nearshare-ab12…", "warning: the hotspot has ended: wlan0 is gone"])
+    }
+
     @Test func `an invitation tells the path that the transfer takes`() throws {
         let address = LinkAddress(host: "10.0.0.1", port: 4000)
         #expect(

@@ -187,6 +187,8 @@ class HotspotStory(Story):
         self.assertEqual(130, anna.end())
         self.assertEqual([[HOTSPOT]], self.calls("DeactivateConnection"))
         self.assertEqual([[self.profile, self.device, "/"]], self.calls("ActivateConnection"))
+        states = [(event["state"], event.get("replaced")) for event in anna.events if event["event"] == "hotspot_state"]
+        self.assertEqual([("starting", None), ("ended", "Office")], states)
 
     def test_a_send_ends_with_its_hotspot_when_the_phone_has_everything(self):
         self.start_manager()

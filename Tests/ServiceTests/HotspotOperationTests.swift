@@ -11,14 +11,17 @@ import Testing
 
     private struct BodyError: Error {}
 
-    /// The lines that an operation has written, and its questions.
-    private final class Record: Sendable {
-        private let state = Monitor<(lines: [String], questions: [String])>(([], []))
+    /// The steps of an operation, and its questions.
+    private final class Record: Reporter {
+        private let state = Monitor<(steps: [HotspotStep], questions: [String])>(([], []))
 
-        var lines: [String] { state.withLock(\.lines) }
+        var steps: [HotspotStep] { state.withLock(\.steps) }
+        var lines: [String] { steps.compactMap(\.sentence) }
         var questions: [String] { state.withLock(\.questions) }
 
-        func note(_ line: String) { state.update { $0.lines.append(line) } }
+        func report(_ event: OperationEvent) {
+            if case .hotspot(let step) = event { state.update { $0.steps.append(step) } }
+        }
 
         func asks(_ answer: Bool) -> HotspotOperation.Consent {
             .ask { question in
@@ -31,7 +34,7 @@ import Testing
     private static func operation(
         _ point: InMemoryWiFiConnection, _ consent: HotspotOperation.Consent, _ record: Record = Record()
     ) -> HotspotOperation {
-        HotspotOperation(point, network: network, interface: nil, consent: consent) { record.note($0) }
+        HotspotOperation(point, network: network, interface: nil, consent: consent, reporter: record)
     }
 
     @Test func `a network lasts as long as the body, which gets its address`() async throws {
@@ -44,6 +47,7 @@ import Testing
         #expect(result == "10.42.0.1 wlan0" && point.hasEnded)
         #expect(record.questions.count == 1 && record.questions[0].contains(#"the Wi-Fi network "Office""#))
         #expect(record.lines.last == #"the hotspot is off; wlan0 returns to "Office""#)
+        #expect(record.steps.map(\.state) == [.asking, .starting, .ended] && record.steps.last?.replaced == "Office")
     }
 
     @Test func `a network that takes and shares nothing needs no consent`() async throws {
@@ -55,10 +59,12 @@ import Testing
     @Test func `a no, and a missing terminal, start nothing`() async {
         for (consent, status) in [(Record().asks(false), ExitStatus.declined), (.unavailable, .usage)] {
             let point = InMemoryWiFiConnection(plan: .success(Self.connected))
+            let record = Record()
             let failure = await #expect(throws: CommandFailure.self) {
-                try await Self.operation(point, consent).run(interruption: NoInterruption()) { _ in }
+                try await Self.operation(point, consent, record).run(interruption: NoInterruption()) { _ in }
             }
             #expect(failure?.status == status && point.network == nil && point.hasEnded)
+            #expect(record.steps.compactMap(\.reason) == (status == .declined ? [.declined] : []))
         }
     }
 
@@ -73,15 +79,17 @@ import Testing
     }
 
     @Test func `a network that cannot be made, or started, is the failure`() async {
-        for point in [
-            InMemoryWiFiConnection(plan: .failure(.noDevice)),
-            InMemoryWiFiConnection(plan: .success(Self.alone), address: .failure(.noDevice)),
+        for (point, reason) in [
+            (InMemoryWiFiConnection(plan: .failure(.noDevice)), HotspotStep.Reason.unavailable),
+            (InMemoryWiFiConnection(plan: .success(Self.alone), address: .failure(.noDevice)), .failed),
         ] {
+            let record = Record()
             await #expect(throws: WiFiError.noDevice) {
-                try await Self.operation(point, .given).run(interruption: NoInterruption()) { _ in
+                try await Self.operation(point, .given, record).run(interruption: NoInterruption()) { _ in
                     Issue.record("there is no network")
                 }
             }
+            #expect(record.steps.last?.state == .refused && record.steps.last?.reason == reason)
         }
     }
 
@@ -97,6 +105,7 @@ import Testing
                 }
             }
             #expect(record.lines.allSatisfy { !$0.contains("off") })
+            #expect(record.steps.last?.state == .ended && record.steps.last?.reason == .failed)
         }
     }
 

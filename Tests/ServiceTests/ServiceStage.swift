@@ -118,7 +118,16 @@ final class EventRecorder: Reporter {
         }
     }
 
-    var notices: [String] { events.compactMap { if case .notice(let line) = $0 { line } else { nil } } }
+    var notices: [String] {
+        events.compactMap { event in
+            switch event {
+            case .notice(let line): line
+            case .hotspot(let step): step.sentence
+            default: nil
+            }
+        }
+    }
+    var hotspotSteps: [HotspotStep] { events.compactMap { if case .hotspot(let step) = $0 { step } else { nil } } }
     var warnings: [String] { events.compactMap { if case .warning(let line) = $0 { line } else { nil } } }
     var sent: [SendResult] { events.compactMap { if case .sent(let result) = $0 { result } else { nil } } }
     var ended: [ReceiveResult] { events.compactMap { if case .receiveEnded(let result) = $0 { result } else { nil } } }

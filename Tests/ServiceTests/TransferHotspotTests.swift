@@ -1,4 +1,5 @@
 import Glibc
+import Logging
 import Nearshare
 import NearshareInterfaces
 import NearshareTesting
@@ -175,23 +176,12 @@ struct TransferHotspotTests {
     ) async throws -> Run {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         if isFriend { try bea.introduce(ada.fingerprint, as: "ada", isFriend: true) }
-        var random = SeededRandom(seed: 3)
-        let bytes = (0..<Self.size / 8).flatMap { _ in random.next().bigEndianBytes }
-        let path = ada.scratch("a.bin")
-        try bytes.withUnsafeBytes { raw in
-            let file = try #require(fopen(path, "w"))
-            defer { fclose(file) }
-            #expect(fwrite(raw.baseAddress, 1, raw.count, file) == raw.count)
-        }
+        let (operation, bytes) = try makeSend(of: ada, adaPoints, consent: consent)
         let inbox = try bea.machine.inbox(bea.scratch("inbox"), limits: InboxLimits())
         let controller = ReceiveController(
             machine: bea.machine, destination: .inbox(inbox), accept: Acceptance(accept, exemptsFriends: isFriend),
             quota: PeerQuota(limit: nil), reporter: receiver, endsAfterFirst: false, display: display,
             hotspot: beaPoint.map { hotspot([$0], beaNetworks) }, leavesWiFi: leavesWiFi)
-        let source = try SendSource.files(FileSource(localPaths: [LocalPath(path)]), receivers: 1)
-        let operation = SendOperation(
-            machine: ada.machine, source: source, reporter: sender, timeout: .seconds(60), resumes: true,
-            transport: .bluetooth, hotspot: HotspotRequester(hotspot(adaPoints), consent: consent))
         let failure = try await withNode(try settings(bea, "00:AA:01:00:00:02/public")) { node in
             let listener = try node.listen(usesRadio: true, joinsMesh: false)
             return try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
@@ -205,14 +195,35 @@ struct TransferHotspotTests {
                 return try await group.next() ?? nil
             }
         }
-        var received: [UInt8] = []
-        if let file = fopen(bea.scratch("inbox") + "/a.bin", "r") {
+        return Run(failure: failure, received: received(by: bea), sent: bytes)
+    }
+
+    /// A send of a new file, and its content.
+    private func makeSend(
+        of ada: StageUser, _ points: [InMemoryWiFiConnection], consent: HotspotOperation.Consent = .given
+    ) throws -> (operation: SendOperation, bytes: [UInt8]) {
+        var random = SeededRandom(seed: 3)
+        let bytes = (0..<Self.size / 8).flatMap { _ in random.next().bigEndianBytes }
+        let path = ada.scratch("a.bin")
+        try bytes.withUnsafeBytes { raw in
+            let file = try #require(fopen(path, "w"))
             defer { fclose(file) }
-            received = [UInt8](unsafeUninitializedCapacity: Self.size + 1) { buffer, count in
-                count = fread(buffer.baseAddress, 1, buffer.count, file)
-            }
+            #expect(fwrite(raw.baseAddress, 1, raw.count, file) == raw.count)
         }
-        return Run(failure: failure, received: received, sent: bytes)
+        let source = try SendSource.files(FileSource(localPaths: [LocalPath(path)]), receivers: 1)
+        let operation = SendOperation(
+            machine: ada.machine, source: source, reporter: sender, timeout: .seconds(60), resumes: true,
+            transport: .bluetooth, hotspot: HotspotRequester(hotspot(points), consent: consent))
+        return (operation, bytes)
+    }
+
+    /// The file in the inbox of a user; empty where there is none.
+    private func received(by user: StageUser) -> [UInt8] {
+        guard let file = fopen(user.scratch("inbox") + "/a.bin", "r") else { return [] }
+        defer { fclose(file) }
+        return [UInt8](unsafeUninitializedCapacity: Self.size + 1) { buffer, count in
+            count = fread(buffer.baseAddress, 1, buffer.count, file)
+        }
     }
 
     @Test func `both users agree, the file goes on in the network of the sender, and both leave it`() async throws {
@@ -250,6 +261,50 @@ struct TransferHotspotTests {
         #expect(sender.notices.last == #"the hotspot is over; wlan0 returns to "Office""#)
         #expect(receiver.notices.last == #"the hotspot is over; wlan0 returns to "Office""#)
         #expect(sender.sent.map(\.outcome) == [.completed] && sender.warnings.isEmpty)
+        // The steps, as programs read them: the sender's user and the receiver's are asked.
+        let (sent, answered) = (sender.hotspotSteps, receiver.hotspotSteps)
+        #expect(sent.map(\.state) == [.asking, .asking, .starting, .active, .ended])
+        #expect(answered.map(\.state) == [.asking, .joining, .active, .ended])
+        let networks = (sent + answered).filter { $0.state == .active }.map(\.network)
+        #expect(networks == [adaPoint.network?.ssid, adaPoint.network?.ssid])
+        for end in [sent, answered] { #expect(end.last?.replaced == "Office" && end.allSatisfy { $0.reason == nil }) }
+    }
+
+    @Test("a node that runs for other commands asks its user, and takes part", arguments: [true, false])
+    func node(hasTerminal: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try bea.introduce(ada.fingerprint, as: "ada", isFriend: true)
+        let (adaPoint, beaPoint) = (
+            InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
+        )
+        // The ports of this node are those of the machine, which are in no network of the test.
+        network.isDown.store(true, ordering: .relaxed)
+        let display = HotspotDisplay("y")
+        var options = NodeOptions(
+            purpose: .daemon, interface: "lo", radio: air.radio("00:AA:01:00:00:02/public"),
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        (options.name, options.inbox) = (bea.name, bea.scratch("inbox"))
+        var environment = NodeEnvironment(interruption: NoInterruption(), display: hasTerminal ? display : nil) {
+            [receiver] _ in
+            receiver
+        }
+        let preparer = hotspot([beaPoint])
+        environment.makeHotspot = { _ in preparer }
+        let (operation, bytes) = try makeSend(of: ada, [adaPoint])
+        try await runNode(bea.machine, options, environment) { [ada, self] _ in
+            let failure = try await withNode(try settings(ada, "00:AA:01:00:00:01/public")) { node in
+                await caughtFailure { try await operation.run(to: [.text("bea")], on: node) }
+            }
+            #expect(failure == nil)
+        }
+        #expect(received(by: bea) == bytes && adaPoint.hasEnded)
+        #expect(display.questions.count == (hasTerminal ? 1 : 0))
+        if hasTerminal {
+            #expect(receiver.hotspotSteps.map(\.state) == [.asking, .joining, .active, .ended] && beaPoint.hasEnded)
+        } else {
+            #expect(receiver.hotspotSteps.map(\.reason) == [.unavailable] && beaPoint.network == nil)
+            #expect(sender.hotspotSteps.last?.reason == .unavailable)
+        }
     }
 
     @Test func `a sender without an access-point mode asks the receiver to be the access point`() async throws {
@@ -291,6 +346,10 @@ struct TransferHotspotTests {
         let lines = sender.notices.filter { $0.hasSuffix("going on over Bluetooth") }
         #expect(lines.count == 1 && lines[0].contains(number == 0 ? "bea declined the hotspot" : "cannot take part"))
         #expect(air.byteCount.load(ordering: .relaxed) > Self.size && adaPoint.hasEnded)
+        #expect(sender.hotspotSteps.last?.state == .refused)
+        #expect(sender.hotspotSteps.last?.reason == (number == 0 ? .declined : .unavailable))
+        let reasons = receiver.hotspotSteps.compactMap(\.reason)
+        #expect(reasons == (number == 0 ? [.declined] : number == 3 ? [] : [.unavailable]))
     }
 
     @Test func `a friend needs no answer where the receiver has chosen so`() async throws {

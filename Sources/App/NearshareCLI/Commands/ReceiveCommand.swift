@@ -121,7 +121,7 @@ struct ReceiveCommand: ConfinedCommand {
             machine: machine, settings: settings, controller: controller, destination: destination, feed: feed,
             reporter: reporter, command: command, pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
             security: try localSendSecurity(machine, canAsk: display != nil))
-        try await hotspot.run(on: reception.settings.interface, isSilent: output.json) { try await receive(reception, $0) }
+        try await hotspot.run(on: reception.settings.interface, reporter) { try await receive(reception, $0) }
     }
 
     /// The parts of the command that its node needs.

@@ -279,7 +279,7 @@ struct SendCommand: AsyncParsableCommand {
         let operation = PageSendOperation(
             machine: machine, source: source, reporter: reporter, acceptsAll: accept == .all, endsAfterFirst: !keep,
             display: display)
-        try await hotspot.run(on: settings.interface, isSilent: output.json || quiet) {
+        try await hotspot.run(on: settings.interface, reporter) {
             [interface = transport.interface, isJSON = output.json] hotspot in
             try await withNode(settings) { node in
                 let page = try node.servePage(

@@ -36,15 +36,15 @@ struct HotspotOptions: ParsableArguments {
     /// Runs `body` while there is a hotspot, if one is wanted.
     /// - Parameters:
     ///   - interface: the only network interface that the node uses, which then makes the hotspot; nil for any.
-    ///   - isSilent: whether steps are not reported.
+    ///   - reporter: reports the steps.
     ///   - body: receives nil without a hotspot.
     func run(
-        on interface: String?, isSilent: Bool, _ body: @Sendable (Hotspot?) async throws -> Void
+        on interface: String?, _ reporter: any Reporter, _ body: @Sendable (Hotspot?) async throws -> Void
     ) async throws {
         guard hotspot else { return try await body(nil) }
         let operation = HotspotOperation(
             LocalMachine.wifiConnection(), network: LocalMachine.makeWiFiNetwork(), interface: interface, consent: consent,
-            notify: { if !isSilent { Console.notice($0) } })
+            reporter: reporter)
         try await operation.run(interruption: SignalInterruption()) { try await body($0) }
     }
 }

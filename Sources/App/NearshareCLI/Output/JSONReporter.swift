@@ -13,7 +13,7 @@ struct JSONReporter: Reporter {
         case .warning(let line): Console.warn(line)
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
             .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,
-            .receiveEnded, .resumed, .node:
+            .receiveEnded, .resumed, .hotspot, .node:
             if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
         }
     }
@@ -53,6 +53,7 @@ struct JSONReporter: Reporter {
         case .accepted(let id, let peer): ("accepted", ["transfer": .string(id.hex), "peer": .string(peer.hex)])
         case .delivered(let item, let content, _, let id): ("delivered", fields(item, content, id))
         case .receiveEnded(let result): ("finished", fields(result))
+        case .hotspot(let step): ("hotspot_state", fields(step))
         case .node(let event): fields(of: event)
         case .result, .notice, .warning: nil
         }
@@ -68,6 +69,19 @@ struct JSONReporter: Reporter {
             ("message_changed", ["id": .string(id.hex), "state": .string(state.rawValue), "detail": JSONValue(detail)])
         case .notice, .chatMessageChanged, .contacts, .transfer, .receiving: nil
         }
+    }
+
+    private static func fields(_ step: HotspotStep) -> [String: JSONValue] {
+        var fields: [String: JSONValue] = ["state": .string(step.state.rawValue)]
+        if let peer = step.peer { fields["peer"] = .string(peer.hex) }
+        if let network = step.network { fields["name"] = .string(network) }
+        if let interface = step.interface { fields["interface"] = .string(interface) }
+        if step.state == .ended { fields["replaced"] = JSONValue(step.replaced) }
+        if let reason = step.reason {
+            fields["reason"] = .string(reason.rawValue)
+            fields["detail"] = JSONValue(step.sentence)
+        }
+        return fields
     }
 
     private static func fields(_ result: SendResult) -> [String: JSONValue] {

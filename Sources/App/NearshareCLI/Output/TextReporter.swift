@@ -40,6 +40,9 @@ struct TextReporter: Reporter {
             }
         case .delivered(let item, let content, let sender, _): reportDelivered(item, content, from: sender)
         case .receiveEnded(let result): if !result.isSilent { reportEnd(result) }
+        case .hotspot(let step):
+            // A network that has ended by itself is a problem.
+            if let line = step.sentence { step.state == .ended && step.reason != nil ? warn(line) : notice(line) }
         case .node(let event): reportNodeEvent(event)
         case .result(let line): writeResult(line)
         case .notice(let line): notice(line)

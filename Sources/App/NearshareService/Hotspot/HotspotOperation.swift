@@ -15,18 +15,17 @@ package struct HotspotOperation: Sendable {
     private let network: WiFiNetwork
     private let interface: String?
     private let consent: Consent
-    private let notify: @Sendable (String) -> Void
+    private let reporter: any Reporter
 
     /// - Parameters:
     ///   - network: a fresh one.
     ///   - interface: the device to use; nil for any.
-    ///   - notify: reports the steps.
     package init(
         _ connection: any WiFiConnection, network: WiFiNetwork, interface: String?, consent: Consent,
-        notify: @escaping @Sendable (String) -> Void
+        reporter: any Reporter
     ) {
         (self.connection, self.network, self.interface) = (connection, network, interface)
-        (self.consent, self.notify) = (consent, notify)
+        (self.consent, self.reporter) = (consent, reporter)
     }
 
     /// Asks the user, starts the access point, runs `body`, and puts everything back.
@@ -35,13 +34,28 @@ package struct HotspotOperation: Sendable {
     package func run<Result: Sendable>(
         interruption: any InterruptionHandler, _ body: @Sendable (Hotspot) async throws -> Result
     ) async throws -> Result {
-        let plan = try await connection.prepare(on: interface)
+        let plan: WiFiPlan
+        do {
+            plan = try await connection.prepare(on: interface)
+        } catch {
+            // The failure ends the command, which says it.
+            report(HotspotStep(.refused, because: .unavailable))
+            throw error
+        }
         do {
             try await confirm(plan)
-            notify("starting a hotspot on \(plan.interface)…")
-            let address = try await interruption.run(
-                onInterrupt: { [connection] _ in connection.beginStop() },
-                { [connection, network] in try await connection.start(network) })
+            report(HotspotStep(.starting, interface: plan.interface, "starting a hotspot on \(plan.interface)…"))
+            let address: IPAddress
+            do {
+                address = try await interruption.run(
+                    onInterrupt: { [connection] _ in connection.beginStop() },
+                    { [connection, network] in try await connection.start(network) })
+            } catch {
+                if error as? WiFiError != .stopped {
+                    report(HotspotStep(.refused, interface: plan.interface, because: .failed))
+                }
+                throw error
+            }
             let result = try await run(Hotspot(connection, network: network, plan: plan, address: address), body)
             await stop(plan)
             return result
@@ -53,14 +67,19 @@ package struct HotspotOperation: Sendable {
 
     private func stop(_ plan: WiFiPlan) async {
         guard await connection.stop() else { return }
-        let ending = plan.replacedConnection.map { "; \(plan.interface) returns to \(TerminalText.quoted($0))" }
-        notify("the hotspot is off\(ending ?? "")")
+        report(.ended(plan, "the hotspot is off"))
     }
+
+    private func report(_ step: HotspotStep) { reporter.report(.hotspot(step)) }
 
     /// The end of the network is the reason for which `body` has failed, if both have.
     private func run<Result: Sendable>(
         _ hotspot: Hotspot, _ body: @Sendable (Hotspot) async throws -> Result
     ) async throws -> Result {
+        defer {
+            // The failure ends the command, which says it.
+            if hotspot.knownFailure != nil { report(.ended(hotspot.plan, because: .failed, nil)) }
+        }
         let result: Result
         do {
             result = try await body(hotspot)
@@ -79,7 +98,9 @@ package struct HotspotOperation: Sendable {
             throw CommandFailure(
                 .usage, "\(consequences); there is no terminal to ask on, and --leave-wifi goes on without a question")
         case .ask(let ask):
+            report(HotspotStep(.asking, interface: plan.interface))
             guard await ask("\(consequences)\nmake the hotspot? [y]es, [n]o: ") else {
+                report(HotspotStep(.refused, interface: plan.interface, because: .declined))
                 throw CommandFailure(.declined, "no hotspot was made, and nothing was changed")
             }
         }

@@ -188,9 +188,29 @@ final class PreparedHotspot: Sendable {
 }
 
 extension PreparedHotspot.Failure {
+    /// The step for both users: there is no network, and the transfer goes on over Bluetooth.
+    /// - Parameter name: the name of the peer, escaped.
+    func step(with peer: PeerID, named name: String) -> HotspotStep {
+        HotspotStep(.refused, with: peer, because: reason, "\(text(peer: name)); going on over Bluetooth")
+    }
+
+    private var reason: HotspotStep.Reason {
+        switch self {
+        case .local, .ended(.failed): .failed
+        case .overlapping: .overlapping
+        case .cancelled, .ended(.done): .transferEnded
+        case .ended(.declined): .declined
+        case .ended(.unavailable): .unavailable
+        case .ended(.busy): .busy
+        case .ended(.linkLost): .linkLost
+        case .ended(.timedOut): .timedOut
+        case .ended(.unsupported): .unsupported
+        }
+    }
+
     /// The reason, for the user.
     /// - Parameter peer: the name of the peer, escaped.
-    func text(peer: String) -> String {
+    private func text(peer: String) -> String {
         switch self {
         case .local(let error): error.reason
         case .overlapping: "no hotspot: its addresses overlap with those of a network of this machine"

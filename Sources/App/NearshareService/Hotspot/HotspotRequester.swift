@@ -18,15 +18,18 @@ package struct HotspotRequester: Sendable {
         for destination: PeerDestination, _ reporter: any Reporter
     ) async throws(CommandFailure) -> PreparedHotspot? {
         let name = destination.name?.shown ?? "the receiver"
+        func report(_ state: HotspotStep.State, because reason: HotspotStep.Reason? = nil, _ sentence: String? = nil) {
+            reporter.report(.hotspot(HotspotStep(state, with: destination.id, because: reason, sentence)))
+        }
         guard !destination.addresses.isEmpty, destination.addresses.allSatisfy({ $0.medium == .bluetooth }) else {
-            reporter.report(.notice("\(name) is in a common network: no hotspot is needed"))
+            report(.refused, because: .notNeeded, "\(name) is in a common network: no hotspot is needed")
             return nil
         }
         let prepared: PreparedHotspot
         do throws(WiFiError) {
             prepared = try await preparer.prepare()
         } catch {
-            reporter.report(.notice("\(error.reason); sending over Bluetooth"))
+            report(.refused, because: .unavailable, "\(error.reason); sending over Bluetooth")
             return nil
         }
         guard let consequences = prepared.consequences else { return prepared }
@@ -37,9 +40,10 @@ package struct HotspotRequester: Sendable {
             throw CommandFailure(
                 .usage, "\(consequences); there is no terminal to ask on, and --leave-wifi goes on without a question")
         case .ask(let ask):
+            report(.asking)
             if await ask("\(consequences)\nmake the hotspot? [y]es, [n]o: ") { return prepared }
             await prepared.stop()
-            reporter.report(.notice("no hotspot is made; sending over Bluetooth"))
+            report(.refused, because: .declined, "no hotspot is made; sending over Bluetooth")
             return nil
         }
     }
@@ -56,22 +60,25 @@ extension PreparedHotspot {
             if progress.phase == .comparing || progress.phase == .moving { break }
         }
         guard !transfer.hasEnded, !Task.isCancelled else { return nil }
+        let peer = connection.proven.id
+        @Sendable func report(_ state: HotspotStep.State, network: String? = nil, _ sentence: String) {
+            reporter.report(.hotspot(HotspotStep(state, with: peer, network: network, interface: plan.interface, sentence)))
+        }
         connection.hotspot.request(for: transfer, roles)
         do throws(Failure) {
             return try await establish(connection.hotspot) { event in
                 switch event {
-                case .asking: reporter.report(.notice("asking \(name) to use a hotspot…"))
+                case .asking: report(.asking, "asking \(name) to use a hotspot…")
                 case .agreed(isAccessPoint: true, _):
-                    reporter.report(.notice("\(name) agrees; starting a hotspot on \(plan.interface)…"))
-                case .agreed(isAccessPoint: false, _):
-                    reporter.report(.notice("\(name) agrees, and starts a hotspot…"))
-                case .network(let network): reporter.report(.notice("joining the hotspot \(network.ssid)…"))
+                    report(.starting, "\(name) agrees; starting a hotspot on \(plan.interface)…")
+                case .agreed(isAccessPoint: false, _): report(.awaiting, "\(name) agrees, and starts a hotspot…")
+                case .network(let network): report(.joining, network: network.ssid, "joining the hotspot \(network.ssid)…")
                 case .requested, .joined, .ended: break
                 }
             }
         } catch {
             if error != .cancelled, !transfer.hasEnded {
-                reporter.report(.notice("\(error.text(peer: name)); going on over Bluetooth"))
+                reporter.report(.hotspot(error.step(with: peer, named: name)))
             }
             return nil
         }

@@ -60,12 +60,14 @@ final class HotspotResponder: Sendable {
         let peer = request.peer
         let shown = context.trust.machine.shown(peer)
         let name = shown.name.shown(of: shown.id)
+        func report(_ state: HotspotStep.State, because reason: HotspotStep.Reason? = nil, _ sentence: String? = nil) {
+            context.reporter.report(.hotspot(HotspotStep(state, with: peer.id, because: reason, sentence)))
+        }
         let needsNoAnswer = leavesWiFi && peer.trustStatus.isFriend
         guard needsNoAnswer || context.prompts?.canAsk == true else {
-            context.reporter.report(
-                .notice(
-                    "\(name) offers a hotspot, but the user cannot be asked; `nearshare receive --leave-wifi` lets friends have it"
-                ))
+            report(
+                .refused, because: .unavailable,
+                "\(name) offers a hotspot, but the user cannot be asked; `nearshare receive --leave-wifi` lets friends have it")
             return request.declineUnprompted(.unavailable)
         }
         // At once: a sender that gets no reply takes this version for an old one, and finding the device takes seconds.
@@ -74,18 +76,25 @@ final class HotspotResponder: Sendable {
         do throws(WiFiError) {
             prepared = try await preparer.prepare()
         } catch {
-            context.reporter.report(.notice("could not accept the hotspot of \(name): \(error.cause); going on over Bluetooth"))
+            report(
+                .refused, because: .unavailable,
+                "could not accept the hotspot of \(name): \(error.cause); going on over Bluetooth")
             return request.declineUnprompted(.unavailable)
         }
         guard let accessPoint = Self.accessPoint(request.roles, local: prepared.roles) else {
             await prepared.stop()
-            context.reporter.report(
-                .notice("\(name) offers a hotspot, but neither machine can be the access point; going on over Bluetooth"))
+            report(
+                .refused, because: .unavailable,
+                "\(name) offers a hotspot, but neither machine can be the access point; going on over Bluetooth")
             return request.declineUnprompted(.unavailable)
         }
-        if !needsNoAnswer, await !ask(about: request, prepared, accessPoint: accessPoint, context) {
-            await prepared.stop()
-            return request.negotiation.end(.declined)
+        if !needsNoAnswer {
+            report(.asking)
+            if let step = await ask(about: request, prepared, accessPoint: accessPoint, context) {
+                await prepared.stop()
+                context.reporter.report(.hotspot(step))
+                return request.negotiation.end(step.reason == .unavailable ? .unavailable : .declined)
+            }
         }
         await useNetwork(for: request, prepared, accessPoint: accessPoint, name, context)
     }
@@ -98,11 +107,13 @@ final class HotspotResponder: Sendable {
         return local.contains(.accessPoint) && roles.contains(.station) ? .responder : nil
     }
 
+    /// Asks the user.
+    /// - Returns: the step that says no; nil for a yes.
     private func ask(
         about request: HotspotRequest, _ prepared: PreparedHotspot, accessPoint: HotspotEnd, _ context: Context
-    ) async -> Bool {
-        guard let prompts = context.prompts else { return false }
+    ) async -> HotspotStep? {
         let peer = request.peer
+        guard let prompts = context.prompts else { return HotspotStep(.refused, with: peer.id, because: .unavailable) }
         let givenName = context.trust.machine.shown(peer).name
         let quoted = givenName.quoted(of: peer.id)
         let wish =
@@ -123,14 +134,16 @@ final class HotspotResponder: Sendable {
                 return .interrupted
             })
         switch answer {
-        case .yes, .always, .part: return true
-        case .no, .unwatched: return false
+        case .yes, .always, .part: return nil
+        case .no: return HotspotStep(.refused, with: peer.id, because: .declined)
+        // Nothing shows the question any more.
+        case .unwatched: return HotspotStep(.refused, with: peer.id, because: .unavailable)
         case .block:
             context.trust.block(peer)
-            return false
+            return HotspotStep(.refused, with: peer.id, because: .declined)
         case .ended:
-            context.reporter.report(.notice("the hotspot is not needed any more; nothing was changed"))
-            return false
+            return HotspotStep(
+                .refused, with: peer.id, because: .transferEnded, "the hotspot is not needed any more; nothing was changed")
         }
     }
 
@@ -138,40 +151,44 @@ final class HotspotResponder: Sendable {
     private func useNetwork(
         for request: HotspotRequest, _ prepared: PreparedHotspot, accessPoint: HotspotEnd, _ name: String, _ context: Context
     ) async {
-        let sender = request.peer.fingerprint
-        let reporter = context.reporter
+        let (sender, peer) = (request.peer.fingerprint, request.peer.id)
+        let (reporter, plan) = (context.reporter, prepared.plan)
         state.withLock { $0 = .agreed(sender) }
         request.agree(accessPoint: accessPoint, port: context.port())
+        let isAccessPoint = accessPoint == .responder
+        let sentence = isAccessPoint ? "starting a hotspot on \(plan.interface)…" : "joining the hotspot of \(name)…"
         reporter.report(
-            .notice(
-                accessPoint == .requester
-                    ? "joining the hotspot of \(name)…" : "starting a hotspot on \(prepared.plan.interface)…"))
+            .hotspot(HotspotStep(isAccessPoint ? .starting : .joining, with: peer, interface: plan.interface, sentence)))
         do throws(PreparedHotspot.Failure) {
             let path = try await prepared.establish(request.negotiation)
-            reporter.report(.notice("in the hotspot \(path.network) with \(name); the transfer goes on there"))
-            await awaitEndOfUse(of: request.negotiation, prepared, sender, context)
+            reporter.report(
+                .hotspot(
+                    HotspotStep(
+                        .active, with: peer, network: path.network, interface: plan.interface,
+                        "in the hotspot \(path.network) with \(name); the transfer goes on there")))
+            if let failure = await awaitEndOfUse(of: request.negotiation, prepared, sender, context) {
+                reporter.report(.hotspot(.ended(plan, with: peer, because: .failed, failure.reason)))
+            }
         } catch {
-            reporter.report(.notice("\(error.text(peer: name)); going on over Bluetooth"))
+            reporter.report(.hotspot(error.step(with: peer, named: name)))
         }
         let wasActive = await prepared.stop()
         // No effect where the sender has ended it.
         request.negotiation.end(.done)
-        guard wasActive else { return }
-        let ending = prepared.plan.replacedConnection.map {
-            "; \(prepared.plan.interface) returns to \(TerminalText.quoted($0))"
-        }
-        reporter.report(.notice("the hotspot is over\(ending ?? "")"))
+        if wasActive { reporter.report(.hotspot(.ended(plan, with: peer, "the hotspot is over"))) }
     }
 
     /// Waits until the sender ends the network, or the sender's link and transfers have ended, or no transfer has run for
     /// ``idleTimeout``.
+    /// - Returns: the reason why the network has ended by itself; nil otherwise.
     private func awaitEndOfUse(
         of negotiation: HotspotNegotiation, _ prepared: PreparedHotspot, _ sender: Fingerprint, _ context: Context
-    ) async {
+    ) async -> WiFiError? {
+        let failed = Promise<WiFiError>()
         await firstResult(
             of: {
                 guard let failure = await prepared.failure else { return }
-                context.reporter.report(.warning(failure.reason))
+                failed.fulfil(failure)
                 negotiation.end(.failed)
             },
             {
@@ -188,6 +205,7 @@ final class HotspotResponder: Sendable {
                     }
                 }
             })
+        return failed.current
     }
 
     /// Waits for the end of a transfer, or of the task: a result cannot be given up.

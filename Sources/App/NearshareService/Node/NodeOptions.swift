@@ -48,6 +48,8 @@ package struct NodeEnvironment: Sendable {
     package var interruption: any InterruptionHandler
     /// The display for questions to the user; nil when the user cannot be asked.
     package var display: (any PromptDisplay)?
+    /// Prepares this machine for a Wi-Fi network for a transfer, on the interface that the node uses.
+    package var makeHotspot: @Sendable (_ interface: String?) -> HotspotPreparer = { HotspotPreparer(interface: $0) }
     /// Creates the reporter of received files. The argument publishes a notice to the commands that use the node.
     package var makeReporter: @Sendable (_ publish: @escaping @Sendable (String) -> Void) -> any Reporter
 

@@ -115,7 +115,7 @@ package func runNode(
         let controller = ReceiveController(
             machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,
             reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display,
-            feed: feed)
+            feed: feed, hotspot: environment.makeHotspot(options.interface))
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await role.run(service, on: node, listener, closesPort: true) }
             group.addTask { try await controller.serve(listener, on: node) }

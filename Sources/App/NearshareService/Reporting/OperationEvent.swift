@@ -43,6 +43,9 @@ package enum OperationEvent: Sendable {
     /// A transfer in either direction resumes an interrupted one.
     case resumed(TransferID, offset: UInt64)
 
+    /// A step of a Wi-Fi network for phones or for a transfer.
+    case hotspot(HotspotStep)
+
     /// An event of the node in this process.
     case node(ControlEvent)
 

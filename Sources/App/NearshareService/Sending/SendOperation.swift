@@ -277,9 +277,19 @@ package final class SendOperation: Sendable {
             attempt.isBroken = error.status == .peerGone && !connection.isClosedByPeer
         }
         guard let hotspot, let path = attempt.path else { return attempt }
+        reporter.report(
+            .hotspot(
+                HotspotStep(
+                    .active, with: connection.proven.id, network: path.network, interface: hotspot.plan.interface,
+                    "going on over the hotspot \(path.network)")))
         let next = await self.attempt(content, in: path, beside: connection, on: node)
         connection.hotspot.end(next.failure == nil ? .done : .failed)
-        if await hotspot.stop() { reportEnd(of: hotspot) }
+        let wasActive = await hotspot.stop()
+        reporter.report(
+            .hotspot(
+                .ended(
+                    hotspot.plan, with: connection.proven.id, because: wasActive ? nil : .failed,
+                    wasActive ? "the hotspot is over" : nil)))
         guard let failure = next.failure, next.isBroken, !running.isCancelled, connection.end == nil else { return next }
         reporter.report(.warning("\(failure.message); going on over Bluetooth"))
         return await self.attempt(content, over: connection, nil, on: node)
@@ -294,7 +304,6 @@ package final class SendOperation: Sendable {
             addresses: [LinkAddress(host: path.host, port: path.port)], id: peer.id, name: connection.destination.name)
         // No other key has anything to do there (N18).
         destination.fingerprint = peer.fingerprint
-        reporter.report(.notice("going on over the hotspot \(path.network)"))
         var next = Attempt(addresses: destination.addresses)
         for number in 1...Self.hotspotConnectionCount {
             next = await attempt(content, to: destination, expecting: peer, on: node)
@@ -309,13 +318,6 @@ package final class SendOperation: Sendable {
 
     /// Connections that are tried in a hotspot.
     private static let hotspotConnectionCount = 3
-
-    private func reportEnd(of hotspot: PreparedHotspot) {
-        let ending = hotspot.plan.replacedConnection.map {
-            "; \(hotspot.plan.interface) returns to \(TerminalText.quoted($0))"
-        }
-        reporter.report(.notice("the hotspot is over\(ending ?? "")"))
-    }
 
     /// Whether a failed connection may succeed later.
     private static func isBroken(_ error: any Error) -> Bool {
