@@ -101,6 +101,17 @@ class PageBrowser:
     def chunk(self, offer, index, content):
         return self.send(CONTENT, f"{self.path}/{self.id}/u/{offer}/{index}", offer, index, content)
 
+    def sealed(self, offer, first, contents):
+        """The body of a request with several chunks."""
+        chunks = enumerate(contents, first)
+        return b"".join(self.browser.encrypt(nonce(CONTENT, offer, index), content, None) for index, content in chunks)
+
+    def chunks(self, offer, first, contents):
+        status, body = self.request("POST", f"{self.path}/{self.id}/u/{offer}/{first}", self.sealed(offer, first, contents))
+        if status == 200:
+            self.read(body)
+        return status
+
     def ask(self):
         return self.message(b"\x03")
 

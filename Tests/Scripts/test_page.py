@@ -7,7 +7,7 @@ import struct
 
 from cryptography.exceptions import InvalidTag
 
-from harness import Story
+from harness import Story, wait_until
 from page_browser import BUSY, CHUNK, DECLINED, RECEIVING, STORED, PageBrowser
 from test_questions import Terminal
 
@@ -38,6 +38,28 @@ class PageStory(Story):
             self.assertEqual("file", anna.wait_for("delivered")["kind"])
         self.assertEqual("completed", anna.wait_for("finished")["outcome"])
         self.assertEqual(STORED, browser.upload([(b"second.txt", b"2", False)]))
+
+    def test_several_chunks_in_a_request_count_one_by_one(self):
+        _, url = self.page()
+        browser = self.browser(url)
+        content = self.random.randbytes(5 * CHUNK + 17)
+        chunks = [content[start : start + CHUNK] for start in range(0, len(content), CHUNK)]
+        self.assertEqual(200, browser.offer([(b"photo.jpg", content, False)]))
+        offer = browser.last_message
+        self.assertEqual(RECEIVING, browser.wait(RECEIVING))
+        # The network breaks in the third chunk of four.
+        body = browser.sealed(offer, 0, chunks[:4])
+        head = f"POST {browser.path}/{browser.id}/u/{offer}/0 HTTP/1.1\r\nHost: {browser.host}:{browser.port}\r\n"
+        with socket.create_connection((browser.host, browser.port), timeout=10) as link:
+            link.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[: 5 * CHUNK // 2])
+        wait_until(lambda: browser.hello() == 200 and browser.next == 2, "two chunks")
+        # More than four, and a body that is not divided as the content is.
+        self.assertEqual(413, browser.chunks(offer, 1, chunks[1:]))
+        browser.close()
+        self.assertEqual(403, browser.chunks(offer, 3, [*chunks[3:], b"x"]))
+        self.assertEqual(200, browser.chunks(offer, 2, chunks[2:]))
+        self.assertEqual(STORED, browser.wait(STORED))
+        self.assertEqual({"photo.jpg": content}, self.anna.received())
 
     def test_a_text_is_shown(self):
         anna, url = self.page()

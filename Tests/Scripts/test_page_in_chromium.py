@@ -255,7 +255,7 @@ class ChromiumStory(ChromiumMachines, Story):
         page = self.open(url, locale="en")
         code = page.inner_text("#code")
         self.machines.slow("20mbit")
-        file = self.file("long.bin", 6_000_000)
+        file = self.file("long.bin", 20_000_000)
         page.set_input_files("#files", file)
         # Some of it has arrived.
         page.locator("#status", has_text=re.compile(r": [1-9]\d %")).wait_for()

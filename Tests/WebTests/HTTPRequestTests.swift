@@ -25,6 +25,28 @@ import Testing
         }
     }
 
+    @Test func `a body is read in parts, of which only the last one is shorter`() throws {
+        let text = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\nabcdefgGET /b HTTP/1.1\r\nHost: x\r\n\r\n"
+        for size in 1...text.utf8.count {
+            var reader = HTTPRequestReader()
+            var parts: [HTTPRequestPart] = []
+            for start in stride(from: 0, to: text.utf8.count, by: size) {
+                Array(text.utf8)[start..<min(start + size, text.utf8.count)].withUnsafeBytes { reader.append($0) }
+                while let part = try reader.nextPart(limit: { _ in HTTPBodyLimit(byteCount: 7, partByteCount: 3) }) {
+                    parts.append(part)
+                }
+            }
+            #expect(parts.map(\.request.path) == ["/a", "/a", "/a", "/b"])
+            #expect(parts.map { String(decoding: $0.bytes, as: UTF8.self) } == ["abc", "def", "g", ""])
+            #expect(parts.map(\.number) == [0, 1, 2, 0] && parts.map(\.isLast) == [false, false, true, true])
+        }
+        var reader = HTTPRequestReader()
+        Array(text.utf8).withUnsafeBytes { reader.append($0) }
+        #expect(throws: HTTPStatus.contentTooLarge) {
+            try reader.nextPart { _ in HTTPBodyLimit(byteCount: 6, partByteCount: 3) }
+        }
+    }
+
     @Test func `two requests follow each other`() throws {
         var reader = HTTPRequestReader()
         let text = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nzGET /b HTTP/1.1\r\nHost: x\r\n\r\n"

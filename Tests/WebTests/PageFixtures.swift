@@ -38,20 +38,29 @@ struct TestPage {
         let head = "\(body == nil ? "GET" : "POST") \(path) HTTP/1.1\r\nHost: \(host)\r\n\(length)\(fields)\r\n"
         var reader = HTTPRequestReader()
         (Array(head.utf8) + (body ?? [])).withUnsafeBytes { reader.append($0) }
+        var reaction: PageMachine.Reaction?
         do throws(HTTPStatus) {
-            let request = try reader.next { (head) throws(HTTPStatus) in
-                try machine.admit(head, at: Self.authority)
-            }
-            let (answer, reaction) = machine.respond(to: request!.request, body: request!.body, from: address, now: now)
-            switch answer {
-            case .response(let response): return (response.status, response.body, reaction)
-            case .fetch(let fetch): return (.ok, fetch.response([7], isLast: true).body, reaction)
-            case .direct(let direct):
-                lastDirect = direct
-                return (direct.head.status, [], reaction)
-            case .change(let id, let version):
-                let response = machine.change(of: id, knownVersion: version, isTimeOver: true)!
-                return (response.status, response.body, reaction)
+            while true {
+                let part = try reader.nextPart { (head) throws(HTTPStatus) in try machine.admit(head, at: Self.authority) }!
+                let (answer, next) = machine.respond(
+                    to: part.request, body: part.bytes, part: part.number, from: address, now: now)
+                if case .content(let id, let content, let isComplete)? = next, case .content(_, let earlier, _)? = reaction {
+                    reaction = .content(id, earlier + content, isComplete: isComplete)
+                } else if next != nil {
+                    reaction = next
+                }
+                switch answer {
+                case .response(let response) where part.isLast || response.status != .ok:
+                    return (response.status, response.body, reaction)
+                case .response: continue
+                case .fetch(let fetch): return (.ok, fetch.response([7], isLast: true).body, reaction)
+                case .direct(let direct):
+                    lastDirect = direct
+                    return (direct.head.status, [], reaction)
+                case .change(let id, let version):
+                    let response = machine.change(of: id, knownVersion: version, isTimeOver: true)!
+                    return (response.status, response.body, reaction)
+                }
             }
         } catch {
             return (error, [], nil)
@@ -195,5 +204,13 @@ struct TestBrowser {
         _ bytes: [UInt8], of offer: UInt32, at index: UInt32, to page: inout TestPage
     ) -> (status: HTTPStatus, body: [UInt8], reaction: PageMachine.Reaction?) {
         page.send("\(Self.path)/\(id)/u/\(offer)/\(index)", seal(bytes, 3, offer, index))
+    }
+
+    /// Sends several chunks in one request.
+    func sendChunks(
+        _ chunks: [[UInt8]], of offer: UInt32, from first: UInt32, to page: inout TestPage
+    ) -> (status: HTTPStatus, body: [UInt8], reaction: PageMachine.Reaction?) {
+        let body = zip(first..., chunks).flatMap { seal($1, 3, offer, $0) }
+        return page.send("\(Self.path)/\(id)/u/\(offer)/\(first)", body)
     }
 }

@@ -68,15 +68,38 @@ import Testing
     @Test("R12: a chunk of another size, beyond the offer or far ahead is refused")
     func sizes() throws {
         var (page, browser, _) = try accepted(Self.chunkByteCount * 9 + 1)
+        let chunk = [UInt8](repeating: 1, count: Self.chunkByteCount)
         #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
         #expect(browser.sendChunk([1, 2], of: 1, at: 9, to: &page).status == .conflict)
         #expect(browser.sendChunk([1], of: 1, at: 10, to: &page).status == .conflict)
         #expect(browser.sendChunk([1], of: 1, at: .max, to: &page).status == .conflict)
-        let chunk = [UInt8](repeating: 1, count: Self.chunkByteCount)
-        #expect(browser.sendChunk(chunk, of: 1, at: 4, to: &page).status == .conflict)
-        #expect(browser.sendChunk(chunk, of: 1, at: 3, to: &page).status == .ok)
+        #expect(browser.sendChunk(chunk, of: 1, at: 8, to: &page).status == .conflict)
+        #expect(browser.sendChunk(chunk, of: 1, at: 7, to: &page).status == .ok)
         #expect(browser.sendChunk(chunk, of: 1, at: 0, to: &page).status == .ok)
-        #expect(browser.sendChunk(chunk + [1], of: 1, at: 1, to: &page).status == .contentTooLarge)
+        #expect(browser.sendChunk(chunk + [1], of: 1, at: 1, to: &page).status == .forbidden)
+        let chunks = [[UInt8]](repeating: chunk, count: 4)
+        #expect(browser.sendChunks(chunks + [[]], of: 1, from: 1, to: &page).status == .contentTooLarge)
+        // The last chunk of a request is beyond the window; those before it count.
+        #expect(browser.sendChunks(chunks, of: 1, from: 6, to: &page).status == .conflict)
+        let reply = browser.sendChunks(Array(chunks.prefix(3)), of: 1, from: 1, to: &page)
+        #expect(reply.status == .ok)
+    }
+
+    @Test func `a request may hold four chunks, of which each counts by itself`() throws {
+        var (page, browser, id) = try accepted(Self.chunkByteCount * 5 + 3)
+        let chunks = (0..<6).map { [UInt8](repeating: $0, count: $0 < 5 ? Self.chunkByteCount : 3) }
+        // The end arrives before the beginning.
+        let early = browser.sendChunks(Array(chunks[4...]), of: 1, from: 4, to: &page)
+        #expect(early.status == .ok && early.reaction == nil)
+        // A forged one ends the request.
+        let path = "\(TestBrowser.path)/\(browser.id)/u/1/0"
+        let forged = browser.seal(chunks[0], 3, 1, 0) + browser.seal(chunks[1], 3, 1, 2) + browser.seal(chunks[2], 3, 1, 2)
+        let reply = page.send(path, forged)
+        #expect(reply.status == .forbidden && reply.reaction == .content(id, [chunks[0]], isComplete: false))
+        // The first one is repeated.
+        let rest = browser.sendChunks(Array(chunks[..<4]), of: 1, from: 0, to: &page)
+        #expect(rest.status == .ok && rest.reaction == .content(id, Array(chunks[1...]), isComplete: true))
+        #expect(try browser.state(rest.body).next == 6)
     }
 
     @Test("K13: a record of another key, kind, number or browser is refused, and changes nothing")

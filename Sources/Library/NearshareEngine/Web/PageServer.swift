@@ -100,26 +100,32 @@ package final class PageServer: Sendable {
         let host = link.remote.host
         let authority = PageSecret.authority(host: link.localHost ?? "", port: port)
         var reader = HTTPRequestReader()
+        // The response to the body that is being read: that to the first part that is refused, or else to the last one.
+        var waiting: HTTPResponse?
         while true {
-            let request: HTTPRequest
-            let body: [UInt8]
+            let part: HTTPRequestPart
             var head: HTTPRequest?
             do throws(HTTPStatus) {
                 guard let next = try next(of: &reader, on: link, activity, at: authority, &head) else { return }
-                (request, body) = next
+                part = next
             } catch {
                 let response = state.withLock { $0.machine.rejection(of: head, error) }
                 try? LinkDemultiplexer.write(response.encoded(closes: true), to: link)
                 link.finishWriting()
                 return Self.discardRest(of: link)
             }
-            let response: HTTPResponse
-            switch respond(to: request, body, from: host) {
-            case .response(let ready): response = ready
-            case .direct(let direct):
-                activity.withLock { $0.isAuthentic = true }
-                return send(direct, over: link) { activity.withLock { $0.since = node.settings.clock() } }
+            let request = part.request
+            if waiting == nil {
+                switch respond(to: part, from: host) {
+                case .response(let response) where part.isLast || response.status != .ok: waiting = response
+                // The chunk is stored, so that the request makes progress.
+                case .response: activity.withLock { $0.since = node.settings.clock() }
+                case .direct(let direct):
+                    activity.withLock { $0.isAuthentic = true }
+                    return send(direct, over: link) { activity.withLock { $0.since = node.settings.clock() } }
+                }
             }
+            guard part.isLast, let response = waiting.take() else { continue }
             let closes = request.closesConnection || state.withLock { $0.isStopping }
             guard (try? LinkDemultiplexer.write(response.encoded(closes: closes), to: link)) != nil, !closes else {
                 return link.finishWriting()
@@ -146,15 +152,15 @@ package final class PageServer: Sendable {
     /// Limit on what a rejected client sends further, in bytes.
     private static let maximumDiscardedByteCount = 4 << 20
 
-    /// Reads the next request.
+    /// Reads the next request, or the next part of its body.
     /// - Parameter head: receives the head of the request, also of one that is not admitted.
     /// - Returns: nil at the end of the connection.
     private func next(
         of reader: inout HTTPRequestReader, on link: any StreamLink, _ activity: Monitor<ConnectionActivity>,
         at authority: String, _ head: inout HTTPRequest?
-    ) throws(HTTPStatus) -> (HTTPRequest, [UInt8])? {
+    ) throws(HTTPStatus) -> HTTPRequestPart? {
         while true {
-            let request = try reader.next { (next) throws(HTTPStatus) in
+            let request = try reader.nextPart { (next) throws(HTTPStatus) in
                 head = next
                 return try state.withLock { (state) throws(HTTPStatus) in try state.machine.admit(next, at: authority) }
             }
@@ -181,12 +187,13 @@ package final class PageServer: Sendable {
         case direct(PageDirectDownload)
     }
 
-    private func respond(to request: HTTPRequest, _ body: [UInt8], from host: String) -> Reply {
+    private func respond(to part: HTTPRequestPart, from host: String) -> Reply {
         let now = node.settings.clock()
         let (answer, reaction, upload) = state.update { state -> (PageMachine.Answer, PageMachine.Reaction?, PageUpload?) in
             // A page whose session was forgotten says hello again, but not to a node that ends.
-            if state.isStopping, request.path.hasSuffix("/hello") { return (.response(HTTPResponse(.gone)), nil, nil) }
-            let (answer, reaction) = state.machine.respond(to: request, body: body, from: host, now: now)
+            if state.isStopping, part.request.path.hasSuffix("/hello") { return (.response(HTTPResponse(.gone)), nil, nil) }
+            let (answer, reaction) = state.machine.respond(
+                to: part.request, body: part.bytes, part: part.number, from: host, now: now)
             guard case .content(let id, let chunks, let isComplete)? = reaction else { return (answer, reaction, nil) }
             // With the lock held: chunks arrive on several threads, and have to stay in their order.
             let upload = state.uploads[id]

@@ -2,8 +2,10 @@
 struct ChunkWindow: Sendable {
     /// Content in a chunk; only the last one is shorter.
     static let chunkByteCount = 1 << 18
-    /// Chunks that may arrive before an earlier one: they are held in memory.
-    static let maximumAheadCount: UInt32 = 4
+    /// Limit on the chunks of one request.
+    static let maximumRequestCount = 4
+    /// The chunks from the first missing one on that may arrive, those of two requests: they are held in memory while it is missing.
+    static let maximumAheadCount: UInt32 = 8
 
     enum Result: Sendable, Hashable {
         /// Content in order; empty while an earlier chunk is missing, and for a chunk that is here already.

@@ -64,7 +64,8 @@ package struct PageMachine: Sendable {
         case hello
         case message(PageSessionID)
         case state(PageSessionID, known: UInt32)
-        case chunk(PageSessionID, offer: UInt32, index: UInt32)
+        /// - Parameter first: the index of the first chunk in the body.
+        case chunks(PageSessionID, offer: UInt32, first: UInt32)
         case fetch(PageSessionID, item: UInt32, index: UInt32)
         case direct(String)
     }
@@ -97,11 +98,11 @@ package struct PageMachine: Sendable {
 
     /// Checks the head of a request, before its body is read.
     /// - Parameter authority: the address and port at which the client has reached this machine.
-    /// - Returns: the permitted size of the body.
+    /// - Returns: the permitted size of the body, and that of its parts.
     /// - Throws: the status of the response, after which the connection is closed.
     package func admit(
         _ request: HTTPRequest, at authority: String
-    ) throws(HTTPStatus) -> Int {
+    ) throws(HTTPStatus) -> HTTPBodyLimit {
         // A name that leads here through the DNS of an attacker is not the address of this machine (N9).
         guard request.host.isEqualIgnoringCase(to: authority) else { throw .misdirected }
         // Pages of other origins can send requests, though not read the responses (N10).
@@ -110,18 +111,23 @@ package struct PageMachine: Sendable {
         guard let resource = resource(of: request) else { throw .notFound }
         guard request.method == Self.method(of: resource) else { throw .methodNotAllowed }
         return switch resource {
-        case .page, .state, .direct: 0
-        case .fetch: ChaCha20Poly1305.tagByteCount
-        case .hello: PageHello.byteCount
-        case .message: PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount
-        case .chunk: ChunkWindow.chunkByteCount + ChaCha20Poly1305.tagByteCount
+        case .page, .state, .direct: HTTPBodyLimit(byteCount: 0)
+        case .fetch: HTTPBodyLimit(byteCount: ChaCha20Poly1305.tagByteCount)
+        case .hello: HTTPBodyLimit(byteCount: PageHello.byteCount)
+        case .message: HTTPBodyLimit(byteCount: PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount)
+        case .chunks:
+            HTTPBodyLimit(
+                byteCount: ChunkWindow.maximumRequestCount * Self.sealedChunkByteCount, partByteCount: Self.sealedChunkByteCount
+            )
         }
     }
+
+    private static let sealedChunkByteCount = ChunkWindow.chunkByteCount + ChaCha20Poly1305.tagByteCount
 
     private static func method(of resource: Resource) -> String {
         switch resource {
         case .page, .state, .direct: "GET"
-        case .fetch, .hello, .message, .chunk: "POST"
+        case .fetch, .hello, .message, .chunks: "POST"
         }
     }
 
@@ -135,9 +141,11 @@ package struct PageMachine: Sendable {
         return response
     }
 
-    /// Answers a request that was admitted.
+    /// Answers a request that was admitted, or one part of its body.
+    /// - Parameter part: the number of the part, each of which has a response; the client gets the first one that is a refusal, or
+    ///   else the last one.
     package mutating func respond(
-        to request: HTTPRequest, body: [UInt8], from host: String, now: MonotonicInstant
+        to request: HTTPRequest, body: [UInt8], part: Int = 0, from host: String, now: MonotonicInstant
     ) -> (answer: Answer, reaction: Reaction?) {
         do throws(HTTPStatus) {
             switch resource(of: request) {
@@ -154,7 +162,9 @@ package struct PageMachine: Sendable {
                 }
                 let consequence = message.flatMap { reaction(to: $0, in: id) }
                 return (try state(of: id), consequence)
-            case .chunk(let id, let offer, let index):
+            case .chunks(let id, let offer, let first):
+                let (index, isBeyond) = first.addingReportingOverflow(UInt32(clamping: part))
+                guard !isBeyond else { throw .conflict }
                 let content = try update(id) { (session) throws(HTTPStatus) in
                     try session.receiveChunk(body, ofContent: offer, at: index, now: now)
                 }
@@ -343,7 +353,7 @@ package struct PageMachine: Sendable {
         case ("s", 4): return Self.number(parts[3]).map { .state(id, known: $0) }
         case ("u", 5):
             guard let offer = Self.number(parts[3]), let index = Self.number(parts[4]) else { return nil }
-            return .chunk(id, offer: offer, index: index)
+            return .chunks(id, offer: offer, first: index)
         case ("d", 5):
             guard let item = Self.number(parts[3]), let index = Self.number(parts[4]) else { return nil }
             return .fetch(id, item: item, index: index)
