@@ -47,9 +47,9 @@ class Phone:
     def run(self, *command, **options):
         return run(*self.within(*command), **options)
 
-    def start(self, *command):
+    def start(self, *command, **options):
         log = open(self.place / f"{self.name}-{pathlib.Path(str(command[0])).name}.log", "ab")  # noqa: SIM115
-        process = subprocess.Popen(self.within(*command), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(self.within(*command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
         log.close()
         self.processes.append(process)
         return process

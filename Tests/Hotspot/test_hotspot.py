@@ -38,6 +38,8 @@ polkit.addRule(function(action, subject) {
     if (action.id.indexOf("org.freedesktop.NetworkManager.") === 0 && subject.user === "nobody") return polkit.Result.YES;
 });
 """
+# NetworkManager asks it before and after each connection, and waits 25 s where systemd does not start it.
+DISPATCHER = ("/usr/lib/NetworkManager/nm-dispatcher", "--persist")
 RULES = pathlib.Path("/etc/polkit-1/rules.d/50-nearshare-tests.rules")
 SHARE = "org.freedesktop.NetworkManager.wifi.share.protected"
 # The page as a browser on the phone opens it: commands on the command line, so that it runs in the phone's namespace.
@@ -88,6 +90,7 @@ class HotspotStory(Story):
         cls.daemons = [
             cls.daemon("/usr/lib/polkit-1/polkitd", "--no-debug"),
             cls.daemon("/sbin/wpa_supplicant", "-u"),
+            cls.daemon(*DISPATCHER),
             cls.daemon("/usr/sbin/NetworkManager", "--no-daemon", "--config", cls.shared / "manager.conf"),
         ]
         wait_until(lambda: cls.device().get("wlan0") in ("disconnected", "connected"), "NetworkManager", TIMEOUT)
