@@ -1,9 +1,10 @@
+internal import NearshareBase
+
 #if canImport(Darwin)
     internal import Darwin
 #else
     internal import Glibc
 #endif
-internal import NearshareBase
 
 /// An error of a link, a listener or a connection attempt. The description is shown to the user.
 package struct LinkError: Error, Sendable, CustomStringConvertible {
