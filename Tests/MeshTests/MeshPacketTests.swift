@@ -209,6 +209,18 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         return found
     }
 
+    @Test("R1: a small frame after a large one keeps no memory for a large one") func smallFrameAfterLarge() throws {
+        let sender = MeshSamples.packets[0].sender
+        func frame(of byteCount: Int) throws -> [UInt8] {
+            let payload = [UInt8](repeating: 0x5a, count: byteCount)
+            return try MeshPacket(version: .v2, type: .fileTransfer, timestamp: 1, sender: sender, payload: payload[...]).encoded()
+        }
+        let chunks = [try frame(of: 1_000_000), try frame(of: 100)].map { $0[...] }
+        let found = frames(chunks)
+        #expect(found.count == 2)
+        #expect(found.allSatisfy { $0.capacity < $0.count + 4_096 })
+    }
+
     @Test("a stream gives the same frames for any division", arguments: seeds(0..<200))
     func anyCut(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)

@@ -31,7 +31,12 @@ package struct MeshFrameAccumulator: Sendable {
     package mutating func append(_ bytes: some Collection<UInt8>) {
         skippedBytes = []
         if position > 0 {
-            held.removeFirst(position)
+            // Memory for a large frame is not kept for small ones.
+            if position == held.count {
+                held.removeAll(keepingCapacity: held.capacity <= 64 << 10)
+            } else {
+                held.removeFirst(position)
+            }
             position = 0
         }
         held.append(contentsOf: bytes)
@@ -53,8 +58,9 @@ package struct MeshFrameAccumulator: Sendable {
             return .reset
         case .stated(let count, _) where count > held.count - position: return nil
         case .stated(let count, let type):
-            // A copy, so that a retained slice does not keep the whole buffer (R1).
-            let frame = Array(held[position..<position + count])[...]
+            // A copy, so that a retained slice does not keep the whole buffer (R1). `Array(slice)` is none where the slice is all
+            // that the buffer holds, whatever its capacity.
+            let frame = held[position..<position + count].withUnsafeBufferPointer { Array($0) }[...]
             position += count
             // At least 16 bytes of a value of at least 16: never mistaken for the version of the next frame.
             let isPadded = type == .noiseHandshake || type == .noiseEncrypted
