@@ -213,7 +213,8 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         let sender = MeshSamples.packets[0].sender
         func frame(of byteCount: Int) throws -> [UInt8] {
             let payload = [UInt8](repeating: 0x5a, count: byteCount)
-            return try MeshPacket(version: .v2, type: .fileTransfer, timestamp: 1, sender: sender, payload: payload[...]).encoded()
+            return try MeshPacket(version: .v2, type: .fileTransfer, timestamp: 1, sender: sender, payload: payload[...])
+                .encoded()
         }
         let chunks = [try frame(of: 1_000_000), try frame(of: 100)].map { $0[...] }
         let found = frames(chunks)
