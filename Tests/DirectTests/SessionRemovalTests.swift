@@ -23,7 +23,7 @@ import Testing
             id: founder(1).session, own: member(number), founder: number == 1 ? founder(1) : nil)
         for other in others {
             roster.admit(member(other), now: now)
-            roster.recordConnection(to: member(other).id, via: nil)
+            roster.recordConnection(to: member(other).id, via: nil, now: now)
         }
         _ = roster.drainChanges()
         return roster

@@ -53,8 +53,8 @@ import Testing
         #expect(roster.drainChanges() == [.joined(other)])
         #expect(roster.state(of: other.id) == .notConnected)
         roster.recordAttempt(to: other.id)
-        roster.recordConnection(to: other.id, via: member(3).id)
-        roster.recordConnection(to: other.id, via: nil)
+        roster.recordConnection(to: other.id, via: member(3).id, now: Self.start)
+        roster.recordConnection(to: other.id, via: nil, now: Self.start)
         roster.recordDisconnection(of: other.id, now: Self.start)
         roster.recordDeparture(of: other.id, now: Self.start)
         #expect(
@@ -65,7 +65,7 @@ import Testing
         #expect(roster.others.isEmpty && roster.member(other.id) == nil)
         // No changes are reported for a member that has left.
         roster.recordAttempt(to: other.id)
-        roster.recordConnection(to: other.id, via: nil)
+        roster.recordConnection(to: other.id, via: nil, now: Self.start)
         roster.recordDisconnection(of: other.id, now: Self.start)
         roster.recordFailure(of: other.id, now: Self.start)
         roster.recordDeparture(of: other.id, now: Self.start)
@@ -110,8 +110,8 @@ import Testing
 
     @Test func linksAreToldAsNeighboursAndOnlyTheMembersOwnWordOfThemCounts() {
         var roster = roster(1, with: 2, 3)
-        roster.recordConnection(to: member(2).id, via: nil)
-        roster.recordConnection(to: member(3).id, via: member(2).id)
+        roster.recordConnection(to: member(2).id, via: nil, now: Self.start)
+        roster.recordConnection(to: member(3).id, via: member(2).id, now: Self.start)
         let own = news(&roster)?.first { $0.id == member(1).id }
         #expect(own?.neighbours == [member(2).id] && own?.revision == 1)
         var claim = member(1)
@@ -138,7 +138,7 @@ import Testing
         relay.revision = 1
         relay.neighbours = [member(2).id]
         roster.receive([relay], from: member(2).id, now: Self.start)
-        roster.recordConnection(to: relay.id, via: nil)
+        roster.recordConnection(to: relay.id, via: nil, now: Self.start)
         var now = Self.start
         var seen: [SessionRoster.ConnectionAttempt] = []
         var pauses: [Duration] = []
@@ -157,7 +157,7 @@ import Testing
             seen.map { if case .connect = $0 { "connect" } else { "relay" } }
                 == ["connect", "relay", "connect", "relay", "connect", "relay"])
         #expect(pauses.dropLast() == [0.5, 1, 2, 4, 8].map { .milliseconds(Int($0 * 1000)) })
-        roster.recordConnection(to: member(2).id, via: relay.id)
+        roster.recordConnection(to: member(2).id, via: relay.id, now: Self.start)
         #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
     }
 
@@ -168,7 +168,7 @@ import Testing
             var relay = member(number)
             (relay.revision, relay.neighbours) = (1, [member(2).id])
             roster.receive([relay], from: member(2).id, now: now)
-            roster.recordConnection(to: relay.id, via: nil)
+            roster.recordConnection(to: relay.id, via: nil, now: Self.start)
         }
         var relays: [PeerID] = []
         for _ in 0..<8 {
@@ -185,7 +185,7 @@ import Testing
         // The other member connects, or has no address; repeating at once would change nothing.
         var roster = roster(2, with: 1)
         roster.recordFailure(of: member(1).id, now: Self.start)
-        roster.recordConnection(to: member(1).id, via: member(3).id)
+        roster.recordConnection(to: member(1).id, via: member(3).id, now: Self.start)
         #expect(roster.dueAttempts(now: later(1)).isEmpty && roster.deadline(after: later(1)) == nil)
         var silent = SessionRoster(id: Self.id, own: member(2))
         var other = member(1)
@@ -196,7 +196,7 @@ import Testing
 
     @Test func whoIsOutOfReachForTooLongIsGone() {
         var roster = roster(1, with: 2)
-        roster.recordConnection(to: member(2).id, via: nil)
+        roster.recordConnection(to: member(2).id, via: nil, now: Self.start)
         #expect(roster.deadline(after: Self.start) == nil)
         roster.recordDisconnection(of: member(2).id, now: later(5))
         roster.advance(to: later(34.9))
@@ -218,8 +218,8 @@ import Testing
 
     @Test("S4: claims of others do not remove a member that we have a link to") func falseClaims() {
         var roster = roster(1, with: 2, 3)
-        roster.recordConnection(to: member(2).id, via: nil)
-        roster.recordConnection(to: member(3).id, via: nil)
+        roster.recordConnection(to: member(2).id, via: nil, now: Self.start)
+        roster.recordConnection(to: member(3).id, via: nil, now: Self.start)
         _ = (roster.drainChanges(), news(&roster))
         var claim = member(2)
         claim.presence = .gone
@@ -328,7 +328,7 @@ import Testing
                 let other = member(UInt8(Int.random(in: 1...5, using: &random))).id
                 switch Int.random(in: 0..<4, using: &random) {
                 case 0: rosters[index].recordDeparture(of: other, now: Self.start)
-                case 1: rosters[index].recordConnection(to: other, via: nil)
+                case 1: rosters[index].recordConnection(to: other, via: nil, now: Self.start)
                 case 2: rosters[index].recordDisconnection(of: other, now: Self.start)
                 default: rosters[index].setAddresses([SessionMember.Address(host: "10.0.0.1", port: UInt16(step))])
                 }

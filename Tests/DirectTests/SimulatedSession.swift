@@ -348,12 +348,12 @@ struct SimulatedSession: Simulation {
         }.map { links[$0]! }
         let id = Self.identity(other).id
         if between.contains(where: { $0.relay == nil }) {
-            members[member].roster!.recordConnection(to: id, via: nil)
+            members[member].roster!.recordConnection(to: id, via: nil, now: now)
             if member < other {
                 for number in numbers({ $0.relay != nil && Set($0.members) == [member, other] }) { cut(number) }
             }
         } else if let relay = between.first?.relay {
-            members[member].roster!.recordConnection(to: id, via: Self.identity(relay).id)
+            members[member].roster!.recordConnection(to: id, via: Self.identity(relay).id, now: now)
         } else {
             members[member].roster!.recordDisconnection(of: id, now: now)
             if members[member].channels[other]?.isEmpty == false { members[member].roster!.demandLink(to: id) }

@@ -172,7 +172,7 @@ import Testing
 
     @Test(
         "sessions of any size form soon, with few bytes and links",
-        arguments: [(4, 10_000, 6), (8, 110_000, 28), (16, 600_000, 60), (32, 2_000_000, 140), (64, 7_400_000, 300)])
+        arguments: [(4, 10_000, 6), (8, 110_000, 28), (16, 400_000, 45), (32, 1_200_000, 93), (64, 4_200_000, 189)])
     func forms(count: Int, byteCount: Int, linkCount: Int) {
         for seed in seeds(0..<(count > 16 ? 1 : 2)) {
             var session = invited(seed, count: count)

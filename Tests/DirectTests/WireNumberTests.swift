@@ -261,7 +261,7 @@ import Testing
                             presence: presence, revision: revision)
                         roster.receive([claim], from: claim.id, now: now)
                         roster.admit(SessionMember(fingerprint: other, name: DisplayName(truncating: "y")!), now: now)
-                        roster.recordConnection(to: other.peerID, via: nil)
+                        roster.recordConnection(to: other.peerID, via: nil, now: now)
                         roster.receive([claim], from: claim.id, now: now)
                         roster.advance(to: now + .seconds(1))
                         roster.setAddresses([.init(host: "10.0.0.1", port: 1)])

@@ -161,9 +161,9 @@ struct SessionMembers {
     mutating func updateReachability(of member: PeerID, now: MonotonicInstant) {
         let links = links(to: member)
         if links.contains(where: { $0.relay == nil }) {
-            roster.recordConnection(to: member, via: nil)
+            roster.recordConnection(to: member, via: nil, now: now)
         } else if let relay = links.last?.relay {
-            roster.recordConnection(to: member, via: relay)
+            roster.recordConnection(to: member, via: relay, now: now)
         } else {
             roster.recordDisconnection(of: member, now: now)
         }

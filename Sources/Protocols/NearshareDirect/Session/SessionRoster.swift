@@ -52,8 +52,8 @@ package struct SessionRoster: Sendable {
     private var reportedStates: [PeerID: MemberState] = [:]
     /// Members to which a link is needed that the topology does not demand.
     private var demands: Set<PeerID> = []
-    /// The members to which all others keep links; empty in a mesh.
-    private var hubs: Set<PeerID> = []
+    /// The members to which all others keep links, each with the time since which this roster has chosen it; empty in a mesh.
+    private var hubs: [PeerID: MonotonicInstant] = [:]
     /// Addresses at which this node has found a member, in this node's notation.
     private var foundAddresses: [PeerID: [SessionMember.Address]] = [:]
     /// The time of the latest updates to other members.
@@ -252,20 +252,26 @@ package struct SessionRoster: Sendable {
     }
 
     /// Whether the topology demands a direct link to a member.
-    private func isLinkWanted(to id: PeerID) -> Bool { isMesh || hubs.contains(id) || hubs.contains(table.own) }
+    private func isLinkWanted(to id: PeerID, now: MonotonicInstant) -> Bool {
+        isMesh || [id, table.own].contains { hub in hubs[hub].map { now - $0 >= hubSettlingTime } ?? false }
+    }
+
+    /// The time for which a member has to be a hub before the others connect to it: two rounds of updates. While a session forms,
+    /// each member has heard of other links, and every choice that is dropped a moment later would leave a link behind.
+    private var hubSettlingTime: Duration { updateInterval * 2 }
 
     /// Determines the hubs, and the relays of the members without a link.
-    /// - Parameter now: nil keeps the start of absences: after a change by which no member becomes absent.
-    private mutating func refresh(now: MonotonicInstant?) {
+    /// - Parameter beginsAbsences: false after a change by which no member becomes absent.
+    private mutating func refresh(now: MonotonicInstant, beginsAbsences: Bool = true) {
         if isMesh {
-            hubs = []
-            reachability.setRelays([:], now: now)
+            hubs = [:]
+            reachability.setRelays([:], now: beginsAbsences ? now : nil)
         } else {
             let members = others + [table.ownEntry].compactMap { $0 }
-            hubs = Set(
-                members.sorted { ($1.neighbours.count, $0.id) < ($0.neighbours.count, $1.id) }
-                    .prefix(SessionTopology.hubCount).map(\.id))
-            reachability.setRelays(relays, now: now)
+            let chosen = members.sorted { ($1.neighbours.count, $0.id) < ($0.neighbours.count, $1.id) }
+                .prefix(SessionTopology.hubCount).map(\.id)
+            hubs = Dictionary(chosen.map { ($0, hubs[$0] ?? now) }) { first, _ in first }
+            reachability.setRelays(relays, now: beginsAbsences ? now : nil)
         }
         for id in table.otherIDs { report(id) }
     }
@@ -330,13 +336,13 @@ package struct SessionRoster: Sendable {
 
     /// Records a link to a member.
     /// - Parameter relay: nil for a direct link.
-    package mutating func recordConnection(to id: PeerID, via relay: PeerID?) {
+    package mutating func recordConnection(to id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
         guard table.member(id) != nil else { return }
         demands.remove(id)
         reachability.recordConnection(id, via: relay)
         report(id)
         table.setOwnNeighbours(reachability.neighbours)
-        refresh(now: nil)
+        refresh(now: now, beginsAbsences: false)
     }
 
     /// Records the loss of the last link to a member.
@@ -376,7 +382,7 @@ package struct SessionRoster: Sendable {
             guard reachability.linkState(of: id) != .connected(via: nil), reachability.mayAttempt(id, now: now),
                 let member = table.member(id)
             else { return nil }
-            let isWanted = isLinkWanted(to: id)
+            let isWanted = isLinkWanted(to: id, now: now)
             let mayConnect = mayConnect(to: member)
             let direct = mayConnect ? ConnectionAttempt.connect(withFoundAddresses(member)) : nil
             if reachability.linkState(of: id).isConnected { return isWanted && table.own < id ? direct : nil }
@@ -421,7 +427,7 @@ package struct SessionRoster: Sendable {
             reachability.deadlines(own: table.own, timeout: settings.absenceTimeout) { id in
                 !isMesh || table.member(id)?.addresses.isEmpty == true
             }
-            + departureClaims.values.map { $0.time + Self.claimTimeout }
+            + departureClaims.values.map { $0.time + Self.claimTimeout } + hubs.values.map { $0 + hubSettlingTime }
             + (table.hasUpdates ? [updateTime.map { $0 + updateInterval }].compactMap { $0 } : [])
         // Times in the past have been handled without effect.
         return times.filter { $0 > now }.min()
