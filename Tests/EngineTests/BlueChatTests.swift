@@ -47,7 +47,7 @@ struct BlueChatTests {
 
     /// A node that has only the radio.
     private func chat(
-        contact: @escaping @Sendable (PeerID) -> EndpointKeys? = { _ in nil },
+        contact: @escaping @Sendable (PeerID) -> ContactKeys? = { _ in nil },
         _ body: @Sendable (PlayedRadio, Messenger, AsyncStream<MessengerEvent>) async throws -> Void
     ) async throws {
         let radio = PlayedRadio()
@@ -131,10 +131,10 @@ struct BlueChatTests {
         let friend = Stage.bea
         let contact = EndpointKeys(agreementKey: friend.agreementKey.publicKey, signingKey: friend.signingKey.publicKey)
         let first = Mutex<PeerID?>(nil)
-        let firstOnly: @Sendable (PeerID) -> EndpointKeys? = { id in
+        let firstOnly: @Sendable (PeerID) -> ContactKeys? = { id in
             first.withLock { first in
                 first = first ?? id
-                return first == id ? contact : nil
+                return first == id ? ContactKeys(contact, areProven: true) : nil
             }
         }
         try await chat(contact: firstOnly) { radio, messenger, events in

@@ -16,7 +16,7 @@ struct MessengerStoryTests {
         let identity: LocalIdentity
         let name: String
         let scratch = ScratchFolder()
-        var contacts: [PeerID: EndpointKeys] = [:]
+        var contacts: [PeerID: ContactKeys] = [:]
         var blocked: Set<PeerID> = []
         var sendsReadReceipts = true
 
@@ -281,6 +281,28 @@ struct MessengerStoryTests {
                 #expect(conversations == [.peer(mallory.id), .peer(ada.id)])
                 let statuses = try await beaMessenger.history(of: .peer(ada.id)).map(\.status)
                 #expect(statuses == [.waiting])
+            }
+        }
+    }
+
+    @Test(
+        "K2: a signing key that was only announced yields to the receiver's own, also for lines that wait",
+        arguments: LinkKind.allCases)
+    func forgedContact(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var ada = Person(1, "Ada")
+        let (bea, mallory) = (Person(2, "Bea"), Person(9, "Mallory"))
+        let forged = EndpointKeys(agreementKey: bea.contact.agreementKey, signingKey: mallory.contact.signingKey)
+        ada.contacts = [bea.id: ContactKeys(forged, areProven: false)]
+        try await ada.run(on: segment, stage) { [ada] _, adaMessenger in
+            let own = adaMessenger.events()
+            let early = try await adaMessenger.sendLine("early", in: .peer(bea.id))
+            try await bea.run(on: segment, stage) { _, beaMessenger in
+                #expect(await first(own) { isStatusChange($0, .delivered, of: early.id) } != nil)
+                let late = try await adaMessenger.sendLine("late", in: .peer(bea.id))
+                #expect(await first(own) { isStatusChange($0, .delivered, of: late.id) } != nil)
+                #expect(try await beaMessenger.history(of: .peer(ada.id)).map(\.text) == ["early", "late"])
             }
         }
     }

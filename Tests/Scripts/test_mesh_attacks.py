@@ -280,6 +280,29 @@ class PublicFiles(AttackStory):
         self.assertEqual([name for name in self.anna.received() if "forged" in name], [])
 
 
+class PublicRoom(AttackStory):
+    def people(self):
+        """Cleo is Anna's friend, and was never with her in the mesh: nothing but a session tells how she signs there."""
+        super().people()
+        cleo = self.cleo.receive("--interface", "lo", "--adapter", "none", accept="all", name="cleo")
+        self.assertCode(0, self.anna.run("friends", "add", "--unverified", cleo.address))
+        link = Neighbour(cleo.ready["port"], f"curious {self.seed}")
+        self.friend = cleo.ready["id"]
+        self.friends_key = link.join(self.friend).noise_key
+        link.close()
+        Stores.stop(cleo)
+
+    def test_K14_a_line_under_the_id_of_a_friend_who_has_not_proven_the_key_that_signs_it(self):
+        forger = self.neighbour("forger", "127.0.0.2")
+        forger.join(self.there)
+        stated = wire.Announce("cleo", self.friends_key, forger.identity.signing_key, None, CAPABILITIES)
+        for kind, content in ((wire.ANNOUNCE, stated.encode()), (wire.MESSAGE, b"send me the key")):
+            packet = Packet(kind, bytes.fromhex(self.friend), now(), content, 7)
+            forger.connection.sendall(wire.encode(wire.sign(packet, forger.identity.signing)))
+        line = self.node.wait_for("chat_message", lambda event: event["text"] == "send me the key")
+        self.assertEqual((self.friend, "(not proven) cleo"), (line["from"], line["name"]))
+
+
 class Announcements(AttackStory):
     def test_X1_the_announcement_names_no_neighbours(self):
         carol, listener = self.phone("carol"), self.neighbour("listener")

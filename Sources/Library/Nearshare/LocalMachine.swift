@@ -178,7 +178,7 @@ public final class LocalMachine: Sendable {
         let contacts = self.contacts
         settings.contacts = {
             do {
-                let known = try contacts.read().entries.values.filter { $0.isProven || $0.origin == .imported }
+                let known = try contacts.read().entries.values.filter(\.areKeysProven)
                 return Dictionary(known.map { ($0.id, $0.signingKey) }) { first, _ in first }
             } catch {
                 // Without the contacts no peer is known, which makes every decision stricter.

@@ -63,8 +63,8 @@ package struct ContactSnapshot: Sendable {
     /// The name of a peer that is in range, in the trust book or in the address book; nil for others.
     package func knownName(of id: PeerID) -> DisplayName? {
         if let peer = presence.blueChatPeers[id] { return peer.name }
-        let known = trust.entry(claiming: id)?.entry
-        return known?.givenName ?? presence.meshPeers[id]?.name ?? known?.claimedName ?? addressBook.entry(of: id)?.name
+        if let name = presence.meshPeers[id]?.name { return trust.shownName(claiming: id, named: name) }
+        return trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name
     }
 
     /// The contacts of a list: in range, friends and `conversations`; near ones first, then by name.
@@ -138,7 +138,7 @@ extension ContactBook {
     /// of another one.
     fileprivate func signer(_ address: EndpointID) -> Entry? {
         entries.values.first {
-            ($0.isProven || $0.origin == .imported) && EndpointID(of: $0.signingKey) == address
+            $0.areKeysProven && EndpointID(of: $0.signingKey) == address
         }
     }
 }

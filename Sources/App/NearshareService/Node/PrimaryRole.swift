@@ -109,7 +109,8 @@ package final class PrimaryRole: Sendable {
         var settings = MessengerSettings(bundles: stores.bundles, conversations: stores.conversations) { [machine] id in
             // Without the address book, messages can be sent to peers in range only.
             guard let entry = try? machine.contacts.read().entry(of: id) else { return nil }
-            return EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey)
+            return ContactKeys(
+                EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey), areProven: entry.areKeysProven)
         }
         settings.profile = try machine.propagationProfile(profile)
         settings.usesBlueChat = true

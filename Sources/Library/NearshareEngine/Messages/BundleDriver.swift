@@ -104,6 +104,9 @@ package final class BundleDriver: Sendable {
     /// Whether a bundle is still stored. Blocks.
     func isStored(_ id: BundleID) -> Bool { (try? store.contains(id)) ?? false }
 
+    /// The endpoint to which a stored bundle is addressed; nil for one to everyone, and for one that is not stored.
+    func destination(of id: BundleID) -> EndpointID? { driver.read { $0.router.destination(of: id) } }
+
     /// The keys that a peer has announced in the mesh; nil for one that is not known.
     package func contact(_ id: PeerID) -> EndpointKeys? {
         mesh.read { $0.keys(of: id) }.map { EndpointKeys(agreementKey: $0.agreementKey, signingKey: $0.signingKey) }

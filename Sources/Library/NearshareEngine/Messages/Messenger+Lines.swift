@@ -149,15 +149,29 @@ extension Messenger {
 
     /// A peer is in range: sends the lines that wait for it.
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
-        guard mesh.read({ $0.peer(peer) }) != nil || contact(peer) != nil else { return }
+        let keys = keys(of: peer)
+        guard mesh.read({ $0.peer(peer) }) != nil || keys != nil else { return }
         try dispatching.withLock { _ throws(StorageError) in
             for line in try store.pendingMessages() {
                 switch line.message.conversation {
                 case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatch(line.message)
+                case .peer(peer):
+                    guard let keys, isMisaddressed(line, keys.keys) else { continue }
+                    // An announcement proves nothing: the peer states its keys in a session first.
+                    if keys.areProven { try dispatch(line.message) } else { secure(peer) }
                 case .publicRoom where line.message.status < .sent: try dispatch(line.message)
                 default: break
                 }
             }
+        }
+    }
+
+    /// Whether a stored bundle of a line is addressed to another endpoint than its receiver's: any peer can announce an endpoint of
+    /// its own beside the receiver's agreement key (K2).
+    private func isMisaddressed(_ line: PendingMessage, _ keys: EndpointKeys) -> Bool {
+        line.parts.contains { part in
+            guard let id = BundleID(hex: part.id), let destination = messages.destination(of: id) else { return false }
+            return destination != keys.address
         }
     }
 
@@ -238,9 +252,14 @@ extension Messenger {
             mesh.receiver.acknowledge(id, of: peer.id)
         case .publicText(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
+            // Any peer can announce a friend's agreement key beside a signing key of its own (K14).
+            let isDoubtful = node.friends().contains(peer.id) && !mesh.read { $0.hasProvenSigningKey(peer.id) }
+            if isDoubtful { secure(peer.id) }
             try storeLine(
                 ChatMessage(
-                    id: id, conversation: .publicRoom, author: peer.id, authorName: peer.name, text: text,
+                    id: id, conversation: .publicRoom, author: peer.id,
+                    authorName: isDoubtful ? DisplayName(truncating: "(not proven) \(peer.name.claimed)") : peer.name,
+                    text: text,
                     when: node.wallClock(), status: .delivered))
         // No peer acknowledges what was sent to another (B5).
         case .delivered(let id, let peer):

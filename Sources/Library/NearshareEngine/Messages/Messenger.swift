@@ -99,12 +99,18 @@ package final class Messenger: Sendable {
     /// The peers with an established Noise session.
     package var secureSessions: [PeerID] { mesh.read { $0.peersWithSession } }
 
-    /// The keys for which messages to a peer can be sealed: from the settings, or announced in the mesh.
-    package func contact(_ id: PeerID) -> EndpointKeys? {
+    /// The keys for which messages to a peer can be sealed: those of the address book, or those that it announces in the mesh.
+    package func contact(_ id: PeerID) -> EndpointKeys? { keys(of: id)?.keys }
+
+    func keys(of id: PeerID) -> ContactKeys? {
         // A peer in range without support for bundles cannot open them, whichever keys are known.
         if let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) != true { return nil }
-        // Any peer can announce another's agreement key beside a signing key of its own.
-        return settings.contact(id) ?? messages.contact(id)
+        // Any peer can announce another's agreement key beside a signing key of its own (K2): proven keys outrank announced ones,
+        // and the announcement of a peer in range outranks an earlier one.
+        let stored = settings.contact(id)
+        if let stored, stored.areProven { return stored }
+        let announced = messages.contact(id)
+        return announced.map { ContactKeys($0, areProven: mesh.read { $0.hasAuthenticatedKeys(id) }) } ?? stored
     }
 
     /// The shortest possible duration of a file transfer to a peer, and whether it takes a Bluetooth hop; nil when unknown.

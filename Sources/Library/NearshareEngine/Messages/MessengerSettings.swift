@@ -11,8 +11,8 @@ package struct MessengerSettings: Sendable {
     package var bundles: any BundleStore
     /// The store of conversations and received messages.
     package var conversations: any ConversationStore
-    /// Returns the keys of peers that are out of range: from an earlier session, or imported.
-    package var contact: @Sendable (PeerID) -> EndpointKeys?
+    /// Returns the keys of a peer in the user's address book.
+    package var contact: @Sendable (PeerID) -> ContactKeys?
     /// Returns whether an unauthenticated sender is blocked: its texts are not stored.
     package var isBlocked: @Sendable (ClaimedSender) -> Bool = { _ in false }
     /// Returns whether a text in the mesh's own packets becomes a line of a conversation; otherwise it is offered like a file.
@@ -27,14 +27,27 @@ package struct MessengerSettings: Sendable {
     /// - Parameters:
     ///   - bundles: the store of waiting bundles.
     ///   - conversations: the store of conversations.
-    ///   - contact: returns the keys of peers that are out of range; nil for unknown ones.
+    ///   - contact: returns the keys of a peer in the user's address book; nil for an unknown one.
     package init(
         bundles: any BundleStore, conversations: any ConversationStore,
-        contact: @escaping @Sendable (PeerID) -> EndpointKeys? = { _ in nil }
+        contact: @escaping @Sendable (PeerID) -> ContactKeys? = { _ in nil }
     ) {
         self.bundles = bundles
         self.conversations = conversations
         self.contact = contact
+    }
+}
+
+/// The keys of a peer, from the user's address book or from the mesh.
+package struct ContactKeys: Sendable, Hashable {
+    package var keys: EndpointKeys
+    /// Whether both keys are one peer's: the user has imported them, or the peer has stated them inside a session. Other keys
+    /// were only announced, perhaps by another peer.
+    package var areProven: Bool
+
+    package init(_ keys: EndpointKeys, areProven: Bool) {
+        self.keys = keys
+        self.areProven = areProven
     }
 }
 

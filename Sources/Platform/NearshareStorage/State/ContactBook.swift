@@ -28,6 +28,8 @@ package struct ContactBook: Sendable, Hashable {
         /// key.
         package internal(set) var lastMet: WallTime
 
+        /// Whether it is certain that both keys are one peer's: it has stated them in a session, or the user has imported them.
+        package var areKeysProven: Bool { isProven || origin == .imported }
         package var fingerprint: Fingerprint { Fingerprint(of: agreementKey) }
         package var id: PeerID { fingerprint.peerID }
     }

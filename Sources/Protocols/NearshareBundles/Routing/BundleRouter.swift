@@ -61,6 +61,9 @@ package struct BundleRouter: Sendable {
     /// When ``advance(to:)`` must be called if there is no other event before.
     package var deadline: MonotonicInstant? { timers.nextDeadline }
 
+    /// The destination of a stored bundle; nil for everyone, for an unnamed one, and for a bundle that is not stored.
+    package func destination(of id: BundleID) -> EndpointID? { index[id]?.destination }
+
     /// Stored bundles, this node's own and others'.
     package var bundleCount: Int { index.count }
     package var neighbourCount: Int { forwarder.neighbourCount }

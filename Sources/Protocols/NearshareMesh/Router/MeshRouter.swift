@@ -152,6 +152,9 @@ package struct MeshRouter: Sendable {
         return peers.verdict(on: key, for: id) == .accepted ? .proven : .forged
     }
 
+    /// Whether a peer has stated its signing key inside a session, or the user has its contact.
+    package func hasProvenSigningKey(_ id: PeerID) -> Bool { peers.hasProvenSigningKey(id) }
+
     /// Whether a peer has proven its key on one of the links.
     package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
 
