@@ -228,7 +228,9 @@ struct ContactSnapshotTests {
         let contact = Contact(
             id: anna.peerID, name: try DisplayName("anna"), trustStatus: .nameClash(knownAs: ben.fingerprint), isNear: true,
             software: .nearshare, hasKeys: true)
-        #expect(contact.hasNameClash && !contact.isFriend)
+        #expect(!contact.isFriend)
+        let failure = #expect(throws: CommandFailure.self) { try contact.refuseNameClash() }
+        #expect(failure?.status == .notTrusted && failure?.message.contains(ben.peerID.hex) == true)
     }
 }
 

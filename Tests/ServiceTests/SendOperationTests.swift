@@ -79,15 +79,61 @@ struct SendOperationTests {
         let failure = try await mallory.listening { invitation in
             invitations.add(1, ordering: .relaxed)
             invitation.decline()
-        } _: { _ in
-            // By its id, since the name already means the known key.
-            try await run(try operation(ada), ada, to: mallory.id.hex)
+        } _: { listener in
+            // Chosen from a list: the name already means the known key.
+            let peer = NearbyPeer(id: mallory.id, name: mallory.name, addresses: mallory.destination(listener).addresses)
+            return try await withNode(try ada.settings()) { node in
+                await caughtFailure { try await operation(ada).run(to: [.peer(peer)], on: node) }
+            }
         }
         #expect(failure?.status == .notTrusted)
         #expect(failure?.message.contains("nearshare peers forget \(known.peerID)") == true)
         #expect(invitations.load(ordering: .relaxed) == 0)
         #expect(reporter.invitations.isEmpty && reporter.sent.isEmpty)
         #expect(try ada.trust(in: mallory.fingerprint) == nil)
+    }
+
+    @Test("K2: a peer with the name of a known one gets what is sent to its id", arguments: [true, false])
+    func nameClashByID(isKnown: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let other = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try ada.introduce(other, as: "bea")
+        if isKnown { try ada.introduce(bea.fingerprint, as: "another bea") }
+        let failure = try await bea.listening {
+            _ = await $0.accept(into: InMemorySink()).result
+        } _: { _ in
+            try await run(try operation(ada), ada, to: bea.id.hex)
+        }
+        #expect(failure == nil && reporter.sent.map(\.outcome) == [.completed])
+    }
+
+    @Test("K2: a friend that takes the name of another known peer gets what is sent to its id, and nothing sent to that name")
+    func friendUnderAnotherName() async throws {
+        let (ada, anna, ben) = (try stage.user("ada"), try stage.user("ben"), try stage.user("ben"))
+        let formerName = try DisplayName("anna")
+        try ada.machine.trust.update { trust in
+            for (peer, name) in [(anna, formerName), (ben, ben.name)] {
+                _ = trust.introduce(peer.fingerprint, claiming: name, as: peer.name, at: WallTime(milliseconds: 1))
+                trust.rename(peer.fingerprint, to: nil)
+            }
+            trust.setFriend(anna.fingerprint, true)
+        }
+        let invitations = Atomic(0)
+        let failures = try await anna.listening { invitation in
+            invitations.add(1, ordering: .relaxed)
+            _ = await invitation.accept(into: InMemorySink()).result
+        } _: { _ in
+            [
+                try await run(try operation(ada), ada, to: "ben"), try await run(try operation(ada), ada, to: anna.id.hex),
+                // It has proven its key under the name now.
+                try await run(try operation(ada), ada, to: "ben"),
+            ]
+        }
+        #expect(failures.map { $0?.status } == [.notTrusted, nil, .notTrusted])
+        #expect(failures[0]?.message.contains("\"anna\" answers to the name of another peer") == true)
+        #expect(failures[0]?.message.contains("\(ben.id)") == true && failures[0]?.message.contains("\(anna.id)") == true)
+        #expect(invitations.load(ordering: .relaxed) == 1)
+        #expect(reporter.invitations.map(\.name) == ["\"anna\""])
     }
 
     @Test func `a friend is not asked to compare codes again`() async throws {

@@ -27,8 +27,15 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var hops: Int?
 
     package var isFriend: Bool { trustStatus.isFriend }
-    /// Whether the name belongs to another known key (K2).
-    package var hasNameClash: Bool { if case .nameClash = trustStatus { true } else { false } }
+
+    /// Stops what the user sends by the name of another known peer (K2).
+    func refuseNameClash() throws(CommandFailure) {
+        guard case .nameClash(let known) = trustStatus else { return }
+        throw CommandFailure(
+            .notTrusted,
+            "nothing was sent: \(name.shown) is the name of a peer that you know (\(known.peerID)), and \(id) uses it with another "
+                + "key; ask its owner, and use its id if you mean it")
+    }
 
     /// Stands for everyone in the mesh, as the receiver of a file.
     package static let everyone: Contact? = DisplayName(truncating: "everyone").map {

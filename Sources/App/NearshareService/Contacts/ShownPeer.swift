@@ -16,19 +16,19 @@ package struct ShownPeer: Sendable, Hashable {
 }
 
 extension LocalMachine {
-    /// The peer under the name that the user has given to its key; under the claimed one where the trust store cannot be read.
+    /// The peer under the name by which the user knows it.
     func shown(_ peer: Peer) -> ShownPeer {
         ShownPeer(
-            id: peer.id, name: givenName(of: peer.fingerprint) ?? peer.name,
+            id: peer.id, name: name(of: peer.fingerprint, claiming: peer.name),
             limitSource: (peer.trustStatus.isFriend ? nil : peer.address?.limitKey) ?? peer.id.hex)
     }
 
     /// Whether the owner of a key is a friend; false where the trust store cannot be read.
     func isFriend(_ fingerprint: Fingerprint) -> Bool { (try? trust.read())?[fingerprint]?.isFriend ?? false }
 
-    /// The user's own name for the owner of a key.
-    func givenName(of fingerprint: Fingerprint) -> DisplayName? {
-        (try? trust.read())?.entries[fingerprint]?.givenName
+    /// The name under which the user knows the owner of a key; the claimed one where the trust store cannot be read.
+    func name(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName {
+        (try? trust.read())?.name(of: fingerprint, claiming: name) ?? name
     }
 }
 
@@ -41,8 +41,8 @@ extension TrustStore {
             ? status.label : "\(status.label), \(AlphabetMixture.note)"
     }
 
-    /// The user's own name for a peer that claims an id, or else the name that it claims. Not proven: for lists of peers nearby.
+    /// The name under which the user knows a peer that claims an id. Not proven: for lists of peers nearby.
     package func shownName(claiming id: PeerID, named name: DisplayName) -> DisplayName {
-        entry(claiming: id)?.entry.givenName ?? name
+        entry(claiming: id).map { self.name(of: $0.fingerprint, claiming: name) } ?? name
     }
 }

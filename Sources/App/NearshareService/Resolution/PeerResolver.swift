@@ -54,12 +54,19 @@ package struct PeerResolver: Sendable {
                 .usage, "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others")
         }
         reporter.report(.searching(text))
-        let trusted = (try? machine.trust.read())?.trustedPeers(named: text) ?? []
-        guard let fingerprint = Fingerprint(hex: text) ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil) else {
-            return try checked(try await find(text, on: node), asked: text, besides: trusted)
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        let id = PeerID(hex: text)
+        let trusted = trust.trustedPeers(named: text)
+        let known =
+            id.flatMap { trust.entry(claiming: $0)?.fingerprint } ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil)
+        guard let fingerprint = Fingerprint(hex: text) ?? known else {
+            let found = try checked(try await find(text, on: node), asked: text, besides: trusted)
+            guard case .direct(var peer) = found, id != nil else { return found }
+            peer.isIDGiven = true
+            return .direct(peer)
         }
         do {
-            guard let key = trusted.first, key.fingerprint == fingerprint, PeerID(hex: text) == nil else {
+            guard let key = trusted.first, key.fingerprint == fingerprint, id == nil else {
                 return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
             }
             let destination = try await sayingWhoIsMeant(key, on: node) { try await find(key.id.hex, on: node) }

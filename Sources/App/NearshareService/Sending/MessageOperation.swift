@@ -111,8 +111,11 @@ package final class MessageOperation: Sendable {
         reporter.report(.notice("looking for \(TerminalText.escaped(name))…"))
         let contact = try await client.find(name, timeout: timeout)
         // An id means one peer.
-        if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: (try? await client.contacts()) ?? []) {
-            reporter.report(.notice(notice))
+        if PeerID(hex: name) == nil {
+            try contact.refuseNameClash()
+            if let notice = SharedName.notice(for: contact, among: (try? await client.contacts()) ?? []) {
+                reporter.report(.notice(notice))
+            }
         }
         guard mode == .direct, !contact.isNear else { return contact }
         // A known receiver that is in range appears soon.

@@ -25,7 +25,6 @@ struct NodeSendClient: Sendable {
     /// - Parameter isLast: whether the failure that the app takes no sealed files is thrown.
     /// - Returns: false for that failure otherwise.
     private func sendFile(_ path: String, to contact: Contact, isSealed: Bool, isLast: Bool) async throws -> Bool {
-        try refuseNameClash(contact)
         let name = contact.name.shown
         let absolute = try ResolvedPath.of(path)
         let events: AsyncStream<ControlEvent>
@@ -90,7 +89,6 @@ struct NodeSendClient: Sendable {
     }
 
     func sendText(_ text: String, to contact: Contact) async throws {
-        try refuseNameClash(contact)
         let events = try await client.events()
         let id = try await client.sendLine(text, in: .peer(contact.id))
         let answer = await withTimeout(timeout) { () -> CommandFailure? in
@@ -118,15 +116,6 @@ struct NodeSendClient: Sendable {
 
     private static func notDelivered(to contact: Contact) -> CommandFailure {
         CommandFailure(.timedOut, "not delivered to \(contact.name.shown) yet; the node keeps it, and delivers it when it can")
-    }
-
-    /// A known name with another key stops the send (K2).
-    private func refuseNameClash(_ contact: Contact) throws(CommandFailure) {
-        guard contact.hasNameClash else { return }
-        throw CommandFailure(
-            .notTrusted,
-            "\(contact.name.shown) is known with another key than \(contact.id); `nearshare peers verify` compares the code"
-        )
     }
 }
 

@@ -9,6 +9,11 @@ package final class SendOperation: Sendable {
         case peer(NearbyPeer)
         /// Everyone in the mesh.
         case everyone
+
+        /// Whether the user has given an id or a fingerprint, and no name.
+        var isKey: Bool {
+            if case .text(let text) = self { PeerID(hex: text) != nil || Fingerprint(hex: text) != nil } else { false }
+        }
     }
 
     private let machine: LocalMachine
@@ -97,9 +102,12 @@ package final class SendOperation: Sendable {
                     case .direct(let destination) where destination.isLocalSend:
                         try await sendToDevice(source, to: destination, on: node)
                     case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
-                    case .mesh(let mesh, let peer): try await sendThroughMesh(source, to: peer, mesh)
+                    case .mesh(let mesh, let peer):
+                        try await sendThroughMesh(source, to: peer, isIDGiven: target.isKey, mesh)
                     case .everyone(let mesh): try await sendToEveryone(source, mesh)
-                    case .node(let contact): try await sendThroughNode(to: contact, &progress)
+                    case .node(let contact):
+                        if !target.isKey { try contact.refuseNameClash() }
+                        try await sendThroughNode(to: contact, &progress)
                     }
                     return nil
                 } catch let error as NodeSendClient.NodeEnded where progress.canGoOn && !running.isCancelled {
@@ -206,7 +214,7 @@ package final class SendOperation: Sendable {
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
                 // An answer of the peer counts more than the break before it.
             else { throw attempt.isBroken || attempt.peer == nil ? linkFailure ?? failure : failure }
-            let name = name(of: peer.fingerprint, claimed: first.name)?.shown ?? peer.id.hex
+            let name = first.name.map { machine.name(of: peer.fingerprint, claiming: $0).shown } ?? peer.id.hex
             if isNewLoss {
                 reporter.report(
                     .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
@@ -218,6 +226,7 @@ package final class SendOperation: Sendable {
                     timeout: min(reconnection.timeLeft(SystemClock.monotonic()), Reconnection.searchTime))
                 // A peer that is not announced may be back at its address.
                 destination = found ?? PeerDestination(addresses: first.addresses, id: peer.id, name: first.name)
+                destination.fingerprint = peer.fingerprint
             }
         }
     }
@@ -333,10 +342,11 @@ package final class SendOperation: Sendable {
     ) async throws(CommandFailure) {
         let trustStatus = connection.trustStatus
         let peer = connection.proven
-        let known = name(of: peer.fingerprint, claimed: connection.destination.name)
-        // The user has named this very key.
-        if connection.destination.fingerprint == nil {
-            try Self.refuseNameClash(trustStatus, known?.shown ?? "that peer", peer.id)
+        let destination = connection.destination
+        let known = destination.name.map { machine.name(of: peer.fingerprint, claiming: $0) }
+        // Otherwise the user has named this very key.
+        if destination.fingerprint == nil, !destination.isIDGiven {
+            try refuseOtherPeer(peer.fingerprint, trustStatus, claiming: destination.name)
         }
         let transfer = connection.send(
             content, resumeKey: resumeKey(of: content.offer), timeout: timeout, rateLimit: source.rateLimit)
@@ -417,7 +427,7 @@ package final class SendOperation: Sendable {
         let peer = connection.proven
         reporter.report(
             .authenticationDigits(
-                peer.id, name(of: peer.fingerprint, claimed: claimed) ?? claimed, digits, isVerified: trustStatus.isVerified))
+                peer.id, machine.name(of: peer.fingerprint, claiming: claimed), digits, isVerified: trustStatus.isVerified))
     }
 
     /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one
@@ -437,7 +447,7 @@ package final class SendOperation: Sendable {
             throw Self.failure(error, to: destination)
         }
         let peer = target.peer
-        let known = name(of: peer.fingerprint, claimed: target.name) ?? target.name
+        let known = machine.name(of: peer.fingerprint, claiming: target.name)
         let name = known.shown
         let trust = try machine.trust.read()
         let trustStatus = trust.trustStatus(of: peer.fingerprint, claiming: target.name)
@@ -503,11 +513,13 @@ package final class SendOperation: Sendable {
 
     // MARK: Through the mesh
 
-    private func sendThroughMesh(_ content: any ResourceSource, to peer: MeshPeer, _ mesh: MeshDriver) async throws {
-        let known = name(of: peer.fingerprint, claimed: peer.name) ?? peer.name
+    private func sendThroughMesh(
+        _ content: any ResourceSource, to peer: MeshPeer, isIDGiven: Bool, _ mesh: MeshDriver
+    ) async throws {
+        let known = machine.name(of: peer.fingerprint, claiming: peer.name)
         let name = known.shown
         let trustStatus = try machine.trust.read().trustStatus(of: peer.fingerprint, claiming: peer.name)
-        try Self.refuseNameClash(trustStatus, name, peer.id)
+        if !isIDGiven { try refuseOtherPeer(peer.fingerprint, trustStatus, claiming: peer.name) }
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
         for part in try source.parts?() ?? [content] {
             if try await send(part, to: peer, named: known, trustStatus, isSealed: true, mesh) { continue }
@@ -650,18 +662,25 @@ package final class SendOperation: Sendable {
                     receiver: name, missing: result.missing, isDevice: isDevice)))
     }
 
-    /// The user's name for a peer, or else the one that it claims.
-    private func name(of fingerprint: Fingerprint, claimed: DisplayName?) -> DisplayName? {
-        machine.givenName(of: fingerprint) ?? claimed
-    }
-
-    /// A known name with another key stops the send (K2).
-    private static func refuseNameClash(_ status: TrustStatus, _ name: String, _ id: PeerID) throws(CommandFailure) {
-        guard case .nameClash(let known) = status else { return }
+    /// Stops a send to a peer that answers to the name of another known one (K2).
+    private func refuseOtherPeer(
+        _ fingerprint: Fingerprint, _ trustStatus: TrustStatus, claiming name: DisplayName?
+    ) throws(CommandFailure) {
+        let id = fingerprint.peerID
+        if case .nameClash(let known) = trustStatus {
+            throw CommandFailure(
+                .notTrusted,
+                "\(name?.shown ?? "that peer") answers with another key than before (known as \(known.peerID), now \(id)); "
+                    + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew; if it is "
+                    + "another peer, `nearshare peers rename` gives it a name of its own")
+        }
+        guard let name, let trust = try? machine.trust.read(),
+            let meant = trust.peerMeant(by: name, insteadOf: fingerprint)
+        else { return }
+        let answering = trust.name(of: fingerprint, claiming: name)
         throw CommandFailure(
             .notTrusted,
-            "\(name) answers with another key than before (known as \(known.peerID), now \(id)); "
-                + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew; if it is another "
-                + "peer, `nearshare peers rename` gives it a name of its own")
+            "nothing was sent: \(answering.quoted(of: id)) answers to the name of another peer that you know, \(name.quoted) "
+                + "(\(meant.peerID)); use the id of the one that you mean: \(id) for \(answering.quoted)")
     }
 }

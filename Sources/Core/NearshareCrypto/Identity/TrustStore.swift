@@ -91,10 +91,11 @@ package struct TrustStore: Sendable, Hashable {
     /// accepted under one name must not return under another peer's.
     ///
     /// A name given by the local user belongs to that key alone. A claimed name belongs to the peer that claimed it first. A
-    /// friend or verified peer keeps its former names while it uses another one. A peer that is merely seen never owns a name
-    /// against a friend or verified peer: it could claim a name that a friend has left for a day, and lock the friend out.
+    /// friend or verified peer keeps its former names while it uses another one.
+    /// - Parameter yieldsToTrust: whether a peer that is merely seen owns no name against a friend or verified peer, which could
+    ///   otherwise be locked out by claiming its next name first.
     private func owner(
-        of name: DisplayName, besides fingerprint: Fingerprint?
+        of name: DisplayName, besides fingerprint: Fingerprint?, yieldsToTrust: Bool = true
     ) -> (fingerprint: Fingerprint, isNameGiven: Bool)? {
         let folded = Self.folded(name)
         let own = fingerprint.flatMap { entries[$0] }
@@ -111,8 +112,27 @@ package struct TrustStore: Sendable, Hashable {
         let owners = others.filter { Self.isKnown($0.value, by: folded) }
         let owner = owners.first { $0.value.isTrusted } ?? owners.first
         guard let owner else { return nil }
-        let isOutranked = isKnownByIt ? isTrusted || !owner.value.isTrusted : isTrusted && !owner.value.isTrusted
+        let isOutranked =
+            isKnownByIt ? isTrusted || !owner.value.isTrusted : yieldsToTrust && isTrusted && !owner.value.isTrusted
         return isOutranked ? nil : (owner.key, false)
+    }
+
+    /// The other known peer that the user may mean by a name that a peer claims, and is not known by; nil for none. Unlike for
+    /// ``TrustStatus/nameClash(knownAs:)``, a friend or verified peer takes no name of a peer that was merely seen (K2).
+    package func peerMeant(by name: DisplayName, insteadOf fingerprint: Fingerprint) -> Fingerprint? {
+        // A peer with a given name is known by that.
+        guard let owner = owner(of: name, besides: fingerprint, yieldsToTrust: false),
+            owner.isNameGiven || entries[fingerprint]?.givenName == nil
+        else { return nil }
+        return owner.fingerprint
+    }
+
+    /// The name under which the user knows a peer: the given name, or else the one that it claims. A friend or verified peer that
+    /// claims the name of another known peer keeps its own.
+    package func name(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName {
+        guard let entry = entries[fingerprint] else { return name }
+        if let given = entry.givenName { return given }
+        return entry.isTrusted && peerMeant(by: name, insteadOf: fingerprint) != nil ? entry.claimedName : name
     }
 
     /// The known peer that a name identifies, besides one; nil when there is none.
@@ -283,7 +303,7 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     private mutating func record(_ fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
-        let isContested = owner(of: name, besides: fingerprint) != nil
+        let isContested = owner(of: name, besides: fingerprint, yieldsToTrust: false) != nil
         let isKnown = update(fingerprint) { entry in
             // A peer does not take over another one's name by claiming it; only the local user decides that.
             if !isContested { entry.claim(name) }

@@ -83,6 +83,8 @@ public struct PeerDestination: Sendable, Hashable {
     package var id: PeerID?
     /// The expected key, where it is known: it decides, and not the id alone.
     package var fingerprint: Fingerprint?
+    /// Whether the user has given the id, and no name: no name that the peer claims makes it another one.
+    package var isIDGiven = false
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
     /// Whether the peer is a LocalSend device.
