@@ -1,7 +1,8 @@
 import NearshareBase
-import NearshareDirect
 import NearshareTesting
 import Testing
+
+@testable import NearshareDirect
 
 /// Two ends of a channel, and the links between them with the frames in flight.
 private struct ChannelPair {
@@ -245,7 +246,8 @@ private struct ChannelPair {
         pair.take(1, upTo: 1)
         try pair.settle(link)
         #expect(
-            pair.ends[0].isAcknowledged(1, of: 0) == true && pair.ends[0].isAcknowledged(2, of: 0) == false
+            pair.ends[0].isAcknowledged(MessageChannel.Ticket(isUrgent: false, number: 1), of: 0) == true
+                && pair.ends[0].isAcknowledged(MessageChannel.Ticket(isUrgent: false, number: 2), of: 0) == false
                 && pair.ends[0].hasRoom)
         // The count restarts from there.
         pair.take(1, upTo: 1)
@@ -263,13 +265,16 @@ private struct ChannelPair {
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
         pair.take(1, upTo: 1)
         try pair.settle(link)
-        #expect(pair.ends[0].isAcknowledged(63, of: 0) == true && pair.ends[0].isAcknowledged(64, of: 0) == false)
+        #expect(
+            pair.ends[0].isAcknowledged(MessageChannel.Ticket(isUrgent: false, number: 63), of: 0) == true
+                && pair.ends[0].isAcknowledged(MessageChannel.Ticket(isUrgent: false, number: 64), of: 0) == false)
         // A message in the other direction carries it.
         pair.take(1, upTo: 1)
         pair.append([7], at: 1)
         try pair.settle(link)
         #expect(
-            pair.ends[0].isAcknowledged(64, of: 0) == true && pair.ends[0].isAcknowledged(65, of: 0) == false
+            pair.ends[0].isAcknowledged(MessageChannel.Ticket(isUrgent: false, number: 64), of: 0) == true
+                && pair.ends[0].isAcknowledged(MessageChannel.Ticket(isUrgent: false, number: 65), of: 0) == false
                 && !pair.ends[1].owesAcknowledgement)
         pair.take(1)
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]))
@@ -447,10 +452,12 @@ private struct ChannelPair {
         #expect(throws: MalformedInput.self) { try channel.receive(frame(0, 22, 11, 1), on: link) }
     }
 
-    @Test("R7: acknowledging a message not sent yet, or revoking an acknowledgement, has no effect")
+    @Test("R7: acknowledging a message not sent yet is a violation, and revoking an acknowledgement has no effect")
     func earlyAcknowledgements() throws {
         var (channel, link) = try begun(appending: 3)
         _ = channel.nextFrame(for: link)
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 3), on: link) }
+        for _ in 0..<3 { _ = channel.nextFrame(for: link) }
         #expect(try channel.receive(frame(2, 3), on: link) == nil)
         #expect(channel.isEmpty && channel.nextFrame(for: link) == nil)
         #expect(try channel.receive(frame(2, 1), on: link) == nil)

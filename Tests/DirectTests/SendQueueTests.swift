@@ -9,30 +9,69 @@ import Testing
         SessionMessage(bytes: [UInt8](repeating: 1, count: byteCount))
     }
 
+    /// Gives numbers to all messages that wait.
+    private func carryAll(_ queue: inout SendQueue) {
+        while queue.message(queue.nextNumber, within: MessageChannel.Limits()) != nil { queue.numberNext() }
+    }
+
     @Test("messages keep their numbers until they are acknowledged", arguments: seeds(1...20))
     func numbers(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var queue = SendQueue()
         var first: UInt64 = 0
         var next: UInt64 = 0
+        func message(_ number: UInt64) -> SendQueue.Entry? { queue.message(number, within: MessageChannel.Limits()) }
         for _ in 0..<600 {
             if random.once(in: 3), next > first {
                 first = UInt64.random(in: first...next, using: &random)
                 try queue.acknowledge(below: first)
             } else {
-                let number = queue.append(message(Int(next % 200)))
-                #expect(number == next, "seed \(seed)")
+                queue.append(self.message(Int(next % 200)))
+                #expect(queue.nextNumber == next, "seed \(seed): no link has carried it")
+                queue.numberNext()
                 next += 1
             }
             #expect(queue.firstNumber == first && queue.nextNumber == next && queue.count == Int(next - first), "seed \(seed)")
-            #expect(first == 0 || queue[first - 1] == nil, "seed \(seed)")
-            #expect(queue[next] == nil, "seed \(seed)")
-            if next > first { #expect(queue[next - 1]?.message?.bytes.count == Int((next - 1) % 200), "seed \(seed)") }
+            #expect(first == 0 || message(first - 1) == nil, "seed \(seed)")
+            #expect(message(next) == nil, "seed \(seed)")
+            if next > first { #expect(message(next - 1)?.message.bytes.count == Int((next - 1) % 200), "seed \(seed)") }
         }
         // An older acknowledgement is no step back; one of the future is a violation (R7).
         try queue.acknowledge(below: 0)
         #expect(queue.firstNumber == first)
         #expect(throws: MalformedInput.self) { try queue.acknowledge(below: next + 1) }
+    }
+
+    @Test("urgent messages overtake those that wait, in their order, and none that a link has carried")
+    func urgent() throws {
+        var queue = SendQueue()
+        queue.append(message(1))
+        queue.numberNext()
+        let late = queue.append(message(2))
+        let first = queue.append(message(3), isUrgent: true)
+        let second = queue.append(message(4), isUrgent: true)
+        carryAll(&queue)
+        let sizes = (0..<4).map { queue.message($0, within: MessageChannel.Limits())?.message.bytes.count }
+        #expect(sizes == [1, 3, 4, 2])
+        #expect(queue.acknowledged[true] == first.number)
+        try queue.acknowledge(below: 3)
+        #expect(queue.acknowledged[true] == second.number + 1 && queue.acknowledged[false] == late.number)
+    }
+
+    @Test("urgent messages have room of their own, and wait for the receiver's window")
+    func urgentRoom() throws {
+        var limits = MessageChannel.Limits()
+        limits.unacknowledgedCount = 3
+        var queue = SendQueue()
+        while queue.hasRoom(limits) { queue.append(message()) }
+        while queue.message(queue.nextNumber, within: limits) != nil { queue.numberNext() }
+        #expect(queue.hasRoomForUrgent(limits))
+        queue.append(message(7), isUrgent: true)
+        #expect(queue.nextNumber == 3 && queue.message(3, within: limits) == nil)
+        try queue.acknowledge(below: 1)
+        #expect(queue.message(3, within: limits)?.message.bytes.count == 7)
+        while queue.hasRoomForUrgent(limits) { queue.append(message(), isUrgent: true) }
+        #expect(queue.count == 2 + 3)
     }
 
     @Test func `messages and bytes fill the window, and an acknowledgement frees it`() throws {
@@ -44,6 +83,7 @@ import Testing
             _ = queue.append(message())
         }
         #expect(!queue.hasRoom(limits))
+        carryAll(&queue)
         try queue.acknowledge(below: 1)
         #expect(queue.hasRoom(limits))
         limits.unacknowledgedCount = 100

@@ -55,13 +55,13 @@ import Testing
 
     @Test("a member without a channel takes all, one with a full window none") func window() {
         var members = members(limit: 8)
-        #expect(members.hasRoom(for: peer(2).id))
-        #expect(members.append(SessionMessage(bytes: [1]), for: peer(2).id) == nil)
+        #expect(members.hasRoom(for: peer(2).id, isUrgent: false))
+        #expect(members.append(SessionMessage(bytes: [1]), isUrgent: false, for: peer(2).id) == nil)
         members.addChannel(MessageChannel(epoch: 1, limits: MessageChannel.Limits(), stale: []), to: peer(2).id)
         var count = 0
-        while members.append(SessionMessage(bytes: [1]), for: peer(2).id) != nil { count += 1 }
+        while members.append(SessionMessage(bytes: [1]), isUrgent: false, for: peer(2).id) != nil { count += 1 }
         #expect(count > 0)
-        #expect(members.hasRoom(for: peer(2).id) == false)
+        #expect(members.hasRoom(for: peer(2).id, isUrgent: false) == false)
         #expect(members.areAllMessagesDelivered == false)
         let removed = members.removeLinks()
         #expect(removed.isEmpty)

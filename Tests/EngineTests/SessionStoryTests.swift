@@ -160,6 +160,26 @@ import Testing
         }
     }
 
+    @Test("urgent messages overtake those that wait for a link, and each reports its delivery", arguments: LinkKind.allCases)
+    func urgent(_ linkKind: LinkKind) async throws {
+        try await withSession(of: 2, linkKind) { network, sessions in
+            network.partition(0, 1)
+            try await sessions[0].wait { $0.state(of: network.id(1))?.isConnected != true }
+            var sent: [SentMessage] = []
+            for (text, isUrgent) in [("one", false), ("two", false), ("fire", true), ("run", true)] {
+                sent.append(try await sessions[0].send(SessionMessage(text: text), isUrgent: isUrgent))
+            }
+            network.heal(0, 1)
+            var texts: [String?] = []
+            for await received in sessions[1].messages {
+                texts.append(received.message.text)
+                if texts.count == sent.count { break }
+            }
+            #expect(texts == ["fire", "run", "one", "two"])
+            for message in sent { try await message.delivered }
+        }
+    }
+
     @Test("a member that leaves is gone for all; sending to it is an error", arguments: LinkKind.allCases) func leaves(
         _ linkKind: LinkKind
     )

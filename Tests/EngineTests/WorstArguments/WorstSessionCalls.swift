@@ -124,7 +124,7 @@ extension WorstCall {
 
     static let exchange: [WorstCall] = [
         WorstCall(
-            "Session.send(_:to:mode:timeout:)",
+            "Session.send(_:to:mode:isUrgent:timeout:)",
             in: { scene in
                 let messages =
                     Worst.byteStrings.map { SessionMessage(bytes: $0) } + [

@@ -1,4 +1,5 @@
 package import NearshareBase
+internal import NearshareDirect
 
 /// A reliable message on its way to its receivers.
 public struct SentMessage: Sendable {
@@ -7,7 +8,7 @@ public struct SentMessage: Sendable {
         let member: PeerID
         let epoch: UInt64
         let generation: Int
-        let number: UInt64
+        let ticket: MessageChannel.Ticket
     }
 
     let session: Session

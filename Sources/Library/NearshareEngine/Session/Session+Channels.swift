@@ -15,16 +15,18 @@ extension Session {
         let queue: AsyncQueue<ReceivedMessage>
 
         /// Sends a value.
-        /// - Parameter members: the receivers; nil for all members.
+        /// - Parameters:
+        ///   - members: the receivers; nil for all members.
+        ///   - isUrgent: a reliable value goes before all messages that wait for the same receiver, also those of other channels.
         /// - Returns: the sent message, to wait for its delivery.
         /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded; ``SessionError`` as
-        ///   ``Session/send(_:to:mode:timeout:)``.
+        ///   ``Session/send(_:to:mode:isUrgent:timeout:)``.
         @discardableResult
         public func send(
-            _ value: Value, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable
+            _ value: Value, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, isUrgent: Bool = false
         ) async throws -> SentMessage {
             guard let message = try SessionMessage(channel: name, encoding: value) else { throw Session.invalidChannelName }
-            return try await session.send(message, to: members, mode: mode)
+            return try await session.send(message, to: members, mode: mode, isUrgent: isUrgent)
         }
     }
 

@@ -13,6 +13,8 @@ extension Session {
     /// members. An unreliable send returns at once.
     /// - Parameters:
     ///   - members: the receivers; nil for all members.
+    ///   - isUrgent: a reliable message goes before all others that wait for the same receiver, and finds room where those have
+    ///     filled the window. Urgent messages keep their order among themselves.
     ///   - timeout: time in which a reliable message must be on its way to a receiver; it is dropped otherwise, and only
     ///     ``SentMessage/delivered`` reports that. nil to send it whenever that is possible.
     /// - Returns: the sent message, to wait for its delivery: `try await sent.delivered`.
@@ -20,7 +22,8 @@ extension Session {
     ///   the message is too long; cancelled.
     @discardableResult
     public func send(
-        _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, timeout: Duration? = nil
+        _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, isUrgent: Bool = false,
+        timeout: Duration? = nil
     ) async throws(SessionError) -> SentMessage {
         let limit = mode == .reliable ? SessionMessage.maximumByteCount : Self.maximumUnreliableByteCount
         guard message.bytes.count <= limit else {
@@ -40,7 +43,7 @@ extension Session {
                 var full: [PeerID] = []
                 for target in waiting {
                     do throws(SessionError) {
-                        if let receipt = try append(message, for: target, expiry: expiry) {
+                        if let receipt = try append(message, isUrgent: isUrgent, for: target, expiry: expiry) {
                             receipts.append(receipt)
                         } else if isTooSlow(target) {
                             dropped.append(target)
@@ -59,9 +62,9 @@ extension Session {
                         dropped += waiting
                         break
                     }
-                    await withTimeout(left) { [waiting] in await self.waitForRoom(for: waiting) }
+                    await withTimeout(left) { [waiting] in await self.waitForRoom(for: waiting, isUrgent: isUrgent) }
                 } else {
-                    await waitForRoom(for: waiting)
+                    await waitForRoom(for: waiting, isUrgent: isUrgent)
                 }
                 if Task.isCancelled { throw .cancelled }
             }
@@ -76,10 +79,11 @@ extension Session {
     /// Bounds the timeout of a message, so that no sum of times overflows.
     private static var maximumTimeout: Duration { .seconds(1_000_000_000) }
 
-    private func waitForRoom(for members: [PeerID]) async {
+    private func waitForRoom(for members: [PeerID], isUrgent: Bool) async {
         await progress.wait { [self] in
             state.withLock { state in
-                state.isOver || members.contains { state.members.hasRoom(for: $0) || isTooSlow($0, state) }
+                state.isOver
+                    || members.contains { state.members.hasRoom(for: $0, isUrgent: isUrgent) || isTooSlow($0, state) }
             }
         }
     }
@@ -159,7 +163,7 @@ extension Session {
 
     /// - Returns: nil while the member's window is full.
     private func append(
-        _ message: SessionMessage, for member: PeerID, expiry: MonotonicInstant?
+        _ message: SessionMessage, isUrgent: Bool, for member: PeerID, expiry: MonotonicInstant?
     ) throws(SessionError) -> SentMessage.Receipt? {
         let now = node.settings.clock()
         typealias Appended = (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)
@@ -171,7 +175,8 @@ extension Session {
                 // Announced by other members and not connected yet: the message is kept until then.
                 addChannel(to: member, &state)
             }
-            guard let appended = state.members.append(message, for: member, expiry: expiry) else {
+            guard let appended = state.members.append(message, isUrgent: isUrgent, for: member, expiry: expiry)
+            else {
                 isNewlyFull = state.slow.recordFullWindow(of: member, now: now)
                 return .success(nil)
             }

@@ -183,7 +183,7 @@ struct SessionMembers {
         memberships[member] = SessionMembership(channel: channel)
     }
 
-    func hasRoom(for member: PeerID) -> Bool { memberships[member]?.channel.hasRoom ?? true }
+    func hasRoom(for member: PeerID, isUrgent: Bool) -> Bool { memberships[member]?.hasRoom(isUrgent: isUrgent) ?? true }
 
     func unacknowledgedCount(of member: PeerID) -> Int { memberships[member]?.channel.unacknowledgedCount ?? 0 }
 
@@ -193,10 +193,10 @@ struct SessionMembers {
 
     var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
 
-    mutating func append(_ message: SessionMessage, for member: PeerID, expiry: MonotonicInstant? = nil) -> (
-        links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt
-    )? {
-        memberships[member]?.append(message, for: member, expiry: expiry)
+    mutating func append(
+        _ message: SessionMessage, isUrgent: Bool, for member: PeerID, expiry: MonotonicInstant? = nil
+    ) -> (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)? {
+        memberships[member]?.append(message, isUrgent: isUrgent, for: member, expiry: expiry)
     }
 
     /// The next time at which a message may have to be dropped.
@@ -214,7 +214,7 @@ struct SessionMembers {
 
     /// Whether a message was dropped.
     func isDropped(_ receipt: SentMessage.Receipt) -> Bool {
-        channel(of: receipt)?.isDropped(receipt.number, of: receipt.generation) == true
+        channel(of: receipt)?.isDropped(receipt.ticket, of: receipt.generation) == true
     }
 
     private func channel(of receipt: SentMessage.Receipt) -> MessageChannel? {
@@ -225,7 +225,7 @@ struct SessionMembers {
     /// Whether a message was delivered; nil when it is lost.
     func isDelivered(_ receipt: SentMessage.Receipt) -> Bool? {
         let open = memberships[receipt.member]?.channel
-        let isAcknowledged = channel(of: receipt)?.isAcknowledged(receipt.number, of: receipt.generation)
+        let isAcknowledged = channel(of: receipt)?.isAcknowledged(receipt.ticket, of: receipt.generation)
         // Nothing is acknowledged on a channel that was closed.
         return open?.epoch != receipt.epoch && isAcknowledged == false ? nil : isAcknowledged
     }

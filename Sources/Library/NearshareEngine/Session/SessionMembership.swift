@@ -12,14 +12,17 @@ struct SessionMembership {
     /// - Returns: links over which the message may go, whether it is the only one in transit, and its receipt; nil while the
     ///   window is full.
     mutating func append(
-        _ message: SessionMessage, for member: PeerID, expiry: MonotonicInstant? = nil
+        _ message: SessionMessage, isUrgent: Bool, for member: PeerID, expiry: MonotonicInstant? = nil
     ) -> (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)? {
-        guard channel.hasRoom else { return nil }
-        let number = channel.append(message, expiry: expiry)
+        guard hasRoom(isUrgent: isUrgent) else { return nil }
+        let ticket = channel.append(message, isUrgent: isUrgent, expiry: expiry)
         let receipt = SentMessage.Receipt(
-            member: member, epoch: channel.epoch, generation: channel.generation, number: number)
+            member: member, epoch: channel.epoch, generation: channel.generation, ticket: ticket)
         return (links, channel.isQuiet, receipt)
     }
+
+    /// Whether another message can be appended.
+    func hasRoom(isUrgent: Bool) -> Bool { isUrgent ? channel.hasRoomForUrgent : channel.hasRoom }
 
     /// Links with frames of the channel to send.
     var dueLinks: [SessionLink] { links.filter { channel.hasFrame(for: $0.channelLink) } }
@@ -59,7 +62,7 @@ struct SessionMembership {
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
-        let hadRoom = channel.hasRoom
+        let (hadRoom, hadRoomForUrgent) = (channel.hasRoom, channel.hasRoomForUrgent)
         var arrival = Arrival()
         arrival.messages.reserveCapacity(frames.count)
         do throws(MalformedInput) {
@@ -82,7 +85,8 @@ struct SessionMembership {
             arrival.failure = error
         }
         arrival.hasFrames = channel.hasFrame(for: link.channelLink)
-        arrival.makesRoom = (!hadRoom && channel.hasRoom) || channel.isEmpty
+        arrival.makesRoom =
+            (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent) || channel.isEmpty
         return arrival
     }
 

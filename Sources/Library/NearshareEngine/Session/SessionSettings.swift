@@ -12,7 +12,7 @@ public struct SessionSettings: Sendable {
     public var trust = TrustPolicy.askAtFirstMeeting
     /// The treatment of members that do not read their messages.
     public var slowMembers = SlowMemberPolicy.wait
-    /// Limits on unacknowledged messages of each member, beyond which ``Session/send(_:to:mode:timeout:)`` waits.
+    /// Limits on unacknowledged messages of each member, beyond which ``Session/send(_:to:mode:isUrgent:timeout:)`` waits.
     package var channel = MessageChannel.Limits()
 
     /// Settings with 8 members, a timeout of 30 seconds and ``TrustPolicy/askAtFirstMeeting``.

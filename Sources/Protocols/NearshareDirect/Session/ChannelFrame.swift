@@ -12,8 +12,6 @@ enum ChannelFrame: Sendable, Hashable {
 
     /// The kind of a message with the sender's metadata.
     static let metadataKind: UInt8 = 3
-    /// The kind of a message that its sender has dropped. It has no content, and no message has this kind.
-    static let droppedKind: UInt8 = 0xff
 
     private enum FrameType {
         static let resume: UInt8 = 0

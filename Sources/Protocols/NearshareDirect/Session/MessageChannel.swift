@@ -3,8 +3,8 @@ package import NearshareBase
 /// Reliable messages between two members of a session: in order, each delivered once, over all links that the two have, in
 /// sequence or at the same time (`docs/PROTOCOL.md`, section 12.4).
 ///
-/// Messages are numbered. The sender keeps them until the receiver's program has taken them. On a new link, the receiver first
-/// sends the number from which it needs them.
+/// Messages are numbered when a link first carries them. The sender keeps them until the receiver's program has taken them. On a
+/// new link, the receiver first sends the number from which it needs them.
 ///
 ///     each link:   attached ── peer's resume ──► sending from there ── detached ──► (other links continue)
 ///
@@ -20,6 +20,23 @@ package struct MessageChannel: Sendable {
 
         /// The window of every receiver.
         package init() {}
+    }
+
+    /// The place of an appended message among those with the same urgency, since the last restart of the peer.
+    package struct Ticket: Sendable, Hashable {
+        let isUrgent: Bool
+        let number: UInt64
+    }
+
+    /// A number for each urgency.
+    struct Progress: Sendable {
+        private var urgent: UInt64 = 0
+        private var others: UInt64 = 0
+
+        subscript(isUrgent: Bool) -> UInt64 {
+            get { isUrgent ? urgent : others }
+            set { if isUrgent { urgent = newValue } else { others = newValue } }
+        }
     }
 
     /// The identifier of a link within its channel.
@@ -52,26 +69,32 @@ package struct MessageChannel: Sendable {
 
     private struct DroppedMessage: Hashable {
         let generation: Int
-        let number: UInt64
+        let ticket: Ticket
     }
 
     /// The window of every receiver.
     private static let window = Limits()
 
+    /// Limits on urgent messages that wait for the window.
+    private static let urgentLimits: Limits = {
+        var limits = Limits()
+        limits.unacknowledgedByteCount = 256 << 10
+        limits.unacknowledgedCount = 512
+        return limits
+    }()
+
     /// The random number that tells this channel from others.
     package var epoch: UInt64 { ownEpoch }
     /// The number of restarts of the peer, after each of which messages are numbered anew.
     package private(set) var generation = 0
-    /// The number of the first message that was not acknowledged before the last restart.
-    private var lastFirstNumber: UInt64 = 0
+    /// The places after the last message of each urgency that was acknowledged before the last restart.
+    private var lastAcknowledged = Progress()
     private let ownEpoch: UInt64
     private var peerEpoch: UInt64?
     private let limits: Limits
     private var links = ChannelLinks()
     private var sendQueue = SendQueue()
     private var receiveWindow: ReceiveWindow
-    /// The number after the last message that a link has carried.
-    private var sentEnd: UInt64 = 0
     /// Messages that were dropped before a link carried them; the latest.
     private var dropped: [DroppedMessage] = []
     private static let maximumDroppedCount = 4096
@@ -92,6 +115,9 @@ package struct MessageChannel: Sendable {
     /// Whether the limits allow another message.
     package var hasRoom: Bool { sendQueue.hasRoom(limits) && sendQueue.hasRoom(Self.window) }
 
+    /// Whether another urgent message may wait, whatever else does.
+    package var hasRoomForUrgent: Bool { sendQueue.hasRoomForUrgent(Self.urgentLimits) }
+
     /// Whether all messages are acknowledged.
     package var isEmpty: Bool { sendQueue.count == 0 }
 
@@ -105,12 +131,16 @@ package struct MessageChannel: Sendable {
     package var isQuiet: Bool { sendQueue.count <= 1 }
 
     /// Appends a message to send.
-    /// - Parameter expiry: The time at which ``dropExpired(now:)`` drops it, unless a link has carried it before.
-    /// - Returns: The message's number, for ``isAcknowledged(_:of:)``.
+    /// - Parameters:
+    ///   - isUrgent: Goes before all others that no link has carried yet.
+    ///   - expiry: The time at which ``dropExpired(now:)`` drops it, unless a link has carried it before.
+    /// - Returns: The message's place, for ``isAcknowledged(_:of:)``.
     @discardableResult
-    package mutating func append(_ message: SessionMessage, expiry: MonotonicInstant? = nil) -> UInt64 {
+    package mutating func append(
+        _ message: SessionMessage, isUrgent: Bool = false, expiry: MonotonicInstant? = nil
+    ) -> Ticket {
         precondition(message.bytes.count <= SessionMessage.maximumByteCount)
-        return sendQueue.append(message, expiry: expiry)
+        return sendQueue.append(message, isUrgent: isUrgent, expiry: expiry)
     }
 
     /// Appends this member's metadata, which the peer acknowledges without its program.
@@ -121,27 +151,27 @@ package struct MessageChannel: Sendable {
     }
 
     /// The next time at which ``dropExpired(now:)`` may have something to drop.
-    package var nextExpiry: MonotonicInstant? { sendQueue.firstExpiry(from: sentEnd) }
+    package var nextExpiry: MonotonicInstant? { sendQueue.firstExpiry }
 
     /// Drops the messages that no link has carried in their time.
     /// - Returns: Whether there were any.
     package mutating func dropExpired(now: MonotonicInstant) -> Bool {
-        let numbers = sendQueue.dropExpired(from: sentEnd, now: now)
-        dropped += numbers.map { DroppedMessage(generation: generation, number: $0) }
+        let tickets = sendQueue.dropExpired(now: now)
+        dropped += tickets.map { DroppedMessage(generation: generation, ticket: $0) }
         dropped.removeFirst(max(0, dropped.count - Self.maximumDroppedCount))
-        return !numbers.isEmpty
+        return !tickets.isEmpty
     }
 
     /// Whether the message was dropped.
-    package func isDropped(_ number: UInt64, of generation: Int) -> Bool {
-        dropped.contains(DroppedMessage(generation: generation, number: number))
+    package func isDropped(_ ticket: Ticket, of generation: Int) -> Bool {
+        dropped.contains(DroppedMessage(generation: generation, ticket: ticket))
     }
 
     /// Whether the peer has delivered the message to its program; nil when the message is lost.
     /// - Parameter generation: ``generation`` when the message was appended.
-    package func isAcknowledged(_ number: UInt64, of generation: Int) -> Bool? {
-        if generation == self.generation { return number < sendQueue.firstNumber }
-        return generation == self.generation - 1 && number < lastFirstNumber ? true : nil
+    package func isAcknowledged(_ ticket: Ticket, of generation: Int) -> Bool? {
+        if generation == self.generation { return ticket.number < sendQueue.acknowledged[ticket.isUrgent] }
+        return generation == self.generation - 1 && ticket.number < lastAcknowledged[ticket.isUrgent] ? true : nil
     }
 
     /// The position of the message that was received last.
@@ -190,7 +220,7 @@ package struct MessageChannel: Sendable {
         guard let next = link.next, links.preferred?.id == id else { return nil }
         // Messages that were acknowledged over another link are skipped.
         let number = max(next, sendQueue.firstNumber)
-        if let entry = sendQueue[number] { return .message(entry, number: number) }
+        if let entry = sendQueue.message(number, within: Self.window) { return .message(entry, number: number) }
         guard receiveWindow.delivered > link.acknowledged else { return nil }
         let isDue = isAcknowledgementDue || receiveWindow.owesMuch(acknowledged: link.acknowledged, Self.window)
         return isDue ? .acknowledgement : nil
@@ -205,11 +235,10 @@ package struct MessageChannel: Sendable {
             return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
         case .message(let entry, let number):
             links.update(id) { $0.next = number.addingClamped(1) }
-            sentEnd = max(sentEnd, number.addingClamped(1))
+            if number == sendQueue.nextNumber { sendQueue.numberNext() }
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
-                number: number, acknowledged: receiveWindow.delivered, kind: entry.wireKind,
-                bytes: entry.message?.bytes[...] ?? []
+                number: number, acknowledged: receiveWindow.delivered, kind: entry.wireKind, bytes: entry.message.bytes[...]
             ).encoded
         case .acknowledgement:
             recordAcknowledgement(on: id)
@@ -272,11 +301,10 @@ package struct MessageChannel: Sendable {
         if let known = peerEpoch, known != remoteEpoch {
             // The peer has restarted without its former state.
             event = .restarted(lost: sendQueue.count)
-            lastFirstNumber = sendQueue.firstNumber
+            lastAcknowledged = sendQueue.acknowledged
             // Bounded: each restart takes a link.
             generation += 1
             sendQueue.restart()
-            sentEnd = 0
             receiveWindow.restart()
             links.update(id) { $0.acknowledged = 0 }
             // Links without a resume frame may belong to the new epoch.

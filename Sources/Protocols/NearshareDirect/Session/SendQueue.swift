@@ -1,118 +1,159 @@
 internal import NearshareBase
 
-/// The sending part of a ``MessageChannel``: numbered messages, kept until they are acknowledged.
+/// The sending part of a ``MessageChannel``: messages that wait for a link, the urgent ones first, and those that a link has
+/// carried, which have numbers and are kept until they are acknowledged.
+///
+///     append ──► waiting: urgent ─┬─► carried: numbered ──► acknowledged
+///                         others ─┘
+///                    └─ expired ──► dropped
 struct SendQueue: Sendable {
     struct Entry: Sendable {
-        /// nil for a message that was dropped: its number is sent without it.
-        fileprivate(set) var message: SessionMessage?
+        let message: SessionMessage
         /// Whether the message is the sender's metadata, which is not delivered as a message.
-        fileprivate var isMetadata = false
-        /// The time at which it is dropped, unless it was sent before.
-        fileprivate var expiry: MonotonicInstant?
+        fileprivate let isMetadata: Bool
+        /// The time at which it is dropped, unless a link has carried it before.
+        fileprivate let expiry: MonotonicInstant?
+        fileprivate let ticket: MessageChannel.Ticket
 
         /// The kind in the frame that carries it.
-        var wireKind: UInt8 {
-            guard let message else { return ChannelFrame.droppedKind }
-            return isMetadata ? ChannelFrame.metadataKind : message.kind.rawValue
-        }
-
-        fileprivate var windowByteCount: Int { message?.windowByteCount ?? SessionMessage.windowOverheadByteCount }
+        var wireKind: UInt8 { isMetadata ? ChannelFrame.metadataKind : message.kind.rawValue }
     }
 
-    /// Messages from index ``start`` on are unacknowledged; the first of them has the number ``firstNumber``.
-    private var messages: [Entry] = []
-    /// Messages with an expiry that were not dropped.
+    /// First in, first out, without moving the rest at each removal.
+    private struct Entries: Sendable {
+        private var elements: [Entry?] = []
+        private var start = 0
+        /// The bytes of all, as a window counts them.
+        private(set) var byteCount = 0
+
+        var count: Int { elements.count - start }
+        var first: Entry? { count > 0 ? elements[start] : nil }
+        /// From the first one on.
+        subscript(index: Int) -> Entry? { elements[start + index] }
+
+        mutating func append(_ entry: Entry) {
+            elements.append(entry)
+            byteCount += entry.message.windowByteCount
+        }
+
+        mutating func removeFirst() -> Entry? {
+            guard let first else { return nil }
+            elements[start] = nil
+            start += 1
+            byteCount -= first.message.windowByteCount
+            // Compacting rarely costs less than removing the messages one by one.
+            if start == elements.count || start > 1024, start * 2 >= elements.count {
+                elements.removeFirst(start)
+                start = 0
+            }
+            return first
+        }
+
+        mutating func removeAll(where isRemoved: (Entry) -> Bool) -> [Entry] {
+            let removed = elements.compactMap(\.self).filter(isRemoved)
+            guard !removed.isEmpty else { return [] }
+            elements = elements.compactMap(\.self).filter { !isRemoved($0) }
+            start = 0
+            byteCount -= removed.reduce(0) { $0 + $1.message.windowByteCount }
+            return removed
+        }
+
+        var expiries: [MonotonicInstant] { elements.compactMap { $0?.expiry } }
+
+        func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
+            count < limits.unacknowledgedCount && byteCount < limits.unacknowledgedByteCount
+        }
+    }
+
+    /// The messages that no link has carried yet. Urgent ones go first.
+    private var urgent = Entries()
+    private var others = Entries()
+    /// The messages that a link has carried; the first of them has the number ``firstNumber``.
+    private var carried = Entries()
+    /// Waiting messages with an expiry.
     private var expiringCount = 0
-    private var start = 0
-    private var byteCount = 0
     /// The number of the first unacknowledged message.
     private(set) var firstNumber: UInt64 = 0
+    /// The places after the last acknowledged message of each kind.
+    private(set) var acknowledged = MessageChannel.Progress()
+    private var appended = MessageChannel.Progress()
 
+    /// The number of unacknowledged messages, of those that wait as well.
+    var count: Int { carried.count + urgent.count + others.count }
     /// The bytes of unacknowledged messages, as a window counts them.
-    var windowByteCount: Int { byteCount }
-    /// The number of unacknowledged messages.
-    var count: Int { messages.count - start }
-    /// The number of the next message to be appended.
-    var nextNumber: UInt64 { firstNumber.addingClamped(UInt64(count)) }
+    var windowByteCount: Int { carried.byteCount + urgent.byteCount + others.byteCount }
+    /// The number of the next message that a link carries.
+    var nextNumber: UInt64 { firstNumber.addingClamped(UInt64(carried.count)) }
 
     /// Whether fewer messages and bytes are unacknowledged than the limits allow.
     func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
-        count < limits.unacknowledgedCount && byteCount < limits.unacknowledgedByteCount
+        count < limits.unacknowledgedCount && windowByteCount < limits.unacknowledgedByteCount
     }
 
-    /// - Returns: The message's number.
+    /// Whether fewer urgent messages wait than the limits allow, whatever else does.
+    func hasRoomForUrgent(_ limits: MessageChannel.Limits) -> Bool { urgent.hasRoom(limits) }
+
     @discardableResult
-    mutating func append(_ message: SessionMessage, expiry: MonotonicInstant? = nil, isMetadata: Bool = false) -> UInt64 {
-        messages.append(Entry(message: message, isMetadata: isMetadata, expiry: expiry))
+    mutating func append(
+        _ message: SessionMessage, isUrgent: Bool = false, expiry: MonotonicInstant? = nil, isMetadata: Bool = false
+    ) -> MessageChannel.Ticket {
+        let ticket = MessageChannel.Ticket(isUrgent: isUrgent, number: appended[isUrgent])
+        // Bounded: counts messages.
+        appended[isUrgent] += 1
+        let entry = Entry(message: message, isMetadata: isMetadata, expiry: expiry, ticket: ticket)
+        if isUrgent { urgent.append(entry) } else { others.append(entry) }
         if expiry != nil { expiringCount += 1 }
-        byteCount += message.windowByteCount
-        // Bounded: at least this message is counted.
-        return nextNumber - 1
+        return ticket
     }
 
-    /// The message of a number; nil when it is acknowledged or was not appended yet.
-    subscript(number: UInt64) -> Entry? {
-        guard (firstNumber..<nextNumber).contains(number) else { return nil }
+    /// The message of a number; for ``nextNumber`` the next one that waits.
+    /// - Parameter window: the receiver's, beyond which no message gets a number.
+    /// - Returns: nil when it is acknowledged, or there is none.
+    func message(_ number: UInt64, within window: MessageChannel.Limits) -> Entry? {
+        guard number >= firstNumber, number <= nextNumber else { return nil }
+        guard number < nextNumber else { return carried.hasRoom(window) ? urgent.first ?? others.first : nil }
         // Bounded: the number is in the range of those that are kept.
-        return messages[start + Int(number - firstNumber)]
+        return carried[Int(number - firstNumber)]
+    }
+
+    /// Gives ``nextNumber`` to the next message that waits: a link carries it.
+    mutating func numberNext() {
+        guard let entry = urgent.removeFirst() ?? others.removeFirst() else { return }
+        if entry.expiry != nil { expiringCount -= 1 }
+        carried.append(entry)
     }
 
     // MARK: Expiry
 
-    /// The earliest expiry among the messages from a number on.
-    func firstExpiry(from number: UInt64) -> MonotonicInstant? {
-        guard expiringCount > 0 else { return nil }
-        return messages[index(from: number)...].compactMap(\.expiry).min()
-    }
+    /// The earliest expiry among the messages that wait.
+    var firstExpiry: MonotonicInstant? { expiringCount > 0 ? (urgent.expiries + others.expiries).min() : nil }
 
-    /// Drops the messages from a number on whose time has passed. Their numbers stay.
-    /// - Returns: the numbers.
-    mutating func dropExpired(from number: UInt64, now: MonotonicInstant) -> [UInt64] {
+    /// Drops the messages that have waited until their expiry.
+    mutating func dropExpired(now: MonotonicInstant) -> [MessageChannel.Ticket] {
         guard expiringCount > 0 else { return [] }
-        var dropped: [UInt64] = []
-        for index in index(from: number)..<messages.count {
-            guard let expiry = messages[index].expiry, expiry <= now else { continue }
-            byteCount -= messages[index].windowByteCount
-            messages[index] = Entry(message: nil)
-            byteCount += messages[index].windowByteCount
-            expiringCount -= 1
-            dropped.append(firstNumber.addingClamped(UInt64(index - start)))
-        }
-        return dropped
-    }
-
-    private func index(from number: UInt64) -> Int {
-        min(messages.count, start + Int(clamping: number.subtractingClamped(firstNumber)))
+        func isExpired(_ entry: Entry) -> Bool { entry.expiry.map { $0 <= now } ?? false }
+        let dropped = urgent.removeAll(where: isExpired) + others.removeAll(where: isExpired)
+        expiringCount -= dropped.count
+        return dropped.map(\.ticket)
     }
 
     /// Removes all messages below a number.
     mutating func acknowledge(below number: UInt64) throws(MalformedInput) {
         guard number <= nextNumber else { throw MalformedInput("message: an acknowledgement of a message that was never sent") }
-        guard number > firstNumber else { return }
-        removeFirst(Int(clamping: number.subtractingClamped(firstNumber)))
-        firstNumber = number
+        while firstNumber < number, let entry = carried.removeFirst() {
+            // Bounded: both count messages that were appended.
+            firstNumber += 1
+            // Bounded: the place of the next message.
+            acknowledged[entry.ticket.isUrgent] = entry.ticket.number + 1
+        }
     }
 
     /// Removes all messages. The number of the first one stays.
-    mutating func discard() { removeFirst(count) }
+    mutating func discard() {
+        (urgent, others, carried) = (Entries(), Entries(), Entries())
+        expiringCount = 0
+    }
 
     /// Removes all messages, and numbers the following ones from 0.
-    mutating func restart() {
-        removeFirst(count)
-        firstNumber = 0
-    }
-
-    private mutating func removeFirst(_ removed: Int) {
-        for index in start..<start + removed {
-            byteCount -= messages[index].windowByteCount
-            if messages[index].expiry != nil { expiringCount -= 1 }
-            messages[index] = Entry(message: nil)
-        }
-        start += removed
-        // Compacting rarely costs less than removing the messages one by one.
-        if start == messages.count || start > 1024, start * 2 >= messages.count {
-            messages.removeFirst(start)
-            start = 0
-        }
-    }
+    mutating func restart() { self = SendQueue() }
 }
