@@ -126,6 +126,26 @@ struct ControlTests {
         #expect(failure?.description.contains("too long") == true)
     }
 
+    @Test("C4: a client beyond the limit is told that the node is busy, and others are served on")
+    func busy() async throws {
+        try await serving(EchoNode()) {
+            try await asking { client in
+                try await expectAnswer(client)
+                let others = try (1..<ControlServer.maximumClientCount).map { _ in try #require(Raw(path: path)) }
+                try await asking { late in
+                    for _ in 0..<2 {
+                        let failure = await #expect(throws: ControlFailure.self) { _ = try await late.submit(.status) }
+                        #expect(failure?.kind == .unavailable)
+                        #expect(
+                            failure?.description.contains("the node is busy: 32 commands use it") == true, "\(failure as Any)")
+                    }
+                }
+                try await expectAnswer(client)
+                withExtendedLifetime(others) {}
+            }
+        }
+    }
+
     @Test("the socket file of a killed node answers nothing, and the next node replaces it")
     func stale() async throws {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)

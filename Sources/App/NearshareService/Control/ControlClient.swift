@@ -8,6 +8,8 @@ package final class ControlClient: NodeClient {
         var pending: [Int: CheckedContinuation<ControlReply?, Never>] = [:]
         var lastNumber = 0
         var hasEnded = false
+        /// The reason why the node has served no request of this client.
+        var refusal: ControlFailure?
         var isSubscribed = false
     }
 
@@ -48,6 +50,7 @@ package final class ControlClient: NodeClient {
                 case .event(let event)?: subscribers.publish(event)
                 case .offeredLink(let number, let opening)?:
                     if let descriptor = link.dequeueDescriptor() { linkContinuation.yield((number, descriptor, opening)) }
+                case .refused(let failure)?: state.withLock { $0.refusal = failure }
                 // A later version may send lines that this one does not know.
                 case .request?, nil: continue
                 }
@@ -86,7 +89,7 @@ package final class ControlClient: NodeClient {
         switch reply {
         case .failed(let failure)?: throw failure
         case let reply?: return reply
-        case nil: throw ControlFailure(.gone, "the node ended before it replied; try again")
+        case nil: throw state.withLock(\.refusal) ?? ControlFailure(.gone, "the node ended before it replied; try again")
         }
     }
 

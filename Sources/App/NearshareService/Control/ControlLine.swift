@@ -8,6 +8,8 @@ enum ControlLine: Codable {
     case event(ControlEvent)
     /// A direct link that can be claimed, whose descriptor comes with the line, and the bytes that were read from it.
     case offeredLink(Int, opening: [UInt8])
+    /// The reason why the node closes a connection on which it serves no request.
+    case refused(ControlFailure)
 
     /// The line, without its end. nil for a value that cannot be encoded, such as content that breaks a rule.
     var encoded: [UInt8]? {

@@ -7,7 +7,7 @@ package final class ControlServer: Sendable {
     private let listener: Int32
 
     /// Limit on concurrent connections.
-    private static let maximumClientCount = 32
+    package static let maximumClientCount = 32
 
     /// Listens at a path, and replaces an earlier listener. The directory exists, and is accessible to its owner only.
     package init(path: String) throws(StorageError) {
@@ -33,6 +33,7 @@ package final class ControlServer: Sendable {
                 let count = ClientCount(limit: Self.maximumClientCount)
                 for await client in clients {
                     guard !Task.isCancelled, count.increment() else {
+                        if !Task.isCancelled { Self.refuse(client) }
                         close(client)
                         continue
                     }
@@ -47,6 +48,16 @@ package final class ControlServer: Sendable {
         } onCancel: {
             shutdown(listener, Int32(SHUT_RDWR))
         }
+    }
+
+    /// Tells a client beyond the limit why its connection is closed.
+    private static func refuse(_ client: Int32) {
+        let failure = ControlFailure(
+            .unavailable,
+            "the node is busy: \(maximumClientCount) commands use it, which is the most at a time; end one, or try again")
+        guard let line = ControlLine.refused(failure).encoded else { return }
+        // The buffer of a new socket has room for it.
+        try? DescriptorIO.sendAll(line + [UInt8(ascii: "\n")], to: client)
     }
 
     private static func serve(_ link: LineLink, _ node: any NodeClient) async {
