@@ -80,6 +80,51 @@ struct PendingPromptsTests {
         #expect(prompts.parse("a", answering: mallory) == refusal)
     }
 
+    @Test(
+        "an answer is a word or its beginning, with its number before or behind it",
+        arguments: ["2 y", "ye 2", "Yes 2.", "2yes", "y2", "y #2", "2: YE!", "\"y 2\"", " 2  y "])
+    func variants(_ line: String) {
+        var prompts = PendingPrompts<String>()
+        for name in ["ben", "cleo"] { _ = prompts.add("accept?", about: name, "") }
+        #expect(prompts.parse(line, answering: nil) == .answer(number: 2, .yes))
+    }
+
+    @Test(
+        "R4: a line with another number, or with more words, answers nothing",
+        arguments: [
+            "3 y", "0 y", "99999999999999999999999 y", "y 99999999999999999999999", "1 y 2", "y 1 2", "y please", "1 2 y",
+        ])
+    func numbers(_ line: String) {
+        var prompts = PendingPrompts<String>()
+        let ben = prompts.add("accept?", about: "ben", "b")
+        _ = prompts.add("accept?", about: "cleo", "c")
+        guard case .none(let hint?) = prompts.parse(line, answering: ben) else {
+            Issue.record("an answer")
+            return
+        }
+        #expect(hint == "there is no such question" || hint.hasPrefix("please answer"))
+    }
+
+    @Test("K2: the beginning of all is none of always, which is more")
+    func beginnings() {
+        var prompts = PendingPrompts<String>()
+        let ben = prompts.add("accept?", about: "ben", pages: ["x\n"], allowsPart: true, allowsAlways: true, "b")
+        for line in ["al", "all", "ALL."] {
+            #expect(prompts.parse(line, answering: ben) == .none(hint: "y accepts all of it; please answer y, a, n, b, l or p"))
+        }
+        for (line, word) in [
+            ("a", PendingPrompts<String>.Word.always), ("alw", .always), ("n.", .no), ("blo", .block), ("li", .list),
+        ] {
+            #expect(prompts.parse(line, answering: ben) == .answer(number: ben, word))
+        }
+        for line in ["yess", "yn", "?", "2"] {
+            #expect(prompts.parse(line, answering: ben) == .none(hint: "please answer y, a, n, b, l or p"))
+        }
+        #expect(prompts.parse("pa 1-3", answering: ben) == .part(number: ben, selection: "1-3"))
+        #expect(prompts.parse("\(ben) p 2 *.jpg", answering: nil) == .part(number: ben, selection: "2 *.jpg"))
+        #expect(prompts.parse("7 p 2", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
+    }
+
     @Test("a question about a folder can list what is in it, and stays open") func list() {
         var prompts = PendingPrompts<String>()
         let ben = prompts.add("accept?", about: "ben", pages: ["  trip/a\n", "  trip/b\n"], "b")

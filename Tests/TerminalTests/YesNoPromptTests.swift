@@ -4,12 +4,12 @@ import Testing
 @testable import NearshareTerminal
 
 @Suite struct YesNoPromptTests {
-    @Test(arguments: [("y", true), ("YES", true), ("n", false), ("No", false)])
+    @Test(arguments: [("y", true), ("YES", true), ("ye", true), (" yes. ", true), ("n", false), ("No", false), ("n!", false)])
     func answers(_ line: String, _ answer: Bool) {
         #expect(YesNoPrompt.parse(line) == answer)
     }
 
-    @Test("other lines are not answers", arguments: ["", " ", "yy", "ja", "0"])
+    @Test("other lines are not answers", arguments: ["", " ", ".", "yy", "ja", "0", "y n"])
     func others(_ line: String) {
         #expect(YesNoPrompt.parse(line) == nil)
     }

@@ -27,7 +27,7 @@ struct PendingPrompts<Reply> {
         let answerTime: String?
     }
 
-    enum Word: Sendable, Hashable {
+    enum Word: String, Sendable, Hashable, CaseIterable {
         case yes, always, no, block, list
     }
 
@@ -123,52 +123,41 @@ struct PendingPrompts<Reply> {
     /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
     /// peers choose when they ask (R4).
     /// - Parameter target: that question; nil when there was none.
-    func parse(_ line: String, answering target: Int?) -> Result {
-        let words = Self.words(of: line)
-        guard let first = words.first else { return .none(hint: nil) }
-        let word: Word
-        switch first.lowercased() {
-        case "y", "yes": word = .yes
-        case "a", "always": word = .always
-        case "n", "no": word = .no
-        case "b", "block": word = .block
-        case "l", "list": word = .list
-        case "p", "part": return parsePart(words.dropFirst(), answering: target)
+    func parse(_ text: String, answering target: Int?) -> Result {
+        let line = PromptLine(text)
+        guard !line.isBlank else { return .none(hint: nil) }
+        if line.word.abbreviates("part") { return parsePart(line, answering: target) }
         // Near to "always", which is more.
-        case "all": return .none(hint: "y accepts all of it; please answer \(letters)")
-        default: return .none(hint: "please answer \(letters)")
+        if line.word.text != "a", line.word.abbreviates("all") {
+            return .none(hint: "y accepts all of it; please answer \(letters)")
         }
-        guard words.count > 1 else {
+        guard let word = Word.allCases.first(where: { line.word.abbreviates($0.rawValue) }) else {
+            return .none(hint: "please answer \(letters)")
+        }
+        if line.number == nil, line.rest.isEmpty {
             if let prompt = open.first(where: { $0.number == target }) { return Self.answer(prompt, word) }
-            let examples = open.prefix(Self.maximumShown).map { "\(first) \($0.number)" }.joined(separator: " or ")
-            return .none(hint: "which one? \(TerminalText.escaped(examples))")
+            let examples = open.prefix(Self.maximumShown).map { "\(line.word.text) \($0.number)" }.joined(separator: " or ")
+            return .none(hint: "which one? \(examples)")
         }
-        guard words.count == 2, let number = Int(words[1]), let prompt = open.first(where: { $0.number == number }) else {
+        let numbers = (line.number.map { [$0] } ?? []) + line.rest.map { Int(AnswerWord($0).text) ?? 0 }
+        guard numbers.count == 1, let prompt = open.first(where: { $0.number == numbers[0] }) else {
             return .none(hint: "there is no such question")
         }
         return Self.answer(prompt, word)
     }
 
-    /// The words of a line. A number may follow its letter at once: `y7` is `y 7`.
-    static func words(of line: String) -> [Substring] {
-        var words = line.split(separator: " ")
-        if let first = words.first, first.count > 1, first.dropFirst().allSatisfy({ $0.isASCII && $0.isNumber }) {
-            words.replaceSubrange(..<1, with: [first.prefix(1), first.dropFirst()])
-        }
-        return words
-    }
-
     /// Parses the words after `p`. They begin with the number of the question wherever it has one, because the other words can
-    /// be numbers as well.
-    private func parsePart(_ words: ArraySlice<Substring>, answering target: Int?) -> Result {
-        let only = open.first { $0.number == target && !$0.isNumbered }
-        let number = only == nil ? words.first.flatMap { Int($0) } : target
+    /// be numbers as well; unless the number stands before `p`.
+    private func parsePart(_ line: PromptLine, answering target: Int?) -> Result {
+        var words = line.rest
+        var number = line.number ?? open.first { $0.number == target && !$0.isNumbered }?.number
+        if number == nil { number = words.popFirst().flatMap { Int($0) } }
         guard let prompt = open.first(where: { $0.number == number }) else {
             let examples = open.prefix(Self.maximumShown).filter(\.allowsPart).map { "p \($0.number) 1-3" }
             return .none(hint: "which question? \(TerminalText.escaped(examples.joined(separator: " or ")))")
         }
         guard prompt.allowsPart else { return .none(hint: "this can only be accepted as a whole") }
-        return .part(number: prompt.number, selection: words.dropFirst(only == nil ? 1 : 0).joined(separator: " "))
+        return .part(number: prompt.number, selection: words.joined(separator: " "))
     }
 
     private static func answer(_ prompt: Prompt, _ word: Word) -> Result {
@@ -180,4 +169,37 @@ struct PendingPrompts<Reply> {
         }
         return .answer(number: prompt.number, word)
     }
+}
+
+/// A line that the user types at questions: a word, the number that belongs to it, and other words. `y 7`, `7 y`, `y7` and
+/// `Yes, 7.` mean the same.
+struct PromptLine {
+    let word: AnswerWord
+    /// The number before the word; nil where the words after it begin with the number, if there is one.
+    let number: Int?
+    /// The words after it, as they were typed.
+    let rest: ArraySlice<Substring>
+    let isBlank: Bool
+
+    init(_ text: String) {
+        var words = text.split(separator: " ")[...]
+        isBlank = words.isEmpty
+        let first = AnswerWord(words.popFirst() ?? "").text
+        let digits = first.prefix(while: Self.isDigit)
+        if !digits.isEmpty, digits.count < first.count || !words.isEmpty {
+            // No question has the number 0.
+            number = Int(digits) ?? 0
+            word = digits.count < first.count ? AnswerWord(first.dropFirst(digits.count)) : AnswerWord(words.popFirst() ?? "")
+            rest = words
+        } else {
+            let letters = first.prefix { !Self.isDigit($0) }
+            let tail = first.dropFirst(letters.count)
+            let isJoined = !letters.isEmpty && !tail.isEmpty && tail.allSatisfy(Self.isDigit)
+            number = nil
+            word = AnswerWord(isJoined ? letters : first[...])
+            rest = isJoined ? [tail] + words : words
+        }
+    }
+
+    private static func isDigit(_ character: Character) -> Bool { character.isASCII && character.isNumber }
 }

@@ -227,15 +227,15 @@ package final class PromptQueue: Sendable {
         return state.prompts.open.first?.number
     }
 
-    private func receive(_ line: String) {
-        let words = PendingPrompts<Reply>.words(of: line)
-        if let first = words.first?.lowercased(), first == "c" || first == "cancel" { return cancel(words.dropFirst()) }
+    private func receive(_ text: String) {
+        let line = PromptLine(text)
+        if line.word.abbreviates("cancel") { return cancel((line.number.map { ["\($0)"] } ?? []) + line.rest) }
         let result = state.withLock { state -> PendingPrompts<Reply>.Result in
             state.typed = ""
             guard !state.prompts.open.isEmpty else {
-                return .none(hint: words.isEmpty ? nil : "c lists the transfers that can be cancelled")
+                return .none(hint: line.isBlank ? nil : "c lists the transfers that can be cancelled")
             }
-            return state.prompts.parse(line, answering: state.target)
+            return state.prompts.parse(text, answering: state.target)
         }
         switch result {
         case .answer(let number, .yes): resolve(number, .yes)
@@ -264,9 +264,11 @@ package final class PromptQueue: Sendable {
     }
 
     /// Lists the running transfers, or cancels the one with a number.
-    private func cancel(_ words: ArraySlice<Substring>) {
+    private func cancel(_ words: [Substring]) {
         let transfers = running.numbered
-        let chosen = words.first.flatMap { Int($0) }.flatMap { number in transfers.first { $0.number == number } }
+        let chosen = words.first.flatMap { Int(AnswerWord($0).text) }.flatMap { number in
+            transfers.first { $0.number == number }
+        }
         if let chosen, words.count == 1 {
             chosen.transfer.cancel()
         } else if transfers.isEmpty {

@@ -1,3 +1,5 @@
+internal import NearshareBase
+
 /// A question that the user answers with yes or no.
 package enum YesNoPrompt {
     /// Asks on the terminal, and waits for the answer.
@@ -15,10 +17,7 @@ package enum YesNoPrompt {
 
     /// - Returns: nil for a line that is neither.
     package static func parse(_ line: String) -> Bool? {
-        switch line.lowercased() {
-        case "y", "yes": true
-        case "n", "no": false
-        default: nil
-        }
+        let word = AnswerWord(line)
+        return word.abbreviates("yes") ? true : word.abbreviates("no") ? false : nil
     }
 }
