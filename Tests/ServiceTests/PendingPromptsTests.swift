@@ -54,7 +54,7 @@ struct PendingPromptsTests {
         let ben = prompts.add("accept?", about: "ben", isKnown: true, "b")
         #expect(
             prompts.prompt()?.hasPrefix(
-                "number \(anna), anna: accept?  number \(ben), ben: accept?  number \(strangers[0]), device 0: accept?")
+                "number \(anna), anna: accept?\nnumber \(ben), ben: accept?\nnumber \(strangers[0]), device 0: accept?\n")
                 == true)
         #expect(prompts.prompt()?.contains("and 17 more") == true)
         #expect(prompts.parse("y", answering: nil) == .none(hint: "which one? y \(anna) or y \(ben) or y 1 or y 2"))

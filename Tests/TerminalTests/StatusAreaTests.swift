@@ -166,6 +166,17 @@ struct StatusAreaTests {
         #expect(terminal.shown == ["anna → a  2%", "accept? [y]es,", "  [a]lways, [n]o: no"])
     }
 
+    @Test func `each line of a question begins a row, and all are cleared`() {
+        var (terminal, area) = (TerminalEmulator(columns: 20), StatusArea())
+        terminal.write(area.ask("1, anna: accept?\n2, ben: accept it now?\nwhich? y", columns: 20))
+        #expect(terminal.shown == ["1, anna: accept?", "2, ben: accept it", "  now?", "which? y"])
+        terminal.write(area.show(["anna → a  1%"], columns: 20))
+        terminal.write(area.show(["anna → a  2%"], columns: 20))
+        #expect(terminal.shown == ["anna → a  2%", "1, anna: accept?", "2, ben: accept it", "  now?", "which? y"])
+        terminal.write(area.ask("accept? ", columns: 20))
+        #expect(terminal.shown == ["anna → a  2%", "accept? "])
+    }
+
     @Test func `in plain mode only whole lines and appended text are written`() {
         var (output, area) = ("", StatusArea(isPlain: true))
         output += area.show(["looking"], columns: 40)

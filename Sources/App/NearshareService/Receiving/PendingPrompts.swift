@@ -73,7 +73,7 @@ struct PendingPrompts<Reply> {
         return open
     }
 
-    /// The line at the bottom of the terminal; nil when no question is open.
+    /// The lines at the bottom of the terminal, one for each of several questions; nil when no question is open.
     /// - Parameters:
     ///   - target: the question for which an answer is being typed. It alone is shown, as when typing began.
     ///   - now: for the time that is left; nil for a prompt that is not drawn again, and names the time for an answer.
@@ -87,10 +87,10 @@ struct PendingPrompts<Reply> {
         let shown = open.prefix(Self.maximumShown).map { prompt -> String in
             let facts = ["number \(prompt.number)", prompt.name] + Self.timeLeft(prompt, now)
             return "\(facts.joined(separator: ", ")): \(prompt.question)"
-        }.joined(separator: "  ")
-        let more = open.count > Self.maximumShown ? "  and \(open.count - Self.maximumShown) more" : ""
-        let choices = Self.choices(open)
-        return "\(shown)\(more)  which one? \(choices), as in \"y \(first.number)\": "
+        }
+        let more = open.count > Self.maximumShown ? ["and \(open.count - Self.maximumShown) more"] : []
+        let question = "which one? \(Self.choices(open)), as in \"y \(first.number)\": "
+        return (shown + more + [question]).joined(separator: "\n")
     }
 
     private static func timeLeft(_ prompt: Prompt, _ now: MonotonicInstant?) -> [String] {
