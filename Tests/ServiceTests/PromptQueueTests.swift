@@ -145,7 +145,7 @@ struct PromptQueueTests {
         #expect(await first == .yes)
         #expect(await second == .no)
         if hasTerminal {
-            #expect(display.state.withLock { $0.shown.last } == "question 1 was answered in a notification: yes\n")
+            #expect(display.state.withLock { $0.shown.last } == "question 1 was answered in a chat or notification: yes\n")
             #expect(display.state.withLock(\.prompt) == nil)
         }
     }

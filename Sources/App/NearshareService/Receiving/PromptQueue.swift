@@ -291,7 +291,7 @@ package final class PromptQueue: Sendable {
             state.prompts.open.contains { $0.number == number && $0.reply.isShownToFeed }
         }
         guard isShown else { return false }
-        display?.show("question \(number) was answered in a notification: \(answer.rawValue)\n")
+        display?.show("question \(number) was answered in a chat or notification: \(answer.rawValue)\n")
         return resolve(number, answer == .yes ? .yes : .no)
     }
 
