@@ -63,10 +63,10 @@ class Asked(Story):
         self.addCleanup(terminal.close)
         return terminal
 
-    def receiving(self, *within):
+    def receiving(self, *within, **properties):
         """anna's `receive` on a terminal."""
         command = self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox))
-        anna = self.terminal(self.anna, *within, *command)
+        anna = self.terminal(self.anna, *within, *command, **properties)
         anna.address = "127.0.0.1:" + anna.wait_for(r"on port (\d+)")[1]
         return anna
 
@@ -94,6 +94,14 @@ class QuestionStory(Asked):
         anna.press("y\n")
         self.assertEqual("completed", self.outcome(ben))
         anna.wait_for("ben: from ben")
+
+    def test_an_arrival_is_wrapped_between_its_words(self):
+        anna = self.receiving(columns=60)
+        ben = self.offer(self.ben, anna, " ".join(["wordy"] * 30))
+        anna.wait_for(r"accept\? \[y\]es")
+        anna.press("ye\n")
+        anna.wait_for(r"ben: wordy( wordy)+\r\n  wordy( wordy)+\r\n  wordy")
+        self.assertEqual("completed", self.outcome(ben))
 
     def test_the_contents_of_a_folder_are_listed_on_request(self):
         anna = self.receiving()

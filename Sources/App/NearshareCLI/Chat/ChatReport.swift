@@ -15,7 +15,7 @@ struct ChatReport: Sendable {
         if isJSON {
             if let (word, fields) = Self.fields(event, of: conversation) { JSONEvents.emit(word, fields) }
         } else if showsMessages, case .chatMessage(let message, _) = event, message.conversation == conversation {
-            for line in Self.lines(message, called: name) { Console.writeResult(line) }
+            for line in Self.lines(message, called: name) { Console.writeWrappedResult(line) }
         }
     }
 

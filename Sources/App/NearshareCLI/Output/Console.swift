@@ -19,6 +19,11 @@ enum Console {
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(line + "\n", to: STDOUT_FILENO) }
     }
 
+    /// Writes a text of the command's result, wrapped at words on a terminal.
+    static func writeWrappedResult(_ text: String) {
+        writeResult(columns(of: STDOUT_FILENO).map { TextLayout.wrappedText(text, columns: $0) } ?? text)
+    }
+
     /// Writes a sentence of the command's result behind a label, wrapped at words on a terminal.
     static func writeResult(_ sentence: String, after label: String) {
         let room = columns(of: STDOUT_FILENO).map { max(20, $0 - TerminalText.width(of: label)) }

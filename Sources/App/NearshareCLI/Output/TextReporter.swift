@@ -61,7 +61,7 @@ struct TextReporter: Reporter {
 
     // MARK: Output
 
-    private func writeResult(_ line: String) { write(line) { Console.writeResult($0) } }
+    private func writeResult(_ line: String) { write(line) { Console.writeWrappedResult($0) } }
     private func writeResult(_ lines: [String], from author: PeerID?) {
         for line in lines {
             switch unknownPeers?.admit(from: author) {
@@ -173,7 +173,9 @@ struct TextReporter: Reporter {
         writeResult("\(TerminalText.path(item.path))  (\(facts))")
         if case .voiceNote(let note) = content {
             let (columns, style) = layout
-            for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) { writeResult(line) }
+            for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) {
+                write(line) { Console.writeResult($0) }
+            }
         }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }
         if !item.isInInbox {
