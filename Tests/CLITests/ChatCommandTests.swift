@@ -238,7 +238,11 @@ private let peerID = ChatTyping.peerID
         typing.press(.text("ft"))
         #expect(typing.inputLine == "> draft")
         typing.press(.enter)
-        #expect(typing.inputLine == "> draft" && typing.text.contains("not sent: the node has stopped"))
+        #expect(typing.inputLine == "> " && typing.text.contains("not sent: the node has stopped"))
+        typing.press(.up)
+        #expect(typing.inputLine == "> draft")
+        typing.press(.control("u"))
+        #expect(typing.type("/quit") == [.quit])
     }
 
     @Test(

@@ -175,17 +175,19 @@ private final class ChatHarness {
         #expect(chat.text.contains("you: hi not sent: too old\\u{1b}[2J"))
     }
 
-    @Test("a rejected text returns to the input line")
+    @Test("a rejected text is not before what the user types next; the Up key brings it back")
     func refused() {
         let chat = ChatHarness()
         chat.write("hi")
         let tag = ChatScreen.RequestTag.sendLine(.peer(ChatHarness.anna), "hi")
         chat.handle(.replied(tag, .failure(ControlFailure(.refused, "no keys of anna; meet first"))))
-        #expect(chat.text.contains("not sent: no keys of anna; meet first"))
-        #expect(chat.lines.last == "> hi")
-        chat.press(.control("u"), .text("other"))
+        #expect(chat.text.contains("not sent: no keys of anna; meet first; Up brings the line back"))
+        #expect(chat.lines.last == "> ")
+        chat.press(.text("other"))
         chat.handle(.replied(tag, .failure(ControlFailure(.refused, "no"))))
         #expect(chat.lines.last == "> other")
+        chat.press(.up)
+        #expect(chat.lines.last == "> hi")
     }
 
     @Test("a repeated entry is shown once, and late entries are sorted in")
@@ -274,8 +276,13 @@ private final class ChatHarness {
     func startView() {
         let chat = ChatHarness(.latest)
         #expect(chat.write("hello").isEmpty)
-        #expect(chat.lines.last == "> hello")
+        #expect(chat.lines.last == "> ")
         #expect(chat.text.contains("no conversation is open"))
+        // In the conversation that is opened then, its line is reached with the Up key.
+        #expect(chat.write("/chat anna") == [.request(.find(name: "anna", timeout: .seconds(5)), .lookup("anna"))])
+        #expect(chat.lines.last == "> ")
+        chat.press(.up, .up)
+        #expect(chat.lines.last == "> hello")
     }
 
     @Test("each day has a heading")
@@ -529,6 +536,9 @@ private final class ChatHarness {
         let chat = ChatHarness()
         #expect(chat.write("/usr/bin is full").isEmpty)
         #expect(chat.text.contains("unknown command /usr/bin; /help lists all commands"))
+        #expect(chat.lines.last == "> ")
+        #expect(chat.write("/block").count == 1)
+        chat.press(.up, .up)
         #expect(chat.lines.last == "> /usr/bin is full")
     }
 
@@ -554,7 +564,9 @@ private final class ChatHarness {
             guard isFound else {
                 chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
                 for words in ["ben was not found", "not sent: one", "not sent: two"] { #expect(chat.text.contains(words)) }
-                #expect(chat.press(.enter).isEmpty && chat.lines.last == "> a draft for ben")
+                #expect(chat.press(.enter).isEmpty && chat.lines.last == "> ")
+                chat.press(.up)
+                #expect(chat.lines.last == "> a draft for ben")
                 continue
             }
             let reactions = chat.handle(
@@ -938,6 +950,15 @@ private final class ChatHarness {
         #expect(chat.write("/cancel").isEmpty && chat.text.contains("which one? /cancel NAME: a.jpg, b1.jpg, b2.jpg"))
         #expect(chat.write("/cancel B") == cancels(4, 5))
         #expect(chat.write("/cancel c").isEmpty && chat.text.contains("no file of this name is being sent"))
+    }
+
+    @Test func `a line of /msg whose peer is not found is reached with the Up key`() {
+        let chat = ChatHarness(.publicRoom)
+        chat.write("/msg ben hello")
+        chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
+        #expect(chat.text.contains("not sent: hello"))
+        chat.press(.up)
+        #expect(chat.lines.last == "> hello")
     }
 
     @Test("T4: a name is escaped once in a notice, and a sentence of the node not at all")

@@ -85,6 +85,27 @@ private let limit = 10_000
         #expect(editor.text == "thr")
     }
 
+    @Test func `a text that was not sent is recalled with the up key, and what is typed stays`() {
+        var editor = editor("one")
+        _ = editor.submit()
+        let isInserted = editor.insert("draft")
+        #expect(isInserted)
+        editor.recordUnsent("two")
+        editor.recordUnsent("one")
+        #expect(editor.text == "draft")
+        editor.handle(.up)
+        #expect(editor.text == "two")
+        editor.handle(.up)
+        #expect(editor.text == "one")
+        // An older text that is shown stays the same one, also where the oldest makes room.
+        for number in 0..<98 { editor.recordUnsent("\(number)") }
+        editor.handle(.down)
+        #expect(editor.text == "two")
+        editor.recordUnsent("last")
+        editor.handle(.down)
+        #expect(editor.text == "0")
+    }
+
     @Test("an insertion beyond the size limit is rejected")
     func sizeLimit() {
         var editor = LineEditor(maximumByteCount: limit)

@@ -38,15 +38,13 @@ extension ChatScreen {
     }
 
     private mutating func enter(at now: WallTime) -> [Reaction] {
-        let typed = views.visible.editor.text
-        if hasNodeEnded, typed.contains(where: { !$0.isWhitespace }), !typed.hasPrefix("/") {
-            // The line stays, so that it can be copied.
-            addNotice("not sent: \(Self.nodeEndedNotice)", in: views.visible.conversation, at: now)
-            return []
-        }
         var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
+        if hasNodeEnded, !text.hasPrefix("/") {
+            addNotice("not sent: \(Self.nodeEndedNotice); \(Self.unsentAdvice)", at: now)
+            return []
+        }
         if text.hasPrefix("//") {
             text.removeFirst()
         } else if text.hasPrefix("/") {
@@ -57,8 +55,7 @@ extension ChatScreen {
             return []
         }
         guard let conversation = views.visible.conversation else {
-            views.visible.editor.replace(with: text)
-            addNotice("no conversation is open: /chat NAME opens one, /who lists peers", at: now)
+            addNotice("no conversation is open: /chat NAME opens one, /who lists peers; \(Self.unsentAdvice)", at: now)
             return []
         }
         guard canSend else {
@@ -135,7 +132,6 @@ extension ChatScreen {
             guard let peer = requirePeer("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
         default:
-            views.visible.editor.replace(with: line)
             addNotice(
                 "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
                     + "Type // to send a text that starts with /", at: now)
@@ -279,7 +275,7 @@ extension ChatScreen {
         "/quit          quit, like Ctrl-C",
         "//TEXT         send a text that starts with /",
         "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
-        "Alt-Enter: a line break in a text; Up, Down: texts sent before",
+        "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before",
     ]
 
     private mutating func who(at now: WallTime) {

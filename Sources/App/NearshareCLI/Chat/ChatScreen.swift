@@ -137,10 +137,12 @@ struct ChatScreen: Sendable {
 
     private static let initialRequests: [Reaction] = [.request(.contacts, .contacts), .request(.conversations, .conversations)]
 
-    /// The requests to another node. Items and input lines are kept.
     static let nodeEndedNotice = "the node has stopped; /quit, and start nearshare chat again"
 
+    /// In the input line, the next thing that the user types would be appended to it.
+    static let unsentAdvice = "Up brings the line back"
     private mutating func resume(at now: WallTime) -> [Reaction] {
+    /// The requests to another node. Items and input lines are kept.
         hasNodeEnded = false
         addNotice("the node has stopped; another one has taken over", in: views.visible.conversation, at: now)
         views.discardPendingRequests()
@@ -237,8 +239,8 @@ struct ChatScreen: Sendable {
         guard var lookup = views.visible.lookup else { return }
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isRunning else {
-            views.visible.editor.replace(with: text)
-            return addNotice("\(name) was not found: /chat NAME looks for a peer", at: now)
+            views.visible.editor.recordUnsent(text)
+            return addNotice("\(name) was not found: /chat NAME looks for a peer; \(Self.unsentAdvice)", at: now)
         }
         lookup.lines.append(text)
         views.visible.look(for: lookup)
@@ -460,11 +462,8 @@ struct ChatScreen: Sendable {
     private mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
         switch tag {
         case .sendLine(let conversation, let text):
-            addNotice("not sent: \(reason)", in: conversation, at: now)
-            // The text returns to the input line, unless the user has begun another.
-            if let index = views.index(of: conversation), views[index].editor.isEmpty {
-                views[index].editor.replace(with: text)
-            }
+            addNotice("not sent: \(reason); \(Self.unsentAdvice)", in: conversation, at: now)
+            if let index = views.index(of: conversation) { views[index].editor.recordUnsent(text) }
         case .history(let conversation):
             if let index = views.index(of: conversation) { views[index].endLoading(nil) }
             addNotice(reason, in: conversation, at: now)
@@ -475,10 +474,13 @@ struct ChatScreen: Sendable {
             let lines = views[index].lookup?.lines ?? []
             views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)
-            for line in lines { views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        case .cancel(let conversation), .clear(let conversation), .search(let conversation, _),
-            .setBlocked(let conversation, _),
-            .setFriend(let conversation, _), .ping(let conversation, _):
+            for line in lines {
+                views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now)
+                views[index].editor.recordUnsent(line)
+            }
+        case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
+            addNotice(reason, in: conversation, at: now)
+        case .setBlocked(let conversation, _), .setFriend(let conversation, _), .ping(let conversation, _):
             addNotice(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addNotice("not verified: \(reason)", in: conversation, at: now)

@@ -45,6 +45,11 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     // MARK: Changes
 
     mutating func show(_ index: Int) {
+        if visibleIndex == nil {
+            // Lines that were not sent from the start page are reached with the Up key.
+            _ = startPage.editor.submit()
+            views[index].adoptInput(of: startPage)
+        }
         visibleIndex = index
         recordUse(of: index)
     }

@@ -46,13 +46,28 @@ package struct LineEditor: Sendable {
     /// - Returns: the text.
     package mutating func submit() -> String {
         let text = self.text
-        if !text.isEmpty, history.last != text { history.append(text) }
-        if history.count > Self.maximumHistory { history.removeFirst() }
+        if !text.isEmpty { appendToHistory(text) }
         characters = []
         cursor = 0
         historyIndex = history.count
         draft = []
         return text
+    }
+
+    /// Adds a text that was not sent to the history, unless it was submitted here, so that the Up key brings it back. What the
+    /// user has begun to type stays.
+    package mutating func recordUnsent(_ text: String) {
+        guard !history.contains(text) else { return }
+        let isOlderShown = historyIndex < history.count
+        appendToHistory(text)
+        if !isOlderShown { historyIndex = history.count }
+    }
+
+    private mutating func appendToHistory(_ text: String) {
+        if history.last != text { history.append(text) }
+        guard history.count > Self.maximumHistory else { return }
+        history.removeFirst()
+        historyIndex = max(0, historyIndex - 1)
     }
 
     /// Continues the work of another editor: its history comes after this one's, and its text replaces this one, which goes into
