@@ -80,11 +80,37 @@ private let peerID = ChatTyping.peerID
         #expect(typing.text.contains(words), "\(typing.text)")
     }
 
+    @Test func `a blocked peer, which is in no list, is unblocked by the node, and the reply is where the user has typed`() {
+        var typing = ChatTyping(.publicRoom)
+        typing.meet("mallory")
+        typing.press(.alt("1"))
+        let contact = { (status: TrustStatus) in
+            Contact(
+                id: peerID, name: DisplayName(truncating: "mallory")!, trustStatus: status, isNear: true, software: .nearshare,
+                hasKeys: true)
+        }
+        #expect(typing.type("/block mal") == [.request(.block(peerID), .setBlocked(.publicRoom, true))])
+        typing.handle(.event(.contacts([])))
+        typing.handle(
+            .replied(.setBlocked(.publicRoom, true), .success(.contact(contact(.known(.blocked, isFriend: false))))))
+        #expect(typing.text.contains("* mallory is blocked"), "\(typing.text)")
+        typing.type("/who")
+        #expect(typing.text.contains("no peers nearby"), "\(typing.text)")
+        typing.handle(.event(.contacts([])))
+        #expect(typing.type("/unblock mal") == [.request(.unblock(name: "mal"), .setBlocked(.publicRoom, false))])
+        typing.handle(.replied(.setBlocked(.publicRoom, false), .success(.contact(contact(.new)))))
+        #expect(typing.text.contains("* mallory is no longer blocked"), "\(typing.text)")
+        var start = ChatTyping(.latest)
+        #expect(start.type("/unblock mal") == [.request(.unblock(name: "mal"), .setBlocked(nil, false))])
+        start.handle(.replied(.setBlocked(nil, false), .success(.contact(contact(.new)))))
+        #expect(start.text.contains("* mallory is no longer blocked"), "\(start.text)")
+    }
+
     @Test func `commands about a peer name it, or take the one of the conversation`() {
         var typing = ChatTyping(.latest)
         typing.meet("anna")
         let cases: [(String, ControlRequest)] = [
-            ("/block", .setBlocked(peerID, true)), ("/unblock anna", .setBlocked(peerID, false)),
+            ("/block", .block(peerID)), ("/unblock anna", .unblock(name: "anna")), ("/unblock", .unblock(name: peerID.hex)),
             ("/fav an", .setFriend(peerID, true)), ("/unfav", .setFriend(peerID, false)), ("/ping", .ping(peerID)),
             ("/trace anna", .ping(peerID)),
         ]

@@ -357,6 +357,26 @@ import Testing
         #expect(TrustStatus.known(.blocked, isFriend: true).label == "blocked")
     }
 
+    @Test("A5: a key that was only announced can be blocked, and is new again afterwards: it makes no friend")
+    func announced() throws {
+        var book = TrustStore()
+        let silent = try peer(10)
+        #expect(book.block(silent.fingerprint, named: Self.ada, at: now) == true)
+        #expect(book.trustStatus(of: silent, claiming: nil).isBlocked)
+        let read = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
+        #expect(read == book)
+        #expect(book.setBlocked(silent.fingerprint, false) == true)
+        #expect(book.trustStatus(of: silent, claiming: Self.ada) == .new)
+        #expect(book.setFriend(silent.fingerprint, true) == false)
+        // One that has proven its key meanwhile is known.
+        #expect(book.block(silent.fingerprint, named: Self.ada, at: now) == true)
+        book.recordContact(with: silent, named: Self.ada, at: now)
+        #expect(book.setBlocked(silent.fingerprint, false) == true)
+        #expect(book.trustStatus(of: silent, claiming: Self.ada) == .known(.seen, isFriend: false))
+        #expect(book.block(silent.fingerprint, named: try DisplayName("Eve"), at: now) == true)
+        #expect(book[silent.fingerprint]?.claimedName == Self.ada)
+    }
+
     @Test func `the name of a blocked peer is free for others`() throws {
         var book = TrustStore()
         let blocked = try peer(10)

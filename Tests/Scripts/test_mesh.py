@@ -374,6 +374,27 @@ class BitchatStory(Story):
         # A control message is no line.
         self.assertNotIn(b"FAVORITED", self.anna.run("messages", "--json").stdout)
 
+    def test_a_peer_that_answers_no_handshake_is_blocked_and_unblocked_by_its_name(self):
+        anna = self.receive()
+        silent = BitchatPeer("mallory", seed=self.seed)
+        self.addCleanup(silent.close)
+        silent._handshake_received = lambda *_: None
+        silent.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+        chat = Chat(self, self.anna)
+        chat.read_until("mallory")
+        chat.type("/fav mallory")
+        chat.read_until("mallory has not proven its key, as a friend must")
+        chat.type("/block mallory")
+        chat.read_until("mallory is blocked")
+        chat.quit()
+        known = json.loads(self.anna.run("peers", "--json").stdout)
+        self.assertEqual(("mallory", "blocked"), (known["name"], known["trust"]))
+        chat = Chat(self, self.anna)
+        chat.type("/unblock mal")
+        chat.read_until("mallory is no longer blocked")
+        chat.quit()
+        self.assertEqual(b"", self.anna.run("peers", "--json").stdout)
+
     def test_commands_of_the_chat(self):
         anna = self.receive()
         phone = self.join(anna, "phone")

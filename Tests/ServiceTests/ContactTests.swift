@@ -223,6 +223,32 @@ struct ContactSnapshotTests {
         #expect(!snapshot.isBlocked(.signing(EndpointID(rawValue: 7))))
     }
 
+    @Test("a blocked peer is found by its listed name, the name that it claims now, a beginning, and its id, in range or not")
+    func blockedByName() throws {
+        let snapshot = try snapshot(nearby: [(ben, "Robert"), (cleo, "cleo")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            try introduce(ben, "ben", to: &trust)
+            try introduce(cleo, "annabel", to: &trust)
+            for identity in [anna, ben] { trust.setBlocked(identity.fingerprint, true) }
+        }
+        for text in ["anna", "AN", anna.peerID.hex] {
+            #expect(try snapshot.blockedPeer(named: text)?.fingerprint == anna.fingerprint)
+        }
+        for text in ["ben", "rob", ben.peerID.hex] {
+            #expect(try snapshot.blockedPeer(named: text)?.fingerprint == ben.fingerprint)
+        }
+        for text in ["annabel", "cleo", cleo.peerID.hex, "", "zoe"] { #expect(try snapshot.blockedPeer(named: text) == nil) }
+        let failure = #expect(throws: ControlFailure.self) {
+            try self.snapshot { trust, _ in
+                for (identity, name) in [(self.anna, "anna"), (self.ben, "annabel")] {
+                    try self.introduce(identity, name, to: &trust)
+                    trust.setBlocked(identity.fingerprint, true)
+                }
+            }.blockedPeer(named: "an")
+        }
+        #expect(failure?.description.contains("matches several peers") == true)
+    }
+
     @Test("a name clash is kept in the contact (K2)")
     func clash() throws {
         let contact = Contact(

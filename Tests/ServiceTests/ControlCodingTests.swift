@@ -64,6 +64,7 @@ struct ControlCodingTests {
             .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
             .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil),
             .sendFile(path: "", to: anna, timeout: .zero), .cancelTransfer(.transfer(TransferID(rawValue: 7))),
+            .block(anna), .unblock(name: "an\u{202e}na"),
             .subscribe, .subscribeReceiving, .answer(7, .no), .handOver, .stop,
         ]
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }

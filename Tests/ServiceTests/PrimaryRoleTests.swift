@@ -171,6 +171,50 @@ struct PrimaryRoleTests {
     }
 }
 
+extension PrimaryRoleTests {
+    @Test("A5: a peer that proves nothing can be blocked, and unblocked by its name in a later run, but is no friend")
+    func blocking() async throws {
+        let machine = try machine()
+        let mallory = LocalIdentity(seed: [UInt8](repeating: 7, count: 64))
+        let name = try DisplayName("mallory")
+        func submit(_ request: ControlRequest) async throws -> Contact? {
+            let reply = Monitor<ControlReply?>(nil)
+            try await withNodeClient(machine, options(.command), environment) { client in
+                let answer = try await client.submit(request)
+                reply.withLock { $0 = answer }
+            }
+            return if case .contact(let contact) = reply.withLock(\.self) { contact } else { nil }
+        }
+        func expectFailure(_ request: ControlRequest, _ words: String) async {
+            let failure = await #expect(throws: ControlFailure.self) { _ = try await submit(request) }
+            #expect(failure?.description.contains(words) == true, "\(failure as Any)")
+        }
+        await expectFailure(.block(mallory.peerID), "is not known to this machine")
+        try machine.contacts.update { book in
+            _ = book.storeAnnouncedKeys(
+                agreementKey: mallory.agreementKey.publicKey, signingKey: mallory.signingKey.publicKey, name: name,
+                isProven: false, isFriend: { _ in false }, at: SystemClock.wall())
+        }
+        await expectFailure(.setFriend(mallory.peerID, true), "has not proven its key")
+        await expectFailure(.unblock(name: "mallory"), "is not blocked")
+        let blocked = try await submit(.block(mallory.peerID))
+        #expect(blocked?.trustStatus.isBlocked == true && blocked?.name == name)
+        #expect(try machine.trust.read()[mallory.fingerprint]?.trust == .blocked)
+        await expectFailure(.unblock(name: "zoe"), "no blocked peer has the name or id zoe")
+        let unblocked = try await submit(.unblock(name: "mal"))
+        #expect(unblocked?.id == mallory.peerID && unblocked?.trustStatus == .new)
+        #expect(try machine.trust.read()[mallory.fingerprint] == nil)
+        // Also one that is blocked on the command line.
+        let key = try machine.metPeer(named: "mal")
+        #expect(key.id == mallory.peerID)
+        let isBlocked = try machine.trust.update { $0.block(key.fingerprint, named: key.name, at: SystemClock.wall()) }
+        #expect(isBlocked)
+        let again = try await submit(.unblock(name: mallory.peerID.hex))
+        #expect(again?.id == mallory.peerID)
+        #expect(throws: CommandFailure.self) { try machine.metPeer(named: "zoe") }
+    }
+}
+
 /// Refuses every request.
 private struct RefusingNode: NodeClient {
     func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply { throw ControlFailure(.refused, "no") }

@@ -72,6 +72,7 @@ extension ChatScreen {
     private mutating func command(_ line: String, at now: WallTime) -> [Reaction] {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
+        let conversation = views.visible.conversation
         switch parts[0] {
         case "/quit", "/exit", "/q": return quit(at: now)
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
@@ -91,15 +92,17 @@ extension ChatScreen {
                 return []
             }
             return send(path, at: now)
-        case "/block", "/unblock":
-            let isBlocked = parts[0] == "/block"
-            return withPeer(argument, at: now) { [.request(.setBlocked($0, isBlocked), .setBlocked(.peer($0), isBlocked))] }
+        case "/block": return withPeer(argument, at: now) { [.request(.block($0), .setBlocked(conversation, true))] }
+        // Blocked peers are in no list.
+        case "/unblock" where !argument.isEmpty: return [.request(.unblock(name: argument), .setBlocked(conversation, false))]
+        case "/unblock":
+            return withPeer("", at: now) { [.request(.unblock(name: $0.hex), .setBlocked(conversation, false))] }
         case "/fav", "/unfav":
             let isFriend = parts[0] == "/fav"
-            return withPeer(argument, at: now) { [.request(.setFriend($0, isFriend), .setFriend(.peer($0), isFriend))] }
+            return withPeer(argument, at: now) { [.request(.setFriend($0, isFriend), .setFriend(conversation, isFriend))] }
         case "/ping", "/trace":
             let showsPath = parts[0] == "/trace"
-            return withPeer(argument, at: now) { [.request(.ping($0), .ping(.peer($0), showsPath: showsPath))] }
+            return withPeer(argument, at: now) { [.request(.ping($0), .ping(conversation, showsPath: showsPath))] }
         case "/msg": return message(argument, at: now)
         case "/accept", "/decline":
             let answer: PromptAnswer = parts[0] == "/accept" ? .yes : .no

@@ -100,7 +100,7 @@ extension ChatScreen {
 
     /// Peers nearby and friends: peers nearby first, sorted by name.
     var listed: [Contact] {
-        contacts.values.filter { $0.isNear || $0.isFriend }.sorted {
+        contacts.values.filter { ($0.isNear || $0.isFriend) && !$0.trustStatus.isBlocked }.sorted {
             ($0.isNear ? 0 : 1, $0.name.claimed.lowercased(), $0.id.hex) < (
                 $1.isNear ? 0 : 1, $1.name.claimed.lowercased(), $1.id.hex
             )

@@ -36,9 +36,10 @@ struct ChatScreen: Sendable {
         case cancel(Conversation)
         case clear(Conversation)
         case search(Conversation, String)
-        case setBlocked(Conversation, Bool)
-        case setFriend(Conversation, Bool)
-        case ping(Conversation, showsPath: Bool)
+        /// The conversation is that in which the user has typed the command.
+        case setBlocked(Conversation?, Bool)
+        case setFriend(Conversation?, Bool)
+        case ping(Conversation?, showsPath: Bool)
         /// The link of this node, for the user of a peer to scan.
         case verificationLink(Conversation?)
         /// The proof of the peer whose link the user has pasted.

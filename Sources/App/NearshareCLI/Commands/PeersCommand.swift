@@ -167,8 +167,13 @@ struct PeersBlockCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        try await changePeer(peerArgument.peer, successText: "is blocked, and no longer a friend or verified") {
-            $0.setBlocked($1, true)
+        try await runCommand {
+            let machine = try LocalMachine()
+            let key = try machine.metPeer(named: peerArgument.peer)
+            guard try machine.trust.update({ $0.block(key.fingerprint, named: key.name, at: SystemClock.wall()) }) else {
+                throw CommandFailure(.noSpace, "there is no room for another known peer; `nearshare peers forget` removes one")
+            }
+            Console.notice("\(key.name.identified(by: key.id)) is blocked, and no longer a friend or verified")
         }
     }
 }

@@ -105,12 +105,21 @@ package struct ContactDirectory: Sendable {
         try machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
     }
 
-    /// Changes the trust in a known peer.
+    /// Makes a known peer a friend, or no longer one.
     /// - Returns: false when it is not known.
-    func change(
-        _ id: PeerID, _ change: (inout TrustStore, Fingerprint) -> Bool
-    ) throws(StorageError) -> Bool {
-        try machine.trust.update { trust in trust.entry(claiming: id).map { change(&trust, $0.fingerprint) } ?? false }
+    func setFriend(_ id: PeerID, _ isFriend: Bool) throws(StorageError) -> Bool {
+        try machine.trust.update { trust in
+            trust.entry(claiming: id).map { trust.setFriend($0.fingerprint, isFriend) } ?? false
+        }
+    }
+
+    /// - Returns: false when the trust store is full.
+    func block(_ fingerprint: Fingerprint, named name: DisplayName) throws(StorageError) -> Bool {
+        try machine.trust.update { $0.block(fingerprint, named: name, at: SystemClock.wall()) }
+    }
+
+    func unblock(_ fingerprint: Fingerprint) throws(StorageError) {
+        try machine.trust.update { _ = $0.setBlocked(fingerprint, false) }
     }
 
     /// Records that a peer's user has made the local user a favourite, for a peer that is known.

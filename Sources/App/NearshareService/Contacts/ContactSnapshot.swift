@@ -45,12 +45,11 @@ package struct ContactSnapshot: Sendable {
             // Without a key there is nothing to trust or to block.
             return Contact(id: id, name: peer.name, trustStatus: .new, isNear: true, software: .blueChat, hasKeys: false)
         }
-        let known = trust.entry(claiming: id)
         let peer = presence.meshPeers[id]
-        let fingerprint = known?.fingerprint ?? peer?.fingerprint ?? addressBook.entry(of: id)?.fingerprint
         return Contact(
             id: id, name: knownName(of: id) ?? DisplayName(of: id),
-            trustStatus: fingerprint.map { trust.trustStatus(of: $0, claiming: peer?.name) } ?? .new, isNear: peer != nil,
+            trustStatus: announcedFingerprint(of: id).map { trust.trustStatus(of: $0, claiming: peer?.name) } ?? .new,
+            isNear: peer != nil,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
             hasKeys: presence.hasKeys(id), hops: peer?.hops)
     }
@@ -58,6 +57,11 @@ package struct ContactSnapshot: Sendable {
     /// The fingerprint of a known key; nil for one that was only announced.
     func fingerprint(of id: PeerID) -> Fingerprint? {
         trust.entry(claiming: id)?.fingerprint
+    }
+
+    /// The fingerprint of a key that is known, or was only announced.
+    func announcedFingerprint(of id: PeerID) -> Fingerprint? {
+        fingerprint(of: id) ?? presence.meshPeers[id]?.fingerprint ?? addressBook.entry(of: id)?.fingerprint
     }
 
     /// The name of a peer that is in range, in the trust book or in the address book; nil for others.
@@ -108,10 +112,25 @@ package struct ContactSnapshot: Sendable {
         return contact
     }
 
-    private func match(_ text: String, among contacts: [Contact]) throws(ControlFailure) -> Contact? {
-        switch NameMatch(of: text, among: contacts) {
+    /// The blocked peer that a text selects: by the name in the list of known peers, or else by the one that it claims now.
+    /// - Returns: nil when no blocked peer matches.
+    /// - Throws: ``ControlFailure`` when several match.
+    func blockedPeer(named text: String) throws(ControlFailure) -> NamedKey? {
+        let listed = trust.entries.filter { $0.value.trust == .blocked }
+            .map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+        let renamed = listed.compactMap { key in
+            presence.meshPeers[key.id].map { NamedKey(fingerprint: key.fingerprint, name: $0.name) }
+        }
+        if let key = try match(text, among: listed) { return key }
+        return try match(text, among: renamed)
+    }
+
+    private func match<Candidate: NamedPeer>(
+        _ text: String, among candidates: [Candidate]
+    ) throws(ControlFailure) -> Candidate? {
+        switch NameMatch(of: text, among: candidates) {
         case .none: return nil
-        case .one(let contact): return contact
+        case .one(let candidate): return candidate
         case .several(let several): throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
         }
     }

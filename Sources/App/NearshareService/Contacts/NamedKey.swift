@@ -62,3 +62,18 @@ extension TrustStore {
             .peerNotFound, "\(TerminalText.escaped(text)) is not among the known peers; `nearshare peers` lists them")
     }
 }
+
+extension LocalMachine {
+    /// The peer that a text selects, see ``NamedKey/find(_:among:)``: a known one, or one whose key was only announced.
+    /// - Throws: also when no peer matches.
+    package func metPeer(named text: String) throws -> NamedKey {
+        let known = try trust.read()
+        let met = try contacts.read().entries.filter { known[$0.key] == nil }
+        let keys =
+            known.entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+            + met.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+        if let key = try NamedKey.find(text, among: keys) { return key }
+        throw CommandFailure(
+            .peerNotFound, "no peer called \(TerminalText.escaped(text)) was met; `nearshare peers` lists known peers")
+    }
+}

@@ -39,8 +39,11 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// The newest lines of a conversation that contain a text, the oldest of them first. Reply:
     /// ``ControlReply/chatMessages(_:)``.
     case search(String, in: Conversation, limit: Int)
-    /// Blocks a peer, or unblocks it. Reply: ``ControlReply/contact(_:)``.
-    case setBlocked(PeerID, Bool)
+    /// Blocks a peer that is known, in range or in the address book. Reply: ``ControlReply/contact(_:)``.
+    case block(PeerID)
+    /// Unblocks the blocked peer whose id or name, or the beginning of whose name, is `name`. Reply:
+    /// ``ControlReply/contact(_:)``.
+    case unblock(name: String)
     /// Makes a peer a friend, or no longer one; a phone in range is told. Reply: ``ControlReply/contact(_:)``.
     case setFriend(PeerID, Bool)
     /// Asks a peer in the mesh for a sign of life. Reply: ``ControlReply/pong(_:)``.

@@ -67,32 +67,76 @@ final class ContactUpdater: Sendable {
 
     // MARK: Trust
 
-    /// Changes the trust in a peer. One that is not known yet proves its key first.
-    /// - Parameter change: returns false when the peer is not known.
+    /// Makes a peer a friend, or no longer one. One that is not known yet proves its key first.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
-    func change(
-        _ id: PeerID, _ change: @escaping @Sendable (inout TrustStore, Fingerprint) -> Bool
-    ) async throws -> Contact {
-        let contact = try directory.snapshot().contact(id)
-        guard contact.software != .blueChat else {
-            throw ControlFailure(
-                .refused, "\(contact.name.shown) has no key: every peer that uses its address counts as the same one")
-        }
-        if try directory.snapshot().fingerprint(of: id) == nil {
+    func setFriend(_ id: PeerID, _ isFriend: Bool) async throws -> Contact {
+        let snapshot = try directory.snapshot()
+        let contact = try Self.requireKey(snapshot.contact(id))
+        if snapshot.fingerprint(of: id) == nil {
             guard let peer = await messenger.authenticatedPeer(id, timeout: Self.proofTimeout) else {
                 throw ControlFailure(
-                    .peerNotFound, "\(contact.name.shown) has not proven its key, and is not in range; try again when it is")
+                    .peerNotFound, "\(contact.name.shown) has not proven its key, as a friend must, \(reason)")
             }
             try directory.recordContact(with: peer, named: contact.name)
+                let reason =
+                    contact.isNear
+                    ? "and answers no handshake now; try again later" : "and is not in range; try again when it is"
         }
-        guard try directory.change(id, change) else {
-            throw ControlFailure(.storage, "the address book is full; `nearshare peers forget` makes room")
+        guard try directory.setFriend(id, isFriend) else { throw Self.isFull }
+        return try await publishChange(of: id)
+    }
+
+    /// Blocks a peer by the key that it has announced. It need not prove that it has the key: it would decide whether it can be
+    /// blocked.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
+    @_optimize(none)
+    func block(_ id: PeerID) async throws -> Contact {
+        let snapshot = try directory.snapshot()
+        let contact = try Self.requireKey(snapshot.contact(id))
+        guard let fingerprint = snapshot.announcedFingerprint(of: id) else {
+            throw ControlFailure(
+                .peerNotFound,
+                "the key of \(contact.name.shown) is not known to this machine; try again when the peer is in range")
         }
         events.publish(.contacts(try await directory.listed()))
         return try directory.snapshot().contact(id)
     }
 
+        guard try directory.block(fingerprint, named: contact.name) else { throw Self.isFull }
+        return try await publishChange(of: id)
+    }
+
+    /// - Parameter name: of a blocked peer, the beginning of one, or an id.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
+    @_optimize(none)
+    func unblock(_ name: String) async throws -> Contact {
+        guard let key = try directory.snapshot().blockedPeer(named: name) else {
+            if let contact = try? await directory.knownContact(name) {
+                throw ControlFailure(.refused, "\(contact.name.identified(by: contact.id)) is not blocked")
+            }
+            throw ControlFailure(
+                .peerNotFound,
+                "no blocked peer has the name or id \(TerminalText.escaped(name, columns: 40)); `nearshare peers` lists all")
+        }
+        try directory.unblock(key.fingerprint)
+        return try await publishChange(of: key.id)
+    }
+
+    /// - Throws: ``ControlFailure`` for a peer without a key.
+    private static func requireKey(_ contact: Contact) throws(ControlFailure) -> Contact {
+        guard contact.software != .blueChat else {
+            throw ControlFailure(
+                .refused, "\(contact.name.shown) has no key: every peer that uses its address counts as the same one")
+        }
+        return contact
+    }
+
+    private static var isFull: ControlFailure {
+        ControlFailure(.storage, "the address book is full; `nearshare peers forget` makes room")
+    }
+
+    private func publishChange(of id: PeerID) async throws -> Contact {
     /// Verifies the peer whose verification link the user has received: it proves the keys of the link.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
@@ -114,8 +158,7 @@ final class ContactUpdater: Sendable {
                 .unavailable, "\(peer.name.shown) has not proven that it holds the keys of the link; ask for a new one")
         }
         try directory.recordVerification(of: proven, named: peer.name)
-        events.publish(.contacts(try await directory.listed()))
-        return try directory.snapshot().contact(id)
+        return try await publishChange(of: id)
     }
 }
 

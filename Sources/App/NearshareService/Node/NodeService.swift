@@ -164,10 +164,10 @@ package final class NodeService: NodeClient {
             return .done
         case .search(let text, let conversation, let limit):
             return .chatMessages(try await messenger.search(text, in: conversation, limit: Self.clampedEntryCount(limit)))
-        case .setBlocked(let id, let isBlocked):
-            return .contact(try await contactUpdater.change(id) { $0.setBlocked($1, isBlocked) })
+        case .block(let id): return .contact(try await contactUpdater.block(id))
+        case .unblock(let name): return .contact(try await contactUpdater.unblock(name))
         case .setFriend(let id, let isFriend):
-            let contact = try await contactUpdater.change(id) { $0.setFriend($1, isFriend) }
+            let contact = try await contactUpdater.setFriend(id, isFriend)
             if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
             return .contact(contact)
         case .ping(let id): return .pong(try await ping(id))

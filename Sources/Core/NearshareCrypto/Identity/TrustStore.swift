@@ -25,6 +25,8 @@ package struct TrustStore: Sendable, Hashable {
         package internal(set) var newestVersion: UInt8?
         /// Whether the peer's user has made the local user a favourite, in an app that says so.
         package internal(set) var favorsLocalUser = false
+        /// Whether the peer has proven its key, or the user has imported it. A blocked peer need not have done so.
+        package internal(set) var isProven = true
         /// SHA-256 of the certificate of a LocalSend device, which stands for the key; nil for a nearshare peer.
         package internal(set) var certificate: [UInt8]?
 
@@ -251,11 +253,24 @@ package struct TrustStore: Sendable, Hashable {
         update(fingerprint) { $0.givenName = name }
     }
 
-    /// Blocks or unblocks a peer. An unblocked peer is merely seen; earlier trust is not restored.
+    /// Blocks a peer by its key, also one that was only announced.
+    /// - Parameter name: the name that the peer claims.
+    /// - Returns: false when the store is full of peers that the user has decided about.
+    package mutating func block(_ fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) -> Bool {
+        if entries[fingerprint] == nil {
+            record(fingerprint, named: name, at: now)
+            _ = update(fingerprint) { $0.isProven = false }
+        }
+        return setBlocked(fingerprint, true)
+    }
+
+    /// Blocks or unblocks a peer. An unblocked peer is merely seen, or new if it has never proven its key; earlier trust is not
+    /// restored.
     /// - Returns: false when the key is not known.
     @discardableResult
     package mutating func setBlocked(_ fingerprint: Fingerprint, _ isBlocked: Bool) -> Bool {
-        update(fingerprint) { entry in
+        if !isBlocked, entries[fingerprint]?.isProven == false { return remove(fingerprint) }
+        return update(fingerprint) { entry in
             if isBlocked {
                 entry.trust = .blocked
                 entry.isFriend = false
@@ -313,6 +328,7 @@ package struct TrustStore: Sendable, Hashable {
         set(
             Entry(
                 claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false,
+            entry.isProven = true
                 firstSeen: now, lastSeen: now), for: fingerprint)
     }
 
@@ -384,6 +400,8 @@ extension TrustStore.Entry {
 }
 
 extension TrustStore: Codable {
+        // Absent in files of versions that recorded proven keys only.
+        isProven = try container.decodeIfPresent(Bool.self, forKey: .isProven) ?? true
     private struct Record: Codable {
         var fingerprint: Fingerprint
         var entry: Entry
