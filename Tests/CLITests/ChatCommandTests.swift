@@ -106,6 +106,25 @@ private let peerID = ChatTyping.peerID
         #expect(start.text.contains("* mallory is no longer blocked"), "\(start.text)")
     }
 
+    @Test func `replies about a peer whose name another one has as well are tagged like the rest of the screen`() {
+        var typing = ChatTyping(.publicRoom)
+        let contacts = ["1a2b3c4d5e6f7081", "2b2b3c4d5e6f7081"].map { id in
+            Contact(
+                id: PeerID(hex: id)!, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: false),
+                isNear: true, software: .nearshare, hasKeys: true)
+        }
+        typing.handle(.event(.contacts(contacts)))
+        let replies: [(ChatScreen.RequestTag, String)] = [
+            (.setBlocked(.publicRoom, false), "anna#1a2b is no longer blocked"),
+            (.setFriend(nil, true), "anna#1a2b is a friend"),
+            (.verify(nil), "anna#1a2b is verified"),
+        ]
+        for (tag, words) in replies {
+            typing.handle(.replied(tag, .success(.contact(contacts[0]))))
+            #expect(typing.text.contains(words), "\(typing.text)")
+        }
+    }
+
     @Test func `commands about a peer name it, or take the one of the conversation`() {
         var typing = ChatTyping(.latest)
         typing.meet("anna")

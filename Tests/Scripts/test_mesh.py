@@ -374,6 +374,19 @@ class BitchatStory(Story):
         # A control message is no line.
         self.assertNotIn(b"FAVORITED", self.anna.run("messages", "--json").stdout)
 
+    def test_a_favourite_of_one_of_two_peers_with_a_name_is_tagged(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        other = BitchatPeer("phone", seed=self.seed + 1)
+        self.addCleanup(other.close)
+        other.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+        there = phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        chat.read_until(f"phone#{phone.own_id.hex()[:4]}")
+        phone.send_private_message(there, "[FAVORITED]:npub1x")
+        chat.read_until(f"phone#{phone.own_id.hex()[:4]} has made you a favourite")
+        chat.quit()
+
     def test_a_peer_that_answers_no_handshake_is_blocked_and_unblocked_by_its_name(self):
         anna = self.receive()
         silent = BitchatPeer("mallory", seed=self.seed)

@@ -249,6 +249,12 @@ struct ContactSnapshotTests {
         #expect(failure?.description.contains("matches several peers") == true)
     }
 
+    @Test func `a name that several contacts have is shown with the tag of the key`() throws {
+        let contacts = try snapshot(nearby: [(anna, "anna"), (ben, "Anna"), (cleo, "cleo")]) { _, _ in }.listed(with: [])
+        let shown = contacts.map { SharedName.shown($0.name, of: $0.id, among: contacts) }
+        #expect(shown.sorted() == ["Anna#\(ben.peerID.hex.prefix(4))", "anna#\(anna.peerID.hex.prefix(4))", "cleo"])
+    }
+
     @Test("a name clash is kept in the contact (K2)")
     func clash() throws {
         let contact = Contact(

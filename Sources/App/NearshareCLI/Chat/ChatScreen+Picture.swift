@@ -74,9 +74,7 @@ extension ChatScreen {
     func name(of peer: PeerID, columns: Int = maximumNameColumns) -> String {
         let claimed = contacts[peer]?.name ?? lastName(of: peer)
         guard let claimed else { return peer.hex }
-        // Several peers may claim the same name.
-        let isShared = contacts.values.contains { $0.id != peer && Self.looksLike($0.name, claimed) }
-        return claimed.shown(of: peer, columns: columns, isTagged: isShared)
+        return SharedName.shown(claimed, of: peer, among: contacts.values, columns: columns)
     }
 
     private func lastName(of peer: PeerID) -> DisplayName? {
@@ -84,10 +82,6 @@ extension ChatScreen {
             if case .message(let message) = item.content, message.author == peer, let name = message.authorName { return name }
         }
         return nil
-    }
-
-    private static func looksLike(_ left: DisplayName, _ right: DisplayName) -> Bool {
-        left.claimed.lowercased() == right.claimed.lowercased()
     }
 
     private func title(of view: ConversationView) -> String {

@@ -444,16 +444,17 @@ struct ChatScreen: Sendable {
             showFound(messages, text, in: conversation, at: now)
         case (.setBlocked(let conversation, let isBlocked), .contact(let contact)):
             contacts[contact.id] = contact
-            addNotice("\(contact.name.shown) is \(isBlocked ? "blocked" : "no longer blocked")", in: conversation, at: now)
+            addNotice("\(name(of: contact.id)) is \(isBlocked ? "blocked" : "no longer blocked")", in: conversation, at: now)
         case (.setFriend(let conversation, let isFriend), .contact(let contact)):
             contacts[contact.id] = contact
             let text = isFriend ? "is a friend: --accept friends takes its files without a question" : "is no longer a friend"
-            addNotice("\(contact.name.shown) \(text)", in: conversation, at: now)
+            addNotice("\(name(of: contact.id)) \(text)", in: conversation, at: now)
         case (.ping(let conversation, let showsPath), .pong(let report)):
             addNotice(Self.text(report, showsPath: showsPath), in: conversation, at: now)
         case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
         case (.verify(let conversation), .contact(let contact)):
-            addNotice(VerificationOperation.successText(for: contact.name), in: conversation, at: now)
+            contacts[contact.id] = contact
+            addNotice("\(name(of: contact.id)) is verified", in: conversation, at: now)
         case (.answer(_, let answer), .done): addNotice(answer == .yes ? "accepted" : "declined", at: now)
         default: break
         }

@@ -1,7 +1,15 @@
-internal import Nearshare
+package import Nearshare
 
-/// The sentence for a name that several peers nearby have, when a peer that the user knows is meant by it (K2).
+/// The name that several peers have, when one of them is meant by it (K2).
 package enum SharedName {
+    /// A peer's name, with the tag of its key where another contact has the name as well.
+    package static func shown(
+        _ name: DisplayName, of id: PeerID, among contacts: some Sequence<Contact>, columns: Int = 64
+    ) -> String {
+        name.shown(of: id, columns: columns, isTagged: contacts.contains { $0.id != id && areEqual($0.name, name) })
+    }
+
+    /// The sentence that tells a user which of several peers nearby is meant, when it is one that the user knows.
     /// - Parameters:
     ///   - contact: the peer that the user's text selects.
     ///   - contacts: with the peers in range.

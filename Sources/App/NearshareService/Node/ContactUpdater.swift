@@ -56,10 +56,14 @@ final class ContactUpdater: Sendable {
     }
 
     /// Publishes that a peer's user has made the local user a favourite, or no longer has.
-    func recordFavorite(_ isFavorite: Bool, by peer: AuthenticatedPeer) {
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    @_optimize(none)
+    func recordFavorite(_ isFavorite: Bool, by peer: AuthenticatedPeer) async {
         do {
-            let name = try directory.recordFavorite(isFavorite, of: peer).name.quoted(of: peer.id)
-            events.publish(.notice("\(name) \(isFavorite ? "has made you a favourite" : "no longer has you as a favourite")"))
+            let name = try directory.recordFavorite(isFavorite, of: peer).name
+            let shown = SharedName.shown(name, of: peer.id, among: try await directory.listed())
+            events.publish(
+                .notice("\(shown) \(isFavorite ? "has made you a favourite" : "no longer has you as a favourite")"))
         } catch {
             events.publish(.notice("\(error)"))
         }
@@ -75,13 +79,13 @@ final class ContactUpdater: Sendable {
         let contact = try Self.requireKey(snapshot.contact(id))
         if snapshot.fingerprint(of: id) == nil {
             guard let peer = await messenger.authenticatedPeer(id, timeout: Self.proofTimeout) else {
+                let reason =
+                    contact.isNear
+                    ? "and answers no handshake now; try again later" : "and is not in range; try again when it is"
                 throw ControlFailure(
                     .peerNotFound, "\(contact.name.shown) has not proven its key, as a friend must, \(reason)")
             }
             try directory.recordContact(with: peer, named: contact.name)
-                let reason =
-                    contact.isNear
-                    ? "and answers no handshake now; try again later" : "and is not in range; try again when it is"
         }
         guard try directory.setFriend(id, isFriend) else { throw Self.isFull }
         return try await publishChange(of: id)
@@ -99,10 +103,6 @@ final class ContactUpdater: Sendable {
                 .peerNotFound,
                 "the key of \(contact.name.shown) is not known to this machine; try again when the peer is in range")
         }
-        events.publish(.contacts(try await directory.listed()))
-        return try directory.snapshot().contact(id)
-    }
-
         guard try directory.block(fingerprint, named: contact.name) else { throw Self.isFull }
         return try await publishChange(of: id)
     }
@@ -137,6 +137,10 @@ final class ContactUpdater: Sendable {
     }
 
     private func publishChange(of id: PeerID) async throws -> Contact {
+        events.publish(.contacts(try await directory.listed()))
+        return try directory.snapshot().contact(id)
+    }
+
     /// Verifies the peer whose verification link the user has received: it proves the keys of the link.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)

@@ -95,7 +95,7 @@ package final class NodeService: NodeClient {
         await withDiscardingTaskGroup { group in
             group.addTask { await self.sender.run { self.publish(.transfer($0)) } }
             group.addTask { await self.contactUpdater.run() }
-            for await event in messengerEvents { handle(event) }
+            for await event in messengerEvents { await handle(event) }
             contactUpdater.finish()
             sender.finish()
         }
@@ -107,7 +107,7 @@ package final class NodeService: NodeClient {
     /// Waits until it is known whether the radio of a listener can be used.
     func followRadio(of listener: Listener) async { await status.followRadio(of: listener) }
 
-    private func handle(_ event: MessengerEvent) {
+    private func handle(_ event: MessengerEvent) async {
         switch event {
         case .changed(let id, .sent): publish(.messageChanged(id, .sent, detail: nil))
         case .changed(let id, .delivered): publish(.messageChanged(id, .delivered, detail: nil))
@@ -118,7 +118,7 @@ package final class NodeService: NodeClient {
         case .chatMessageChanged(let message, let reason):
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
-        case .favorite(let isFavorite, let peer): contactUpdater.recordFavorite(isFavorite, by: peer)
+        case .favorite(let isFavorite, let peer): await contactUpdater.recordFavorite(isFavorite, by: peer)
         case .peerChanged(let id): contactUpdater.recordChange(of: id)
         }
     }
