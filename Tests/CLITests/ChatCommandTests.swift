@@ -125,6 +125,27 @@ private let peerID = ChatTyping.peerID
         }
     }
 
+    @Test func `a message of several lines is shown in as many rows`() {
+        let several = "anna matches several peers; use the id of one:\n  anna  1a2b3c4d5e6f7081\n  anna  2b2b3c4d5e6f7081"
+        let inputs: [ChatScreen.Input] = [
+            .replied(.lookup("anna"), .failure(ControlFailure(.peerNotFound, several))), .event(.notice(several)),
+            .replied(.setBlocked(nil, true), .failure(ControlFailure(.refused, several))),
+        ]
+        for input in inputs {
+            var typing = ChatTyping(.publicRoom, columns: 90)
+            typing.type("/msg anna hello")
+            typing.handle(input)
+            let rows = typing.text.split(separator: "\n")
+            let row = rows.firstIndex { $0.hasSuffix("* anna matches several peers; use the id of one:") }
+            guard let row else {
+                Issue.record("\(typing.text)")
+                continue
+            }
+            #expect(rows[row + 1].hasSuffix("  anna  1a2b3c4d5e6f7081") && rows[row + 2].hasSuffix("  anna  2b2b3c4d5e6f7081"))
+            #expect(!typing.text.contains("\\u{a}"), "\(typing.text)")
+        }
+    }
+
     @Test func `commands about a peer name it, or take the one of the conversation`() {
         var typing = ChatTyping(.latest)
         typing.meet("anna")

@@ -74,6 +74,12 @@ import Testing
         #expect(rows == ["a\\\\b \\u{1b} \\u{1b}[2J\\u{202e}"])
     }
 
+    @Test("T1: the lines of a text of another process stay lines, and nothing else breaks one")
+    func sanitizedLines() {
+        #expect(
+            TextLayout.sanitized("several:\n  a\\b\n  \u{1b}[2J\r\u{2028}") == "several:\n  a\\b\n  \\u{1b}[2J\\u{d}\\u{2028}")
+    }
+
     @Test("joined emoji are drawn one by one; a joiner elsewhere is escaped")
     func joiners() {
         #expect(TextLayout.escaped("👨\u{200d}👩\u{200d}👧") == "👨👩👧")

@@ -175,7 +175,7 @@ struct ChatScreen: Sendable {
             addNotice("written to \(TerminalText.escaped(path, columns: 1_000))", in: conversation, at: now)
             return []
         case .exported(let conversation, .failure(let failure)):
-            addNotice("not written: \(TerminalText.sanitized(failure.description))", in: conversation, at: now)
+            addNotice("not written: \(TextLayout.sanitized(failure.description))", in: conversation, at: now)
             return []
         case .recorded(_, .discarded): return []
         case .recorded(let peer, .failed(let reason)):
@@ -365,11 +365,11 @@ struct ChatScreen: Sendable {
         case .transfer(let transfer):
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
-        case .notice(let text): views.visible.addNotice(TerminalText.sanitized(text), at: now)
+        case .notice(let text): views.visible.addNotice(TextLayout.sanitized(text), at: now)
         case .receiving(.prompt(let question)): return show(question, at: now)
         case .receiving(.promptEnded(let number)):
             if let ended = offers.end(number, at: now) {
-                views.visible.addNotice("no longer open: \(TerminalText.sanitized(ended.title))", at: now)
+                views.visible.addNotice("no longer open: \(TextLayout.sanitized(ended.title))", at: now)
             }
         case .messageChanged, .received, .receiving: break
         }
@@ -419,7 +419,7 @@ struct ChatScreen: Sendable {
         case .failure(let failure):
             // Another node may take over; it is asked again then.
             if case .lookup = tag, failure.kind == .gone { return [] }
-            failed(tag, TerminalText.sanitized(failure.description), at: now)
+            failed(tag, TextLayout.sanitized(failure.description), at: now)
             return []
         }
     }

@@ -180,7 +180,7 @@ final class ChatTerminal: Sendable {
             if case .replied(let tag, let result) = event, tag.isOrdered {
                 state.pendingCount -= 1
                 if state.ending != nil, case .failure(let failure) = result {
-                    state.unsent.append("not sent: \(TerminalText.sanitized(failure.description))")
+                    state.unsent.append("not sent: \(TextLayout.sanitized(failure.description))")
                 }
             }
             record(event, &state, &group)

@@ -293,7 +293,7 @@ extension PipedConversation {
     {
         if let reason = tracker.failures.first {
             let count = tracker.failures.count
-            let text = TerminalText.sanitized(reason)
+            let text = TextLayout.sanitized(reason)
             guard tracker.reachedCount + tracker.pending.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
             return CommandFailure(
                 .partly, "\(count) of \(count + tracker.reachedCount + tracker.pending.count) messages were not sent: \(text)")

@@ -11,6 +11,11 @@ package enum TextLayout {
         text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
     }
 
+    /// The lines of a text of another nearshare process of this user, each as ``TerminalText/sanitized(_:columns:)`` returns it.
+    package static func sanitized(_ text: String) -> String {
+        lines(of: text).map { TerminalText.sanitized(String($0)) }.joined(separator: "\n")
+    }
+
     /// Escapes and wraps a text of several lines.
     /// - Parameters:
     ///   - isEscaped: the parts that come from peers are escaped already, such as in a sentence for the user: backslashes are
