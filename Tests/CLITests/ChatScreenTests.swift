@@ -961,6 +961,23 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> hello")
     }
 
+    @Test func `offers that are open before a conversation is shown are asked about below its stored messages, once`() {
+        let question = OpenPrompt(
+            number: 3, title: "accept from \"ben\"?", lines: ["\"b.txt\"  3 B"], yes: "Accept", no: "Decline")
+        for comesEarly in [true, false] {
+            let chat = ChatHarness(.latest)
+            if comesEarly { chat.handle(.event(.receiving(.prompt(question)))) }
+            let stored = ChatHarness.message(1, "stored", status: .read)
+            let summary = ConversationSummary(conversation: .peer(ChatHarness.anna), last: stored, unreadCount: 0)
+            chat.handle(.replied(.conversations, .success(.conversations([summary]))))
+            if !comesEarly { chat.handle(.event(.receiving(.prompt(question)))) }
+            chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages([stored]))))
+            let rows = chat.lines.filter { $0.contains("stored") || $0.contains("ben") || $0.contains("/accept") }
+            #expect(
+                rows.map { String($0.dropFirst(6)) } == ["anna: stored", "* accept from \"ben\"?", "* /accept 3 or /decline 3"])
+        }
+    }
+
     @Test("T4: a name is escaped once in a notice, and a sentence of the node not at all")
     func escapedOnce() {
         let chat = ChatHarness()

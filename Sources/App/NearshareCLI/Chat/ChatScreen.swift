@@ -139,11 +139,11 @@ struct ChatScreen: Sendable {
     private static let initialRequests: [Reaction] = [.request(.contacts, .contacts), .request(.conversations, .conversations)]
 
     static let nodeEndedNotice = "the node has stopped; /quit, and start nearshare chat again"
-
     /// In the input line, the next thing that the user types would be appended to it.
     static let unsentAdvice = "Up brings the line back"
-    private mutating func resume(at now: WallTime) -> [Reaction] {
+
     /// The requests to another node. Items and input lines are kept.
+    private mutating func resume(at now: WallTime) -> [Reaction] {
         hasNodeEnded = false
         addNotice("the node has stopped; another one has taken over", in: views.visible.conversation, at: now)
         views.discardPendingRequests()
@@ -379,11 +379,27 @@ struct ChatScreen: Sendable {
     /// Asks about an offer, in the view that the user looks at.
     private mutating func show(_ question: OpenPrompt, at now: WallTime) -> [Reaction] {
         offers.add(question)
-        for line in [question.title] + question.lines {
-            views.visible.addNotice(TerminalText.sanitized(line), at: now)
-        }
-        views.visible.addNotice("/accept \(question.number) or /decline \(question.number)", at: now)
+        addNotices(about: question, at: now)
         return notify(at: now)
+    }
+
+    private mutating func addNotices(about question: OpenPrompt, at now: WallTime) {
+        for line in [question.title] + question.lines {
+            views.visible.addNotice(TextLayout.sanitized(line), at: now)
+        }
+        views.visible.addNotice(Self.answers(to: question), at: now)
+    }
+
+    private static func answers(to question: OpenPrompt) -> String {
+        "/accept \(question.number) or /decline \(question.number)"
+    }
+
+    /// Asks about the open offers again in a view that has just been opened: another one, which may be gone, has asked before.
+    private mutating func showOpenOffers(at now: WallTime) {
+        for question in offers.open {
+            let isShown = views.visible.items.contains { $0.content == .notice(Self.answers(to: question)) }
+            if !isShown { addNotices(about: question, at: now) }
+        }
     }
 
     private mutating func insert(_ message: ChatMessage, at now: WallTime) -> [Reaction] {
@@ -432,6 +448,7 @@ struct ChatScreen: Sendable {
             guard let index = views.index(of: conversation) else { return [] }
             let isNewest = views[index].history == .loadingNewest
             views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
+            if isNewest, index == views.visibleIndex { showOpenOffers(at: now) }
             guard isNewest, case .peer(let peer) = conversation, let started else { return [] }
             return [.listFiles(peer, before: started)]
         case (.lookup(let name), .contact(let contact)):

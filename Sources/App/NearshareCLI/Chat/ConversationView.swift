@@ -155,12 +155,13 @@ struct ConversationView: Sendable {
             return
         }
         history = reply.isLast ? .complete : .partial
-        for message in reply.messages.reversed() { insert(message) }
+        for message in reply.messages.reversed() { insert(message, isStored: true) }
     }
 
+    /// - Parameter isStored: whether it is older than the notices that were added while it was loaded.
     /// - Returns: false for a known message.
     @discardableResult
-    mutating func insert(_ message: ChatMessage) -> Bool {
+    mutating func insert(_ message: ChatMessage, isStored: Bool = false) -> Bool {
         guard index(of: message.id) == nil else { return false }
         if message.isLocal { hasLocalMessages = true }
         var place = items.count
@@ -173,6 +174,7 @@ struct ConversationView: Sendable {
                 }
             }
         }
+        while isStored, place > 0, case .notice = items[place - 1].content, items[place - 1].when > message.when { place -= 1 }
         items.insert(makeItem(.message(message), message.when), at: place)
         dropOldest()
         return true
