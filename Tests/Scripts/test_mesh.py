@@ -408,6 +408,18 @@ class BitchatStory(Story):
         chat.quit()
         self.assertEqual(b"", self.anna.run("peers", "--json").stdout)
 
+    def test_a_peer_in_the_mesh_becomes_a_friend_through_the_node(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        chat.read_until("phone")
+        chat.quit()
+        added = self.anna.run("friends", "add", "--unverified", phone.own_id.hex())
+        self.assertCode(0, added)
+        self.assertIn(f"phone ({phone.own_id.hex()}) is now a friend", added.stderr.decode())
+        self.assertEqual("[FAVORITED]", phone.wait_for_message(10)["text"])
+
     def test_commands_of_the_chat(self):
         anna = self.receive()
         phone = self.join(anna, "phone")

@@ -1,4 +1,5 @@
 import Nearshare
+import NearshareTesting
 import Testing
 
 @testable import NearshareEngine
@@ -263,6 +264,47 @@ struct ContactSnapshotTests {
         #expect(!contact.isFriend)
         let failure = #expect(throws: CommandFailure.self) { try contact.refuseNameClash() }
         #expect(failure?.status == .notTrusted && failure?.message.contains(ben.peerID.hex) == true)
+    }
+}
+
+@Suite("peers that the user makes friends")
+struct FriendCandidateTests {
+    private let scratch = ScratchFolder()
+    private let anna = identity(1)
+
+    private func machine(isProven: Bool) throws -> LocalMachine {
+        let machine = try LocalMachine(environment: [
+            "HOME": scratch("home"), "XDG_STATE_HOME": scratch("state"), "XDG_CONFIG_HOME": scratch("config"),
+            "XDG_RUNTIME_DIR": scratch("run"),
+        ])
+        let name = try DisplayName("anna")
+        try machine.contacts.update { book in
+            _ = book.storeAnnouncedKeys(
+                agreementKey: anna.agreementKey.publicKey, signingKey: anna.signingKey.publicKey, name: name,
+                isProven: isProven, isFriend: { _ in false }, at: day)
+        }
+        return machine
+    }
+
+    @Test("a peer of the address book that has proven its key becomes a friend by its id, and by no name that others may have")
+    func met() throws {
+        let machine = try machine(isProven: true)
+        #expect(try FriendCandidate(known: "anna", on: machine) == nil)
+        let candidate = try #require(try FriendCandidate(known: anna.peerID.hex, on: machine))
+        #expect(candidate.fingerprint == anna.fingerprint && candidate.name.claimed == "anna")
+        #expect(!candidate.isVerified && !candidate.isFriend)
+        try candidate.befriend(on: machine)
+        #expect(try machine.trust.read()[anna.fingerprint]?.isFriend == true)
+        #expect(try FriendCandidate(known: "anna", on: machine)?.isFriend == true)
+    }
+
+    @Test("A5: an announced key makes no friend, and neither does one with the name of a known peer")
+    func refused() throws {
+        #expect(try FriendCandidate(known: anna.peerID.hex, on: try machine(isProven: false)) == nil)
+        let (machine, name) = (try machine(isProven: true), try DisplayName("anna"))
+        try machine.trust.update { _ = $0.introduce(fingerprint(9), claiming: name, as: name, at: day) }
+        let failure = #expect(throws: CommandFailure.self) { try FriendCandidate(known: anna.peerID.hex, on: machine) }
+        #expect(failure?.status == .notTrusted && failure?.message.contains("known with another key") == true)
     }
 }
 

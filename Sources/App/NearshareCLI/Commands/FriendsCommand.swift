@@ -61,15 +61,51 @@ struct FriendsAddCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let friend =
-                if let known = try FriendCandidate(known: peer, on: machine) { known } else {
-                    try await findAndAuthenticate(on: machine)
-                }
-            let shown = friend.name.identified(by: friend.fingerprint.peerID)
-            if friend.isFriend { return Console.notice("\(shown) is already a friend") }
-            if !friend.isVerified, !unverified { try await confirm(friend) }
-            try friend.befriend(on: machine)
-            Console.notice("\(shown) is now a friend")
+            if let known = try FriendCandidate(known: peer, on: machine) { return try await add(known, on: machine) }
+            // An id names one key, which may be looked for in the mesh first.
+            if PeerID(hex: peer) != nil, let contact = try await contactInRange(on: machine) {
+                return try await add(contact, on: machine)
+            }
+            do {
+                try await add(findAndAuthenticate(on: machine), on: machine)
+            } catch NodeError.notFound(let text, let nearby) {
+                if let contact = try await contactInRange(on: machine) { return try await add(contact, on: machine) }
+                let keys = try machine.contacts.read().entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+                guard let key = try NamedKey.find(peer, among: keys) else { throw NodeError.notFound(text, nearby: nearby) }
+                throw CommandFailure(
+                    .peerNotFound,
+                    "\(key.name.identified(by: key.id)) was met, but is not nearby to prove its key; try again when "
+                        + "`nearshare receive` runs there, or while `nearshare mesh run` runs on both machines")
+            }
+        }
+    }
+
+    private func add(_ friend: FriendCandidate, on machine: LocalMachine) async throws {
+        let shown = friend.name.identified(by: friend.fingerprint.peerID)
+        if friend.isFriend { return Console.notice("\(shown) is already a friend") }
+        if !friend.isVerified { try await confirm(shown) }
+        try friend.befriend(on: machine)
+        Console.notice("\(shown) is now a friend")
+    }
+
+    /// Makes a peer a friend that proves its key to the running node.
+    private func add(_ contact: Contact, on machine: LocalMachine) async throws {
+        try FriendCandidate.refuseNameClash(contact.trustStatus, contact.name, contact.id)
+        let shown = contact.name.identified(by: contact.id)
+        try await confirm(shown)
+        guard try await withRunningNode(of: machine, { _ = try await $0.submit(.setFriend(contact.id, true)) }) else {
+            throw CommandFailure(.peerNotFound, "the node has ended, which had \(shown) in range; try again")
+        }
+        Console.notice("\(shown) is now a friend")
+    }
+
+    /// The peer that the running node has in the mesh; nil where there is none, or no node runs.
+    private func contactInRange(on machine: LocalMachine) async throws -> Contact? {
+        let contacts = try await withRunningNode(of: machine) { try await $0.contacts() } ?? []
+        switch NameMatch(of: peer, among: contacts.filter { $0.isNear && $0.software != .blueChat }) {
+        case .none: return nil
+        case .one(let contact): return contact
+        case .several(let several): throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: peer, several))
         }
     }
 
@@ -84,14 +120,17 @@ struct FriendsAddCommand: AsyncParsableCommand {
         }
     }
 
-    private func confirm(_ friend: FriendCandidate) async throws {
+    /// Asks about a key that is not verified.
+    /// - Parameter shown: the peer's name and id.
+    private func confirm(_ shown: String) async throws {
+        if unverified { return }
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .notTrusted,
-                "the key of \(friend.name.shown) is not verified; run `nearshare peers verify`, or add it with --unverified")
+                "the key of \(shown) is not verified; run `nearshare peers verify`, or add it with --unverified")
         }
         let question =
-            "the key of \(friend.name.identified(by: friend.fingerprint.peerID)) is not verified: another peer may use the name.\n"
+            "the key of \(shown) is not verified: another peer may use the name.\n"
             + "add it as a friend anyway? [y]es, [n]o: "
         guard await YesNoPrompt.ask(question, on: terminal) else {
             throw CommandFailure(.notTrusted, "not added; `nearshare peers verify` verifies the key")

@@ -6,14 +6,27 @@ package struct FriendCandidate: Sendable {
     package let name: DisplayName
     package let isVerified: Bool
     package let isFriend: Bool
-    /// The peer that was authenticated just now, under the name that it claims; nil for a known peer, which need not be nearby.
-    private let authenticated: (peer: AuthenticatedPeer, claimedName: DisplayName)?
+    /// Whether the peer is in the trust store.
+    private let isKnown: Bool
+    /// Puts a peer that is not known into the trust store.
+    private let record: @Sendable (inout TrustStore) -> Void
 
-    /// - Returns: nil when no known peer has this name or id.
+    /// A peer that need not be nearby: it is known, or the text is the id of a key in the address book that was proven.
+    /// - Returns: nil when there is none.
     /// - Throws: ``CommandFailure`` for a blocked peer.
     package init?(known text: String, on machine: LocalMachine) throws {
-        guard LinkAddress(parsing: text) == nil, let known = try machine.trust.read().peer(named: text) else { return nil }
-        try self.init(known.fingerprint, known.entry.name, known.entry)
+        guard LinkAddress(parsing: text) == nil else { return nil }
+        let trust = try machine.trust.read()
+        if let known = try trust.peer(named: text) {
+            try self.init(known.fingerprint, known.entry.name, known.entry) { _ in }
+            return
+        }
+        // Not by name: a peer that was met may have the name of the one that is meant.
+        guard let id = PeerID(hex: text), let met = try machine.contacts.read().entry(of: id), met.isProven else { return nil }
+        try Self.refuseNameClash(trust.trustStatus(of: met.fingerprint, claiming: met.name), met.name, id)
+        try self.init(met.fingerprint, met.name, nil) {
+            $0.recordContact(withProven: met.fingerprint, named: met.name, at: SystemClock.wall())
+        }
     }
 
     /// - Parameter connection: to the peer, which is neither asked nor notified.
@@ -23,13 +36,21 @@ package struct FriendCandidate: Sendable {
         let trust = try machine.trust.read()
         let peer = connection.proven
         let known = trust[peer.fingerprint]
-        if known == nil, case .nameClash(let owner) = trust.trustStatus(of: peer, claiming: claimedName) {
-            throw CommandFailure(
-                .notTrusted,
-                "\(claimedName.shown) is known with another key, \(owner.peerID), and this is \(peer.id). If the key has "
-                    + "changed, run `nearshare peers forget \(owner.peerID)`; otherwise another peer uses the name")
+        if known == nil { try Self.refuseNameClash(trust.trustStatus(of: peer, claiming: claimedName), claimedName, peer.id) }
+        try self.init(peer.fingerprint, claimedName, known) {
+            $0.recordContact(with: peer, named: claimedName, at: SystemClock.wall())
         }
-        try self.init(peer.fingerprint, claimedName, known, authenticated: (peer, claimedName))
+    }
+
+    /// - Throws: ``CommandFailure`` for a name that is known with another key.
+    package static func refuseNameClash(
+        _ trustStatus: TrustStatus, _ name: DisplayName, _ id: PeerID
+    ) throws(CommandFailure) {
+        guard case .nameClash(let owner) = trustStatus else { return }
+        throw CommandFailure(
+            .notTrusted,
+            "\(name.shown) is known with another key, \(owner.peerID), and this is \(id). If the key has "
+                + "changed, run `nearshare peers forget \(owner.peerID)`; otherwise another peer uses the name")
     }
 
     /// - Parameters:
@@ -37,28 +58,28 @@ package struct FriendCandidate: Sendable {
     ///   - known: nil for such a peer.
     private init(
         _ fingerprint: Fingerprint, _ claimedName: DisplayName, _ known: TrustStore.Entry?,
-        authenticated: (peer: AuthenticatedPeer, claimedName: DisplayName)? = nil
+        record: @escaping @Sendable (inout TrustStore) -> Void
     ) throws(CommandFailure) {
         self.fingerprint = fingerprint
+        self.record = record
         name = known?.name ?? claimedName
         isVerified = known?.trust == .verified
         isFriend = known?.isFriend == true
-        self.authenticated = authenticated
+        isKnown = known != nil
         if known?.trust == .blocked { throw Self.isBlocked(name) }
     }
 
     /// Makes the peer a friend.
     /// - Throws: ``CommandFailure`` when the user has blocked the peer meanwhile, or the trust store is full.
     package func befriend(on machine: LocalMachine) throws {
-        let now = SystemClock.wall()
         let isStored = try machine.trust.update { trust in
-            if let authenticated { trust.recordContact(with: authenticated.peer, named: authenticated.claimedName, at: now) }
+            record(&trust)
             return trust[fingerprint]?.trust == .blocked ? nil : trust.setFriend(fingerprint, true)
         }
         switch isStored {
         case true: break
         case nil: throw Self.isBlocked(name)
-        case false where authenticated == nil:
+        case false where isKnown:
             throw CommandFailure(.peerNotFound, "\(name.shown) was removed from the known peers meanwhile")
         case false:
             throw CommandFailure(.noSpace, "there is no room for another known peer; `nearshare peers forget` removes one")

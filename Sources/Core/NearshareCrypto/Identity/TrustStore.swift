@@ -170,6 +170,11 @@ package struct TrustStore: Sendable, Hashable {
         _ = update(peer.fingerprint) { $0.newestVersion = max(version, $0.newestVersion ?? 0) }
     }
 
+    /// Records a peer that has proven its key before, as the ``ContactBook/Entry/isProven`` of the address book says.
+    package mutating func recordContact(withProven fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
+        record(fingerprint, named: name, at: now)
+    }
+
     /// Records a contact with a LocalSend device, and pins its certificate.
     /// - Parameters:
     ///   - fingerprint: the one that stands for the certificate.
@@ -323,12 +328,12 @@ package struct TrustStore: Sendable, Hashable {
             // A peer does not take over another one's name by claiming it; only the local user decides that.
             if !isContested { entry.claim(name) }
             entry.lastSeen = max(now, entry.lastSeen)
+            entry.isProven = true
         }
         guard !isKnown, makeRoom() else { return }
         set(
             Entry(
                 claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false,
-            entry.isProven = true
                 firstSeen: now, lastSeen: now), for: fingerprint)
     }
 
@@ -395,13 +400,13 @@ extension TrustStore.Entry {
         formerNames = names.suffix(TrustStore.maximumFormerNames)
         newestVersion = try container.decodeIfPresent(UInt8.self, forKey: .newestVersion)
         favorsLocalUser = try container.decodeIfPresent(Bool.self, forKey: .favorsLocalUser) ?? false
+        // Absent in files of versions that recorded proven keys only.
+        isProven = try container.decodeIfPresent(Bool.self, forKey: .isProven) ?? true
         certificate = try container.decodeIfPresent([UInt8].self, forKey: .certificate)
     }
 }
 
 extension TrustStore: Codable {
-        // Absent in files of versions that recorded proven keys only.
-        isProven = try container.decodeIfPresent(Bool.self, forKey: .isProven) ?? true
     private struct Record: Codable {
         var fingerprint: Fingerprint
         var entry: Entry
