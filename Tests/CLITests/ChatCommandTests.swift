@@ -70,14 +70,33 @@ private let peerID = ChatTyping.peerID
         "verifying is explained, for each kind of peer",
         arguments: [
             (TrustStatus.new, Contact.Software.nearshare, "nearshare peers verify 1a2b3c4d5e6f7081"),
-            (.known(.verified, isFriend: false), .nearshare, "1a2b3c4d5e6f7081, is verified"),
-            (.new, .blueChat, "anna has no key: the name proves nothing"),
+            (.new, .nearshare, "anna is not verified: another person may use this name"),
+            (.new, .phone, "with the link of the verification code in bitchat there"),
+            (.known(.verified, isFriend: false), .nearshare, "anna is verified: the key 1a2b3c4d5e6f7081 was checked"),
+            (.known(.blocked, isFriend: false), .nearshare, "anna is blocked, and cannot be verified before /unblock"),
+            (
+                .nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!), .nearshare,
+                "WARNING: anna is known with another key, 0707070707070707"
+            ),
+            (.new, .blueChat, "anna cannot be verified: BlueChat has no keys"),
         ])
     fileprivate func verify(_ status: TrustStatus, _ software: Contact.Software, _ words: String) {
         var typing = ChatTyping(.latest, columns: 200)
         typing.meet("anna", status: status, software: software)
         typing.type("/verify")
         #expect(typing.text.contains(words), "\(typing.text)")
+    }
+
+    @Test func `a peer is verified by its name as well, and a link may be copied from several rows`() {
+        var typing = ChatTyping(.publicRoom, columns: 200)
+        typing.meet("anna", isNear: false)
+        typing.press(.alt("1"))
+        let named = typing.type("/verify anna")
+        #expect(named == [.request(.verificationLink, .verificationLink(.publicRoom))])
+        #expect(typing.text.contains("anna is away: the key can be verified when the peer is near"), "\(typing.text)")
+        #expect(typing.type("/verify zoe").isEmpty && typing.text.contains("zoe is not in the list of /who"), "\(typing.text)")
+        typing.press(.paste("/verify bitchat://verify?v=1\n      &noise=aa"))
+        #expect(typing.press(.enter) == [.request(.verify(link: "bitchat://verify?v=1&noise=aa"), .verify(.publicRoom))])
     }
 
     @Test func `a blocked peer, which is in no list, is unblocked by the node, and the reply is where the user has typed`() {

@@ -144,17 +144,20 @@ extension ChatScreen {
 
     /// The reactions for a contact that the user names, or for the peer of the conversation.
     private mutating func withPeer(_ name: String, at now: WallTime, _ body: (PeerID) -> [Reaction]) -> [Reaction] {
-        guard !name.isEmpty else { return requirePeer("this", at: now).map(body) ?? [] }
+        peer(named: name, at: now).map(body) ?? []
+    }
+
+    /// The contact that the user names, or the peer of the conversation; nil, with a notice, where there is none.
+    private mutating func peer(named name: String, at now: WallTime) -> PeerID? {
+        guard !name.isEmpty else { return requirePeer("this", at: now) }
         switch NameMatch(of: name, among: Array(contacts.values)) {
-        case .one(let contact): return body(contact.id)
-        case .several(let several):
-            for line in NameMatch.ambiguity(of: name, several).split(separator: "\n") { addNotice("\(line)", at: now) }
+        case .one(let contact): return contact.id
+        case .several(let several): addNotice(NameMatch.ambiguity(of: name, several), at: now)
         case .none:
-            // A blocked peer is in no list; its id names it.
-            if let id = PeerID(hex: name) { return body(id) }
+            if let id = PeerID(hex: name) { return id }
             addNotice("\(TerminalText.escaped(name, columns: 40)) is not in the list of /who; use the id", at: now)
         }
-        return []
+        return nil
     }
 
     /// Cancels files that are being sent in the conversation.
@@ -268,13 +271,13 @@ extension ChatScreen {
         "/cancel        cancel the file that is being sent; /cancel NAME one of several",
         "/accept, /decline  answer an offer, by its number where several are open",
         "/msg NAME TEXT open a conversation, and send a line there",
-        "/block NAME, /unblock NAME, /fav NAME, /unfav NAME: without a name, the peer of the conversation",
+        "/block NAME, /unblock NAME, /fav NAME, /unfav NAME, /verify NAME: without a name, the peer of the conversation",
         "/ping NAME     ask a peer for a sign of life; /trace NAME also through whom it came",
         "/search TEXT   find lines; /export writes the conversation to a file in the inbox; /clear removes its lines",
         "/panic         remove the key, the address book and all conversations of this machine",
         "/voice         record and send a voice note",
-        "/verify        how to verify the peer's key, and a QR code for the peer to scan",
-        "/verify LINK   verify a peer by the link of its QR code",
+        "/verify NAME   how to verify a peer's key, and this machine's code, by which the peer verifies it",
+        "/verify LINK   verify a peer by the link of its code",
         "/quit          quit, like Ctrl-C",
         "//TEXT         send a text that starts with /",
         "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
@@ -304,41 +307,64 @@ extension ChatScreen {
         contact.hops.map { $0 == 1 ? ", 1 hop" : ", \($0) hops" } ?? ""
     }
 
-    /// - Parameter link: of the peer's verification code; empty for this node's own.
-    private mutating func verify(_ link: String, at now: WallTime) -> [Reaction] {
+    /// - Parameter argument: the link of a peer's verification code, or the name of a peer; empty for the one of the conversation.
+    private mutating func verify(_ argument: String, at now: WallTime) -> [Reaction] {
         let conversation = views.visible.conversation
-        guard link.isEmpty else {
-            addNotice("asking the peer of the link to prove that it holds its keys…", at: now)
+        if argument.hasPrefix("bitchat:") || argument.contains("://") {
+            // A link that was copied from several rows.
+            let link = argument.filter { !$0.isWhitespace }
+            addNotice("asking the owner of the link to prove the key…", at: now)
             return [.request(.verify(link: link), .verify(conversation))]
         }
-        guard case .peer(let peer)? = conversation else {
-            return [.request(.verificationLink, .verificationLink(conversation))]
-        }
-        let name = name(of: peer)
-        if contacts[peer]?.software == .blueChat {
-            addNotice("\(name) has no key: the name proves nothing, and everyone in range can read the conversation", at: now)
-            return []
-        }
-        if contacts[peer]?.trustStatus.isVerified == true {
-            addNotice("the key of \(name), \(peer.hex), is verified", at: now)
-        } else {
-            addNotice(
-                "the key of \(name), \(peer.hex), is not verified: any peer may use the name. To verify it, paste the link of the "
-                    + "QR code on the peer's screen, /verify LINK, or run in another terminal:", at: now)
-            addNotice("    nearshare peers verify \(peer.hex)", at: now)
-            addNotice(
-                "while the peer runs nearshare receive. Both screens show eight digits: compare them by voice, or side by side",
-                at: now)
+        var isPeerNamed = !argument.isEmpty
+        if case .peer? = conversation { isPeerNamed = true }
+        if isPeerNamed {
+            guard let peer = peer(named: argument, at: now) else { return [] }
+            let (text, isVerifiable) = verificationText(for: peer)
+            addNotice(text, at: now)
+            guard isVerifiable else { return [] }
         }
         return [.request(.verificationLink, .verificationLink(conversation))]
+    }
+
+    /// How to verify a peer, and whether it can be verified.
+    private func verificationText(for peer: PeerID) -> (String, isVerifiable: Bool) {
+        let (contact, name) = (contacts[peer], name(of: peer))
+        if contact?.software == .blueChat {
+            let text =
+                "\(name) cannot be verified: BlueChat has no keys. Any other person can use the name, and everyone in range can "
+                + "read this conversation"
+            return (text, false)
+        }
+        var text: String
+        switch contact?.trustStatus {
+        case .known(.blocked, _)?: return ("\(name) is blocked, and cannot be verified before /unblock", false)
+        case .known(.verified, _)?: return ("\(name) is verified: the key \(peer.hex) was checked", true)
+        case .nameClash(let known)?:
+            text =
+                "WARNING: \(name) is known with another key, \(known.peerID.hex). This key, \(peer.hex), is that of a new device, or "
+                + "of another person who uses the name. Verify it before you trust it:"
+        default: text = "\(name) is not verified: another person may use this name. To verify the key \(peer.hex):"
+        }
+        if contact?.software == .phone {
+            text += "\n- enter /verify LINK, with the link of the verification code in bitchat there"
+        } else {
+            text +=
+                "\n- enter /verify LINK, with the link that /verify shows in the chat there;"
+                + "\n- or run nearshare receive there, and here, in another terminal:"
+                + "\n      nearshare peers verify \(peer.hex)"
+                + "\n  Both screens show eight digits; compare them by voice, or side by side."
+        }
+        if contact?.isNear != true { text += "\n\(name) is away: the key can be verified when the peer is near." }
+        return (text, true)
     }
 
     /// Draws this node's verification code.
     mutating func showCode(of link: String, in conversation: Conversation?, at now: WallTime) {
         addNotice(
-            "for the peer to scan within five minutes, or paste; only by a way that no other person can change:",
-            in: conversation,
-            at: now)
+            "the verification code of this machine, for the next five minutes: others enter /verify with the link, or scan the "
+                + "code with bitchat. Hand it over so that no other person can change it, such as side by side:",
+            in: conversation, at: now)
         // The link precedes the code, so that the whole code is visible at the end of the conversation.
         addNotice(link, in: conversation, at: now)
         do throws(QRCodeError) {
