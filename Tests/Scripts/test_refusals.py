@@ -52,6 +52,25 @@ class RefusalStory(Story):
             self.assertRegex(words, "has blocked this machine|declined")
             self.assertNotIn("lost", words)
 
+    @unittest.skipUnless(has_namespaces(), "hiding /proc needs root")
+    def test_arguments_are_read_where_proc_is_hidden(self):
+        covered = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+
+        def run(*arguments):
+            command = [*covered, *self.ben.command(*arguments)]
+            return subprocess.run(command, env=self.ben.environment(), capture_output=True, timeout=60, check=False)
+
+        self.assertRegex(run("--version").stdout.decode(), r"^nearshare \d")
+        name = os.fsencode(self.place) + b"/\xff.txt"
+        with open(name, "wb") as file:
+            file.write(b"x")
+        listed = run("send", "--dry-run", name)
+        self.assertCode(0, listed)
+        self.assertIn(b".txt", listed.stdout)
+        mistake = run("browse", "--nonsense")
+        self.assertCode(2, mistake)
+        self.assertIn("--nonsense", mistake.stderr.decode())
+
     def test_K2_A5_a_friend_is_accepted_although_another_peer_claimed_the_name(self):
         cleo = Peer(self.place / "cleo")
         self.addCleanup(cleo.stop_all)
