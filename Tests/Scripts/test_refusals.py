@@ -1,12 +1,13 @@
 """Offers that are refused, or cannot be resumed: both ends get the reason, scripts an exit code that says whether to retry."""
 
 import os
+import re
 import signal
 import subprocess
 import time
 import unittest
 
-from harness import TIMEOUT, Peer, Story, address_of, has_namespaces
+from harness import TIMEOUT, Peer, Story, address_of, has_namespaces, wait_until
 
 
 class RefusalStory(Story):
@@ -197,6 +198,23 @@ class RefusalStory(Story):
         words = self.anna.run("inbox").stdout.decode()
         self.assertIn(str(self.anna.inbox / "photo.jpg"), words)
         self.assertNotIn(waited, words)
+
+    def test_a_text_that_waits_in_the_spool_is_shown_once_with_its_sender(self):
+        self.assertCode(0, self.ben.run("identity", "rename", "ben"))
+        anna = self.anna.start("receive", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox)
+        wait_until(lambda: re.search(r"on port \d+", "".join(anna.errors)), "the port")
+        port = re.search(r"on port (\d+)", "".join(anna.errors))[1]
+        self.anna.inbox.rmdir()
+        self.anna.inbox.write_text("in the way")
+        self.assertCode(0, self.ben.run("send", "--text", "see you at 8", "--to", f"127.0.0.1:{port}"))
+        self.anna.inbox.unlink()
+
+        def shown():
+            return "".join(event["line"] for event in anna.events)
+
+        wait_until(lambda: f"{self.anna.inbox}/" in shown(), "the text to be moved")
+        self.assertEqual(["ben: see you at 8"], re.findall(".*see you.*", shown()))
+        self.assertEqual([b"see you at 8"], list(self.anna.received().values()))
 
 
 if __name__ == "__main__":

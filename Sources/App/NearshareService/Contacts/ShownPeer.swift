@@ -23,6 +23,12 @@ extension LocalMachine {
             limitSource: (peer.trustStatus.isFriend ? nil : peer.address?.limitKey) ?? peer.id.hex)
     }
 
+    /// The sender of a received item.
+    func sender(of entry: ReceiveHistory.Entry) -> ShownPeer {
+        let id = entry.peer.peerID
+        return ShownPeer(id: id, name: name(of: entry.peer, claiming: entry.peerName), limitSource: id.hex)
+    }
+
     /// Whether the owner of a key is a friend; false where the trust store cannot be read.
     func isFriend(_ fingerprint: Fingerprint) -> Bool { (try? trust.read())?[fingerprint]?.isFriend ?? false }
 

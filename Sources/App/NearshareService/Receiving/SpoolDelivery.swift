@@ -61,16 +61,22 @@ final class SpoolDelivery: Sendable {
     }
 
     private func deliver() {
-        for item in inbox.deliverPending() {
+        let items = inbox.deliverPending()
+        guard !items.isEmpty else { return }
+        let history = ReceiveHistory(in: machine.state)
+        let entries = Dictionary(((try? history.entries()) ?? []).map { ($0.path, $0) }, uniquingKeysWith: { $1 })
+        for item in items {
+            let entry = item.stagedPath.flatMap { entries[$0] }
             if let stagedPath = item.stagedPath {
                 do {
-                    try ReceiveHistory(in: machine.state)
-                        .recordMove(from: stagedPath, to: item.path, isFriend: machine.isFriend)
+                    try history.recordMove(from: stagedPath, to: item.path, isFriend: machine.isFriend)
                 } catch {
                     reporter.report(.warning("\(error)"))
                 }
             }
-            reporter.report(.delivered(item, DeliveredContent(of: item), from: nil, nil))
+            // The content of a recorded item was shown when the item was received. An item whose receiver was killed is not recorded.
+            let content = entry == nil ? DeliveredContent(of: item) : .notShown
+            reporter.report(.delivered(item, content, from: entry.map { machine.sender(of: $0) }, nil))
         }
     }
 
