@@ -72,6 +72,19 @@ class RefusalStory(Story):
         self.assertCode(2, mistake)
         self.assertIn("--nonsense", mistake.stderr.decode())
 
+    def test_without_utf8_messages_in_a_pipe_are_ascii_and_names_stay(self):
+        environment = self.ben.environment() | {"LC_ALL": "C"}
+        path = self.file("Zoë…", 10)
+        command = self.ben.command("send", path, "--to", self.anna.receive(name="anna").address)
+        sent = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+        self.assertCode(0, sent)
+        words = sent.stderr.decode()
+        self.assertRegex(words, r"inviting .*\.\.\.")
+        self.assertRegex(words, r"Zoë\.\.\..* -> .*done")
+        self.assertNotRegex(words, "[…→]")
+        events = [*self.ben.command("history"), "--json"]
+        self.assertIn("Zoë…", subprocess.run(events, env=environment, capture_output=True, check=True).stdout.decode())
+
     def test_K2_A5_a_friend_is_accepted_although_another_peer_claimed_the_name(self):
         cleo = Peer(self.place / "cleo")
         self.addCleanup(cleo.stop_all)

@@ -99,4 +99,10 @@ import Testing
             }
         }
     }
+
+    @Test func `without UTF-8, a terminal gets ASCII of the same width, and a file keeps the names`() {
+        let text = "looking for Zoë – ☕… → ▁▇ █░ ✓"
+        #expect(TextLayout.replacingNonASCII(text) == "looking for Zo? - ??. > _# #. v")
+        #expect(TextLayout.replacingDrawnSigns(text) == "looking for Zoë – ☕... -> _# #. v")
+    }
 }

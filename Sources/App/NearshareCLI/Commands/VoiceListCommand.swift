@@ -32,7 +32,7 @@ struct VoiceListCommand: AsyncParsableCommand {
                 entries,
                 columns: TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
             ) {
-                Console.writeResult(line)
+                Console.writeResult(line, isMessage: true)
             }
         }
     }

@@ -14,9 +14,12 @@ enum Console {
     }
 
     /// Writes a line of the command's result.
-    static func writeResult(_ line: String) {
+    /// - Parameter isMessage: whether the user reads it, rather than a program.
+    static func writeResult(_ line: String, isMessage: Bool = false) {
         if TerminalProperties.isPipe(STDOUT_FILENO) { StatusDisplay.shared.recordPipedOutput() }
-        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(line + "\n", to: STDOUT_FILENO) }
+        StatusDisplay.shared.withAreaCleared {
+            DescriptorOutput.write(line + "\n", to: STDOUT_FILENO, isMessage: isMessage)
+        }
     }
 
     /// Writes a text of the command's result, wrapped at words on a terminal.
@@ -29,7 +32,7 @@ enum Console {
         let room = columns(of: STDOUT_FILENO).map { max(20, $0 - TerminalText.width(of: label)) }
         let rows = room.map { TextLayout.wrapWords(sentence, columns: $0) } ?? [sentence]
         let indentation = String(repeating: " ", count: TerminalText.width(of: label))
-        writeResult(label + rows.joined(separator: "\n" + indentation))
+        writeResult(label + rows.joined(separator: "\n" + indentation), isMessage: true)
     }
 
     /// Writes a table of the command's results, as far as possible within the width of the terminal.
@@ -41,7 +44,9 @@ enum Console {
     static func notice(_ text: String) {
         if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler.show(text) }
         let wrapped = columns(of: STDERR_FILENO).map { TextLayout.wrappedText(text, columns: $0) } ?? text
-        StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(wrapped + "\n", to: STDERR_FILENO) }
+        StatusDisplay.shared.withAreaCleared {
+            DescriptorOutput.write(wrapped + "\n", to: STDERR_FILENO, isMessage: true)
+        }
     }
 
     /// Writes the lines of a picture for the user, which are not wrapped.

@@ -174,7 +174,7 @@ struct TextReporter: Reporter {
         if case .voiceNote(let note) = content {
             let (columns, style) = layout
             for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) {
-                write(line) { Console.writeResult($0) }
+                write(line) { Console.writeResult($0, isMessage: true) }
             }
         }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }

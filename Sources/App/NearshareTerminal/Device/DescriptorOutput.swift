@@ -13,9 +13,18 @@ package enum DescriptorOutput {
     }
 
     /// Writes a text. A terminal with another encoding than UTF-8 gets ASCII: other bytes may be control characters there (T2).
-    package static func write(_ text: String, to descriptor: Int32) {
-        let isASCII = !TerminalProperties.usesUTF8 && TerminalProperties.isTerminal(descriptor)
-        write(Array((isASCII ? TextLayout.replacingNonASCII(text) : text).utf8), to: descriptor)
+    /// - Parameter isMessage: whether the user reads it, rather than a program. Without UTF-8, what this program draws is ASCII in
+    ///   a file and a pipe as well; names stay as they are.
+    package static func write(_ text: String, to descriptor: Int32, isMessage: Bool = false) {
+        var text = text
+        if !TerminalProperties.usesUTF8 {
+            if TerminalProperties.isTerminal(descriptor) {
+                text = TextLayout.replacingNonASCII(text)
+            } else if isMessage {
+                text = TextLayout.replacingDrawnSigns(text)
+            }
+        }
+        write(Array(text.utf8), to: descriptor)
     }
 
     /// Writes all bytes. Other errors than a closed pipe are kept in ``outputFailure``, and ignored on standard error.

@@ -62,9 +62,26 @@ package enum TextLayout {
         return ascii
     }
 
+    /// The text for a file or a pipe without UTF-8: only what this program draws is replaced. Signs of text get the usual ASCII
+    /// form, which may be wider.
+    package static func replacingDrawnSigns(_ text: String) -> String {
+        var ascii = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "…": ascii += "..."
+            case "→": ascii += "->"
+            case "—", "–", "×", "·": ascii.unicodeScalars.append(scalar)
+            default:
+                if let likeness = likenesses[scalar] { ascii.append(likeness) } else { ascii.unicodeScalars.append(scalar) }
+            }
+        }
+        return ascii
+    }
+
     /// Characters of one cell.
     private static let likenesses: [Unicode.Scalar: Character] = [
-        "→": ">", "←": "<", "↑": "^", "↓": "v", "▸": ">", "…": ".", "·": "-", "●": "*", "—": "-", "–": "-", "×": "x",
+        "→": ">", "←": "<", "↑": "^", "↓": "v", "▸": ">", "▶": ">", "‖": "=", "…": ".", "·": "-", "●": "*", "✓": "v",
+        "—": "-", "–": "-", "×": "x", "━": "=", "─": "-", "│": "|",
         "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "#", "▎": "#", "▏": "|", "░": ".",
         "▁": "_", "▂": "_", "▃": "-", "▄": "-", "▅": "=", "▆": "=", "▇": "#",
     ]
