@@ -513,6 +513,14 @@ class SendByAddressStory(Story):
         self.assertCode(0, result)
         self.assertEqual({"x.bin": path.read_bytes()}, self.ben.received())
 
+    def test_the_doctor_recognizes_the_own_node_on_the_port(self):
+        node = self.ben.receive("--localsend", name="ben")
+        node.wait_for("localsend")
+        result = self.ben.run("doctor", "--json", "--adapter", "none", timeout=120)
+        found = [event for event in map(json.loads, result.stdout.splitlines()) if event["subject"] == "localsend"]
+        words = f"this machine's own node (process {node.process.pid}) serves LocalSend on port 53317, certificate "
+        self.assertEqual([("ok", words)], [(event["severity"], event["text"][: len(words)]) for event in found])
+
     def test_another_program_receives(self):
         place = self.place / "there"
         place.mkdir()

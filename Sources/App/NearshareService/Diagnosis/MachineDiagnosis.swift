@@ -254,14 +254,20 @@ package struct MachineDiagnosis: Sendable {
                     Finding(
                         .warning, subject, "multicast is not available, so that devices with LocalSend are not found",
                         advice: "connect to a network, or allow the group 224.0.0.167"))
-            } else if server.port != Node.localSendPort {
+            } else if server.port == Node.localSendPort {
+                report(Finding(.ok, subject, "port \(server.port) is free\(certificate)"))
+            } else if let node = NetworkDiagnosis.nodeProcess(onTCPPort: Node.localSendPort) {
+                report(
+                    Finding(
+                        .ok, subject,
+                        "this machine's own node (process \(node)) serves LocalSend on port \(Node.localSendPort)\(certificate)"
+                    ))
+            } else {
                 report(
                     Finding(
                         .notice, subject,
                         "another program has port \(Node.localSendPort), such as LocalSend itself; \(server.port) is used",
                         advice: "devices that hear no announcements do not find this machine; end the other program for them"))
-            } else {
-                report(Finding(.ok, subject, "port \(server.port) is free\(certificate)"))
             }
         } catch {
             report(Finding(.notice, subject, CommandFailure(error).message, advice: "only transfers with LocalSend need it"))

@@ -63,17 +63,35 @@ extension NetworkDiagnosis {
         for table in ["udp", "udp6"] {
             inodes.formUnion(Self.inodes(in: text(of: "/proc/net/" + table) ?? "", boundTo: port))
         }
-        guard !inodes.isEmpty else { return [] }
         inodes.subtract(socketInodes(ofProcess: "self"))
         var names: [String] = []
-        for process in entries(of: "/proc") where process.allSatisfy(\.isNumber) && !inodes.isEmpty {
-            let found = inodes.intersection(socketInodes(ofProcess: process))
-            guard !found.isEmpty else { continue }
-            inodes.subtract(found)
+        for process in owners(of: &inodes) {
             let name = name(ofProcess: process)
             if name != toolName { names.append(name ?? "?") }
         }
         return names + inodes.map { _ in "?" }
+    }
+
+    /// Returns the id of the node of this tool that listens on a TCP port; nil where another program does, and where processes
+    /// of other users hide their sockets.
+    package static func nodeProcess(onTCPPort port: UInt16) -> Int32? {
+        var inodes = ["tcp", "tcp6"].reduce(into: Set<String>()) { inodes, table in
+            inodes.formUnion(Self.inodes(in: text(of: "/proc/net/" + table) ?? "", boundTo: port, isListening: true))
+        }
+        return owners(of: &inodes).first { name(ofProcess: $0) == toolName }.flatMap { Int32($0) }
+    }
+
+    /// Returns the processes that have sockets, which are removed from `inodes`.
+    private static func owners(of inodes: inout Set<String>) -> [String] {
+        guard !inodes.isEmpty else { return [] }
+        var owners: [String] = []
+        for process in entries(of: "/proc") where process.allSatisfy(\.isNumber) && !inodes.isEmpty {
+            let found = inodes.intersection(socketInodes(ofProcess: process))
+            guard !found.isEmpty else { continue }
+            inodes.subtract(found)
+            owners.append(process)
+        }
+        return owners
     }
 
     private static func name(ofProcess process: String) -> String? {
@@ -81,17 +99,22 @@ extension NetworkDiagnosis {
     }
 
     /// Returns the inodes of the sockets that are bound to `port`, from a table in the format of /proc/net/udp.
-    static func inodes(in table: String, boundTo port: UInt16) -> Set<String> {
+    /// - Parameter isListening: only TCP sockets that accept connections.
+    static func inodes(in table: String, boundTo port: UInt16, isListening: Bool = false) -> Set<String> {
         let hex = String(port, radix: 16, uppercase: true)
         let suffix = ":" + String(repeating: "0", count: 4 - hex.count) + hex
         var inodes: Set<String> = []
         for line in table.split(separator: "\n").dropFirst() {
             let fields = line.split(separator: " ")
-            guard fields.count > 9, fields[1].hasSuffix(suffix) else { continue }
+            guard fields.count > 9, fields[1].hasSuffix(suffix), !isListening || fields[3] == listeningState
+            else { continue }
             inodes.insert(String(fields[9]))
         }
         return inodes
     }
+
+    /// TCP_LISTEN of the kernel.
+    private static let listeningState = "0A"
 
     /// - Parameter process: a process ID, or "self".
     private static func socketInodes(ofProcess process: String) -> Set<String> {
