@@ -87,6 +87,9 @@ import Testing
         let peers = (ids + ids).map { (name: name, id: $0) }
         var trust = TrustStore()
         #expect(PeerArgument.words(for: peers, trust) == ids.map(\.hex))
+        #expect(PeerArgument.words(for: peers, trust, shell: .bash) == ids.map(\.hex))
+        #expect(PeerArgument.words(for: peers, trust, shell: .zsh) == ids.map { "\($0.hex):anna" })
+        #expect(PeerArgument.words(for: peers, trust, shell: .fish) == ids.map { "\($0.hex)\tanna" })
         _ = trust.introduce(keys[1], claiming: name, as: name, at: WallTime(milliseconds: 0))
         #expect(PeerArgument.words(for: peers, trust) == [ids[0].hex, "anna", ids[2].hex])
         // A peer that is merely seen has no right to the name.

@@ -16,6 +16,18 @@ import Testing
     }
 }
 
+@Test("a search that finds nothing lists the ids of peers that share a name")
+func sharedNames() throws {
+    let peers = try ["ben", "anna", "Ben"].enumerated().map { number, name in
+        NearbyPeer(
+            id: try #require(PeerID(hex: "00000000000000a\(number)")), name: try DisplayName(name),
+            addresses: [])
+    }
+    #expect(
+        NodeError.notFound("00a", nearby: peers).description
+            == "00a is not nearby; these are: ben (00000000000000a0), anna, Ben (00000000000000a2)")
+}
+
 @Suite("the parts of a node") struct NodePartsTests {
     /// A registry whose links end when they are told to.
     private struct Links {

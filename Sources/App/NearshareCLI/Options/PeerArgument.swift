@@ -37,28 +37,34 @@ enum PeerArgument {
         }
         let known = trust.entries.map { ($0.value.name, $0.key.peerID) }.sorted { $0.0.claimed < $1.0.claimed }
         let blocked = trust.entries.filter { $0.value.trust == .blocked }.keys.map(\.peerID)
-        return words(for: (near + seen + known).filter { !blocked.contains($0.1) }, trust)
+        return words(for: (near + seen + known).filter { !blocked.contains($0.1) }, trust, shell: CompletionShell.requesting)
     }
 
     /// Shell completion: the peers that the user knows.
     @Sendable static func knownCompletions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
         guard let trust = try? LocalMachine().trust.read() else { return [] }
-        return words(for: trust.entries.map { ($0.value.name, $0.key.peerID) }, trust).sorted()
+        return words(for: trust.entries.map { ($0.value.name, $0.key.peerID) }, trust, shell: CompletionShell.requesting)
+            .sorted()
     }
 
     /// The time that completion waits for the running node, which replies within milliseconds.
     private static let nodeTimeout = Duration.milliseconds(250)
 
     /// The words for peers: names, or ids of peers whose name selects another one, or several.
-    static func words(for peers: [(name: DisplayName, id: PeerID)], _ trust: TrustStore) -> [String] {
+    /// - Parameter shell: shows the name beside an id, if it can.
+    static func words(
+        for peers: [(name: DisplayName, id: PeerID)], _ trust: TrustStore, shell: CompletionShell? = nil
+    ) -> [String] {
         var ids = Set<PeerID>()
         let peers = peers.filter { ids.insert($0.id).inserted }
         let sharing = Dictionary(grouping: peers) { $0.name.claimed.lowercased() }
+        let separator: String? = shell == .zsh ? ":" : shell == .fish ? "\t" : nil
         return peers.map { peer in
             let isShared = sharing[peer.name.claimed.lowercased()].map { $0.count > 1 } ?? false
             let trusted = isShared ? trust.trustedPeers(named: peer.name.claimed) : []
             let isMeant = !isShared || (trusted.count == 1 && trusted.first?.id == peer.id)
-            return isMeant && isQuotable(peer.name.claimed) ? peer.name.claimed : peer.id.hex
+            guard isQuotable(peer.name.claimed) else { return peer.id.hex }
+            return isMeant ? peer.name.claimed : peer.id.hex + (separator.map { $0 + peer.name.claimed } ?? "")
         }
     }
 

@@ -36,12 +36,19 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .blocked(let peer): "\(peer) is blocked"
         case .notFound(_, let nearby) where nearby.isEmpty: "no peers found"
         case .notFound(let text, let nearby):
-            "\(TerminalText.escaped(text)) is not nearby; these are: "
-                + nearby.prefix(8).map(\.name.shown).joined(separator: ", ")
+            "\(TerminalText.escaped(text)) is not nearby; these are: \(Self.list(nearby))"
         case .ambiguous(let text, let peers):
             "\(TerminalText.escaped(text)) matches several peers; use the id of one:"
                 + peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
         }
+    }
+
+    /// The first of the peers; those that share a name with their ids.
+    private static func list(_ peers: [NearbyPeer]) -> String {
+        let counts = Dictionary(peers.map { ($0.name.claimed.lowercased(), 1) }, uniquingKeysWith: +)
+        return peers.prefix(8).map { peer in
+            counts[peer.name.claimed.lowercased()] == 1 ? peer.name.shown : peer.name.identified(by: peer.id)
+        }.joined(separator: ", ")
     }
 
     init(_ error: LinkError) {
