@@ -43,7 +43,7 @@ struct ConfigurationTests {
     @Test("a size that is none is told what is expected", arguments: ["-1", "true", "1.5", "\"big\"", "[]"])
     func wrongSize(_ value: String) {
         let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "max-size = \(value)") }
-        #expect(failure?.description == "max-size: expected a size such as \"500 MB\" or \"2 GiB\"")
+        #expect(failure?.description == "line 1: max-size: expected a size such as \"500 MB\" or \"2 GiB\"")
     }
 
     @Test("a file above 1 MiB is refused whole")
@@ -67,14 +67,53 @@ struct ConfigurationTests {
         ])
     func wrong(toml: String, key: String) {
         let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: toml) }
-        #expect(failure?.description.hasPrefix("\(key): ") == true, "\(String(describing: failure))")
+        let line = toml.hasPrefix("[table]") ? 2 : 1
+        #expect(failure?.description.hasPrefix("line \(line): \(key): ") == true, "\(String(describing: failure))")
+    }
+
+    @Test("all errors are reported, each with its line, its key and what is expected")
+    func severalErrors() {
+        let toml = """
+            name = anna
+            accept = "maybe"
+            port = 80
+            # a comment
+            colour = "blue"
+            port = 81
+            [open
+            max-size
+            "image/*" = 3
+            """
+        let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: toml) }
+        let value = "expected a string in quotes, a number, true, false, or a list in brackets"
+        #expect(
+            failure?.description == """
+
+                  line 1: name: \(value)
+                  line 2: accept: expected one of ask, friends, all, none
+                  line 5: colour: unknown setting; nearshare(5) lists all
+                  line 6: port: set a second time; omit one of the two
+                  line 7: [open: expected the name of a table in brackets, such as [open]
+                  line 8: expected a setting, such as accept = "ask"
+                  line 9: image/*: unknown setting; nearshare(5) lists all
+                """)
+    }
+
+    @Test(
+        "an invalid document has an end of its errors",
+        arguments: ["a = [\n", "a = \"\"\"\n", "=\n", "\u{0}\r\n", "[[\r\n", "[.a]\n"])
+    func manyErrors(_ line: String) {
+        let failure = #expect(throws: Configuration.Invalid.self) {
+            try Configuration(toml: String(repeating: line, count: 500))
+        }
+        #expect((failure?.description.count ?? .max) < 2000)
     }
 
     @Test("what is no TOML is told with no escape sequence in it")
     func notTOML() {
         let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "name = \u{1b}[2J") }
         #expect(failure?.description.contains("\u{1b}") == false)
-        #expect(failure?.description.hasPrefix("not valid TOML") == true)
+        #expect(failure?.description.hasPrefix("line 1: name: expected a string in quotes") == true)
     }
 
     @Test("a missing file is no configuration, a wrong one is told with its path, ~ is the home")
@@ -83,7 +122,7 @@ struct ConfigurationTests {
         #expect(try Configuration.read(path: scratch("config.toml")) == Configuration())
         try scratch.write("config.toml", Array("nope = 1".utf8))
         let failure = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("config.toml")) }
-        #expect(failure?.description.contains("config.toml: nope: ") == true)
+        #expect(failure?.description.contains("config.toml: line 1: nope: ") == true)
         try scratch.write("config.toml", Array("inbox = \"~/Inbox\"".utf8))
         #expect(try Configuration.read(path: scratch("config.toml"), home: "/home/a").inbox == "/home/a/Inbox")
     }

@@ -1,11 +1,15 @@
 #include "nearshare_toml.h"
 
+// toml++ asserts what it reports as an error afterwards: "[." as the beginning of a table would end the program, or with NDEBUG be
+// undefined.
+#undef NDEBUG
+#define TOML_ASSERT(expression) static_cast<void>(0)
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
-#include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -52,15 +56,13 @@ void read_table(const toml::table &table, const std::string &prefix, void *conte
 }  // namespace
 
 int nearshare_toml_read(
-    const char *bytes, size_t count, void *context, void (*take)(void *, const struct nearshare_toml_entry *), char *problem,
-    size_t problem_size) {
+    const char *bytes, size_t count, void *context, void (*take)(void *, const struct nearshare_toml_entry *),
+    struct nearshare_toml_problem *problem) {
     const auto parsed = toml::parse(std::string_view(bytes, count));
     if (!parsed) {
         const auto &error = parsed.error();
-        const auto reason = error.description();
-        std::snprintf(
-            problem, problem_size, "line %u: %.*s", static_cast<unsigned>(error.source().begin.line),
-            static_cast<int>(reason.size()), reason.data());
+        problem->line = static_cast<uint32_t>(error.source().begin.line);
+        problem->is_repetition = error.description().find("redefine") != std::string_view::npos;
         return 0;
     }
     read_table(parsed.table(), "", context, take);

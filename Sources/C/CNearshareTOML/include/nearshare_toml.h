@@ -30,11 +30,19 @@ struct nearshare_toml_entry {
     uint32_t line;
 };
 
+/// The first syntax error of a document.
+struct nearshare_toml_problem {
+    /// From 1.
+    uint32_t line;
+    /// Whether the line is valid by itself, and sets a key or begins a table a second time.
+    int is_repetition;
+};
+
 /// Calls `take` for each key, sorted, those in tables by their full names with dots, if the whole document is valid.
-/// Returns 1, or 0 with the reason and its position in `problem`, terminated and truncated to `problem_size`.
+/// Returns 1, or 0 with the reason in `problem`.
 int nearshare_toml_read(
     const char *bytes, size_t count, void *context, void (*take)(void *context, const struct nearshare_toml_entry *entry),
-    char *problem, size_t problem_size);
+    struct nearshare_toml_problem *problem);
 
 #ifdef __cplusplus
 }

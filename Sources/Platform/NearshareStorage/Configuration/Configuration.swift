@@ -72,7 +72,7 @@ package struct Configuration: Sendable, Hashable {
 
     /// Reads the file; the default settings when it does not exist.
     /// - Parameter home: the replacement for a leading `~/` in paths.
-    /// - Throws: an error that names the invalid setting.
+    /// - Throws: an error that names the invalid settings, and their lines.
     package static func read(path: String, home: String? = nil) throws(StorageError) -> Configuration {
         let bytes: [UInt8]
         do throws(StorageError) {
@@ -89,30 +89,35 @@ package struct Configuration: Sendable, Hashable {
             if let home { configuration.inbox = configuration.inbox.map { Directories.expanding($0, home: home) } }
             return configuration
         } catch {
-            throw StorageError(.failed, "\(shown(path)): \(error)")
+            throw StorageError(.failed, "\(shown(path)):\(error.description.hasPrefix("\n") ? "" : " ")\(error)")
         }
     }
 
-    /// An invalid setting.
+    /// Invalid settings.
     package struct Invalid: Error, Sendable, Hashable, CustomStringConvertible {
         package let description: String
+
+        init(description: String) { self.description = description }
+
+        /// - Parameter problems: at least one.
+        fileprivate init(_ problems: [TOMLDocument.Problem]) {
+            let lines = problems.sorted { $0.line < $1.line }.map { "line \($0.line): \($0.text)" }
+            description = lines.count == 1 ? lines[0] : lines.map { "\n  \($0)" }.joined()
+        }
     }
 
     package init(toml text: String) throws(Invalid) {
-        let document: TOMLDocument
-        do {
-            document = try TOMLDocument(text)
-        } catch {
-            throw Invalid(description: "not valid TOML: \(TerminalText.escaped(error.reason, columns: 200))")
-        }
+        let document = TOMLDocument(text)
+        var problems = document.problems
         for (key, value, line) in document.entries {
             do {
                 try set(key, to: value)
                 lines[key.hasPrefix("open.") ? key.lowercased() : key] = line
             } catch {
-                throw Invalid(description: "\(TerminalText.escaped(key)): \(error)")
+                problems.append(TOMLDocument.Problem(line: line, text: "\(TerminalText.escaped(key)): \(error)"))
             }
         }
+        guard problems.isEmpty else { throw Invalid(problems) }
     }
 
     /// The command that opens items of a type: for the type itself, for all of its kind, or for all.

@@ -1,4 +1,5 @@
 internal import CNearshareTOML
+internal import NearshareBase
 
 /// The values of a TOML document, sorted by their keys. Keys in tables have dotted names, such as "profiles.village.hop-limit".
 struct TOMLDocument {
@@ -11,28 +12,55 @@ struct TOMLDocument {
         case other
     }
 
-    /// A syntax error. The reason names the line and may quote the document: escape it before it is shown.
-    struct Invalid: Error {
-        let reason: String
+    /// A line that is not valid.
+    struct Problem: Equatable {
+        let line: Int
+        /// The key, the error and what is expected; safe for a terminal.
+        let text: String
     }
 
     private(set) var entries: [(key: String, value: Value, line: Int)] = []
+    /// Lines that are not valid, and are left out of ``entries``.
+    private(set) var problems: [Problem] = []
 
-    private static let reasonByteCount = 512
+    /// Limit on the reported lines: one that opens a list or a string of several lines makes those that follow it invalid.
+    private static let maximumProblemCount = 10
+    private static let maximumKeyColumns = 60
 
-    init(_ text: String) throws(Invalid) {
-        var text = text
-        var reason = [CChar](repeating: 0, count: Self.reasonByteCount)
+    /// Reads what is valid: the parser stops at the first invalid line, and begins again without it.
+    init(_ text: String) {
+        var lines = text.split(atScalar: "\n", omittingEmpty: false)
+        while problems.count < Self.maximumProblemCount, let problem = read(lines.joined(separator: "\n")) {
+            let index = min(max(Int(problem.line), 1), lines.count) - 1
+            problems.append(
+                Problem(line: index + 1, text: Self.sentence(lines[index], isRepetition: problem.is_repetition != 0)))
+            guard !lines[index].isEmpty else { break }
+            lines[index] = ""
+        }
+    }
+
+    /// - Returns: the first syntax error; nil when the whole text is valid.
+    private mutating func read(_ text: String) -> nearshare_toml_problem? {
+        var (text, problem) = (text, nearshare_toml_problem())
         let isValid = text.withUTF8 { text in
             text.withMemoryRebound(to: CChar.self) { text in
                 withUnsafeMutablePointer(to: &entries) { entries in
-                    nearshare_toml_read(text.baseAddress, text.count, entries, appendEntry, &reason, reason.count)
+                    nearshare_toml_read(text.baseAddress, text.count, entries, appendEntry, &problem)
                 }
             }
         }
-        guard isValid == 1 else {
-            throw Invalid(reason: String(decoding: reason.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self))
-        }
+        return isValid == 1 ? nil : problem
+    }
+
+    private static func sentence(_ line: String, isRepetition: Bool) -> String {
+        let words = line.split(atScalar: "=", omittingEmpty: false)
+        let isTable = line.drop { $0 == " " || $0 == "\t" }.hasPrefix("[")
+        let name = TerminalText.escaped(
+            words[0].split { $0 == " " || $0 == "\t" || $0 == "\r" }.joined(separator: " "), columns: maximumKeyColumns)
+        if isRepetition { return "\(name): set a second time; omit one of the two" }
+        if isTable { return "\(name): expected the name of a table in brackets, such as [open]" }
+        guard words.count > 1, !name.isEmpty else { return "expected a setting, such as accept = \"ask\"" }
+        return "\(name): expected a string in quotes, a number, true, false, or a list in brackets"
     }
 }
 
