@@ -276,6 +276,12 @@ class OneMachineStory(Story):
         self.assertEqual(["run.sh"], list(self.anna.received()))
         self.assertEqual(f"{self.anna.inbox}/run.sh\n", self.anna.run("inbox", "--paths").stdout.decode())
 
+    def test_a_tilde_behind_an_equals_sign_is_the_home_directory(self):
+        anna = self.anna.start("receive", "--json", "--name", "anna", "--accept", "all", "--inbox=~/In")
+        port = anna.wait_for("ready")["port"]
+        self.assertCode(0, self.ben.run("send", self.file("f", 10), "--to", f"127.0.0.1:{port}"))
+        self.assertEqual(str(self.anna.home / "In/f"), anna.wait_for("delivered")["path"])
+
     def test_missing_source_files(self):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")
         self.assertCode(1, result)

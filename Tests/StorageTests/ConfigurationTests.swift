@@ -125,6 +125,9 @@ struct ConfigurationTests {
         #expect(failure?.description.contains("config.toml: line 1: nope: ") == true)
         try scratch.write("config.toml", Array("inbox = \"~/Inbox\"".utf8))
         #expect(try Configuration.read(path: scratch("config.toml"), home: "/home/a").inbox == "/home/a/Inbox")
+        try scratch.write("config.toml", Array("[open]\n\"image/*\" = \"~/bin/show --all ~/x\"".utf8))
+        let openers = try Configuration.read(path: scratch("config.toml"), home: "/home/a").openers
+        #expect(openers == ["image/*": ["/home/a/bin/show", "--all", "/home/a/x"]])
     }
 
     @Test(

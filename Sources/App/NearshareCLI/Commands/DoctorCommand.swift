@@ -10,7 +10,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp("Inbox to check (default: the configured one, or ~/Inbox).", valueName: "dir"),
-        completion: .directory)
+        completion: .directory, transform: PathArgument.expanded)
     var inbox: String?
 
     @Flag(help: "Ask each address of this machine's networks for LocalSend, too: at most 254 in each of four.")

@@ -17,7 +17,7 @@ struct InboxListCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"),
-        completion: .directory)
+        completion: .directory, transform: PathArgument.expanded)
     var inbox: String?
 
     @Option(help: ArgumentHelp("List only the items received last.", valueName: "count"))

@@ -58,7 +58,8 @@ struct KeysExportCommand: AsyncParsableCommand {
         commandName: "export", abstract: "Write the public keys of this machine, for import on another machine.")
 
     @Option(
-        help: ArgumentHelp("Write to this new file (default: standard output).", valueName: "file"), completion: .file())
+        help: ArgumentHelp("Write to this new file (default: standard output).", valueName: "file"), completion: .file(),
+        transform: PathArgument.expanded)
     var output: String?
 
     @OptionGroup var global: GlobalOptions

@@ -35,7 +35,9 @@ struct MessageCommand: ConfinedCommand {
                 + "otherwise by the mesh; the default).", valueName: "mode"))
     var mode: MessageMode?
 
-    @Option(help: ArgumentHelp("Attach a file of at most 5 MiB, in mode direct.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("Attach a file of at most 5 MiB, in mode direct.", valueName: "file"), completion: .file(),
+        transform: PathArgument.expanded)
     var file: String?
 
     @Flag(help: "Do not encrypt it: every node that relays it can read it.")

@@ -30,7 +30,7 @@ struct ReceiveCommand: ConfinedCommand {
     @Option(
         name: .customLong("localsend-pin-file"),
         help: ArgumentHelp("Require the PIN in this file from senders with LocalSend.", valueName: "file"),
-        completion: .file())
+        completion: .file(), transform: PathArgument.expanded)
     var localSendPINFile: String?
 
     @OptionGroup var output: OutputOptions

@@ -50,7 +50,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp("Leave out what matches a pattern of this file, one on each line.", valueName: "file"),
-        completion: .file())
+        completion: .file(), transform: PathArgument.expanded)
     var excludeFrom: [String] = []
 
     @Flag(name: [.long, .customShort("n")], help: "List what would be sent, and send nothing.")
@@ -96,7 +96,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp("Give the PIN in this file to a device with LocalSend that requires one.", valueName: "file"),
-        completion: .file())
+        completion: .file(), transform: PathArgument.expanded)
     var pinFile: String?
 
     @OptionGroup var transport: TransportOptions

@@ -37,13 +37,13 @@ struct VoiceRecordCommand: ConfinedCommand {
     @Option(
         name: .shortAndLong,
         help: ArgumentHelp("File for the note, instead of a dated name in the voice directory.", valueName: "file"),
-        completion: .file())
+        completion: .file(), transform: PathArgument.expanded)
     var output: String?
 
     @Option(
         help: ArgumentHelp(
             "Encode this WAV, FLAC, M4A or raw file instead of recording; - is standard input.", valueName: "file"),
-        completion: .file())
+        completion: .file(), transform: PathArgument.expanded)
     var input: String?
 
     @Flag(help: "The input has no header: one channel, 16 bits, little-endian, at --rate.")

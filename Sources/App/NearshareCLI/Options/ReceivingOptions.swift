@@ -7,7 +7,7 @@ internal import NearshareService
 struct ReceivingOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("Directory for received files (default: the configured one, or ~/Inbox).", valueName: "dir"),
-        completion: .directory)
+        completion: .directory, transform: PathArgument.expanded)
     var inbox: String?
 
     @Option(

@@ -86,7 +86,12 @@ package struct Configuration: Sendable, Hashable {
         }
         do {
             var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))
-            if let home { configuration.inbox = configuration.inbox.map { Directories.expanding($0, home: home) } }
+            if let home {
+                configuration.inbox = configuration.inbox.map { Directories.expanding($0, home: home) }
+                configuration.openers = configuration.openers.mapValues { words in
+                    words.map { Directories.expanding($0, home: home) }
+                }
+            }
             return configuration
         } catch {
             throw StorageError(.failed, "\(shown(path)):\(error.description.hasPrefix("\n") ? "" : " ")\(error)")
