@@ -251,6 +251,8 @@ class OneMachineStory(Story):
             self.assertCode(0, self.ben.run("send", path, "--to", anna.address))
         self.file("tree/file", 10)
         self.assertCode(0, self.ben.run("send", self.place / "source" / "tree", "--to", anna.address))
+        self.file("trip (2)/file", 10)
+        self.assertCode(0, self.ben.run("send", self.place / "source" / "trip (2)", "--to", anna.address))
         anna.signal(INTERRUPT)
         anna.end()
         log = self.place / "log"
@@ -258,6 +260,9 @@ class OneMachineStory(Story):
         configuration = self.anna.home / "config" / "nearshare" / "config.toml"
         configuration.parent.mkdir(parents=True)
         configuration.write_text(f'[open]\n"text/*" = "{opener} --flag"\n"inode/directory" = "{opener}"\n')
+        # Completion writes a slash behind the name of a folder.
+        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", "trip (2)/"))
+        self.assertFalse((self.anna.inbox / "trip (2)").exists())
         self.assertCode(0, self.anna.run("inbox", "open", "a.txt"))
         self.assertCode(0, self.anna.run("inbox", "open"))
         self.assertEqual(["--flag", str(self.anna.inbox / "a.txt"), str(self.anna.inbox / "tree")], log.read_text().split())
@@ -281,6 +286,12 @@ class OneMachineStory(Story):
         port = anna.wait_for("ready")["port"]
         self.assertCode(0, self.ben.run("send", self.file("f", 10), "--to", f"127.0.0.1:{port}"))
         self.assertEqual(str(self.anna.home / "In/f"), anna.wait_for("delivered")["path"])
+
+    def test_paths_have_no_double_slash(self):
+        self.file("trip/a", 10)
+        os.mkfifo(self.place / "source/trip/fifo")
+        result = self.ben.run("send", "--dry-run", f"{self.place}/source/trip//")
+        self.assertIn(f"{self.place}/source/trip/fifo", result.stderr.decode())
 
     def test_missing_source_files(self):
         result = self.ben.run("send", self.place / "missing", "--to", "127.0.0.1:9")

@@ -21,6 +21,8 @@ struct ReceivedItemArgument: ParsableArguments {
     }
 
     static func find(_ text: String, of machine: LocalMachine) throws -> ReceiveHistory.Entry {
+        // Completion writes a slash behind the name of a folder.
+        let text = text.withoutFinalSlashes
         let entries = try ReceiveHistory(in: machine.state).latestEntries().filter { $0.exists }
         let absolute = (try? ResolvedPath.of(text)) ?? text
         guard

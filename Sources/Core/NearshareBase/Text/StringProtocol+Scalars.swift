@@ -24,6 +24,12 @@ extension StringProtocol {
         unicodeScalars.lastIndex(of: "/").map { String(String.UnicodeScalarView(unicodeScalars[..<$0])) }
     }
 
+    /// A path without slashes at its end, such as shells write behind the name of a folder; the root as it is.
+    package var withoutFinalSlashes: String {
+        guard let last = unicodeScalars.lastIndex(where: { $0 != "/" }) else { return String(self) }
+        return String(String.UnicodeScalarView(unicodeScalars[...last]))
+    }
+
     /// The part of a path after its last slash; all of it without one.
     package var nameInParent: String {
         guard let slash = unicodeScalars.lastIndex(of: "/") else { return String(self) }

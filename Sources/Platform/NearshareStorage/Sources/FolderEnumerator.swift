@@ -53,7 +53,8 @@ final class FolderEnumerator {
         pathByteCount = name.bytes.count
         self.item = item
         self.options = options
-        self.shownPath = shownPath
+        // A slash at the end, as completion writes it, would be shown twice.
+        self.shownPath = shownPath.withoutFinalSlashes
     }
 
     /// - Parameter opening: whether files are opened; otherwise only their attributes are read.
