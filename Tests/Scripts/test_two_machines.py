@@ -1,5 +1,6 @@
 """Two machines with a cable between them: discovery, consent, content, and loss of the cable."""
 
+import json
 import os
 import shutil
 import signal
@@ -333,7 +334,13 @@ class TwoMachinesStory(CableStory):
         ben.end()
         self.assertEqual("interrupted", anna.wait_for("finished")["outcome"])
         self.assertEqual({}, self.anna.received())
+        listed = json.loads(self.ben.run("history", "--sent", "--json").stdout)
+        self.assertEqual(
+            ("interrupted", "big.bin", self.big.stat().st_size), tuple(listed[key] for key in ("outcome", "content", "offered"))
+        )
         self.goes_on(anna)
+        outcomes = [json.loads(line)["outcome"] for line in self.ben.run("history", "--json").stdout.splitlines()]
+        self.assertEqual(["interrupted", "completed"], outcomes)
 
     def test_a_changed_source_is_sent_from_the_start(self):
         anna, ben = self.transfer_under_way()

@@ -288,8 +288,10 @@ struct StateTests {
             entry("running", process: 3), entry("running", process: 3, "b"), entry("completed", process: 3),
             entry("cancelled", process: 3, "b"),
         ]
-        let settled = TransferLog.settled(entries) { $0 != 1 }
+        let settled = TransferLog.settled(entries, of: .notReceived) { $0 != 1 }
         #expect(settled.map(\.outcome) == ["declined", "interrupted", "running", "cancelled"])
+        let sent = TransferLog.settled(entries, of: .sent) { $0 != 1 }
+        #expect(sent.map(\.outcome) == ["declined", "interrupted", "running", "completed", "cancelled"])
         let log = TransferLog(of: .notReceived, in: try state())
         for entry in entries { try log.append(entry) }
         #expect(try log.entries() == entries)

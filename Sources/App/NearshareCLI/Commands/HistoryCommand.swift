@@ -59,8 +59,16 @@ struct HistoryCommand: AsyncParsableCommand {
             ? "nothing new"
             : isCompleted
                 ? (isReceived ? "received" : "sent") : entry.reason.map { "\(entry.outcome) (\($0))" } ?? entry.outcome
-        // Nothing has arrived, so that its size would be taken for that of the content.
-        let size = sentSize == 0 && (isPresent || !isCompleted) ? "-" : sentSize.asByteCount
+        let size: String
+        if isCompleted {
+            size = isPresent ? "-" : sentSize.asByteCount
+        } else if let offered = entry.offeredSize {
+            size =
+                sentSize > 0 && sentSize < offered ? "\(sentSize.asByteCount) of \(offered.asByteCount)" : offered.asByteCount
+        } else {
+            // Nothing has arrived, so that its size would be taken for that of the content.
+            size = sentSize == 0 ? "-" : sentSize.asByteCount
+        }
         return [entry.when.localText, isReceived ? "from" : "to", entry.name.shown, size, outcome, entry.content]
     }
 
@@ -71,6 +79,7 @@ struct HistoryCommand: AsyncParsableCommand {
             "peer": .string(entry.id.hex), "peer_name": .string(entry.name.claimed), "size": .number(entry.size),
             "outcome": .string(entry.outcome), "content": entry.path == nil ? .string(entry.content) : .null,
             "path": JSONValue(entry.path), "reason": JSONValue(entry.reason), "present": .number(entry.presentSize),
+            "offered": JSONValue(entry.offeredSize),
         ]
     }
 }

@@ -18,6 +18,8 @@ package struct TransferHistory {
         package var reason: String?
         /// Bytes of `size` that the receiver had before.
         package var presentSize: UInt64 = 0
+        /// Bytes of the whole content; nil where it is not known.
+        package var offeredSize: UInt64?
         /// The path of the received item; nil for what was sent or not received.
         package let path: String?
         /// Whether the received item has the name of a text message.
@@ -41,7 +43,7 @@ package struct TransferHistory {
         }
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
         for (side, kind) in logs where direction == nil || direction == side {
-            let logged = TransferLog.settled(try TransferLog(of: kind, in: machine.state).entries()) {
+            let logged = TransferLog.settled(try TransferLog(of: kind, in: machine.state).entries(), of: kind) {
                 kill($0, 0) == 0 || errno == EPERM
             }
             entries += logged.compactMap { entry in
@@ -52,7 +54,7 @@ package struct TransferHistory {
                     when: entry.when, direction: side, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
                     content: entry.content, size: entry.size, outcome: entry.outcome, reason: entry.reason,
-                    presentSize: entry.presentSize ?? 0, path: nil)
+                    presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil)
             }
         }
         entries.sort { $0.when < $1.when }

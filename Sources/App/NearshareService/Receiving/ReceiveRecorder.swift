@@ -94,10 +94,11 @@ struct ReceiveRecorder: Sendable {
     private func record(
         _ invitation: Invitation, _ outcome: String, byteCount: UInt64 = 0, _ attempt: TransferLog.Attempt?
     ) {
-        let entry = TransferLog.Entry(
+        var entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
             content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome,
             attempt: attempt)
+        entry.offeredSize = invitation.offer.totalSize
         do {
             let trust = try machine.trust.read()
             try TransferLog(of: .notReceived, in: machine.state)

@@ -79,6 +79,9 @@ package struct OutgoingInvitation: Sendable {
     package var trustStatus: TrustStatus
     package var path: Path
 
+    /// ``name`` without quotation marks, as the history has it.
+    var receiver: String { name.hasPrefix("\"") && name.hasSuffix("\"") ? String(name.dropFirst().dropLast()) : name }
+
     package var transport: Transport {
         switch path {
         case .direct(let address): Transport(address.medium)

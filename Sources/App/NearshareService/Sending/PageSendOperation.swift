@@ -28,7 +28,7 @@ package final class PageSendOperation: Sendable {
     ) {
         self.machine = machine
         self.source = source
-        self.reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state))
+        self.reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state), source: source)
         (self.acceptsAll, self.endsAfterFirst) = (acceptsAll, endsAfterFirst)
         prompts = display.map { [running] in PromptQueue($0, running: running) }
     }

@@ -48,7 +48,7 @@ package final class SendOperation: Sendable {
         self.pin = pin
         self.machine = machine
         self.source = source
-        let reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state))
+        let reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state), source: source)
         self.reporter = reporter
         self.timeout = timeout
         canResume = resumes && source.canResume

@@ -2,14 +2,14 @@ internal import FoundationEssentials
 package import NearshareBase
 package import NearshareInterfaces
 
-/// A log of transfers: one line of JSON for each transfer with one peer. When the file exceeds its limit, the oldest lines are
+/// A log of transfers: a line of JSON for the beginning of each transfer with one peer, because a process that is killed records
+/// no end, and one for its end. When the file exceeds its limit, the oldest lines are
 /// removed, but each peer keeps a share, and friends keep half.
 package struct TransferLog: Sendable {
     /// The transfers of a log, by the name of its file.
     package enum Kind: String, Sendable {
         case sent = "sent.jsonl"
-        /// Offers about which the user was asked, and transfers, that ended without a received item. A transfer is recorded when
-        /// it begins as well: a process that is killed records no end.
+        /// Offers about which the user was asked, and transfers, that ended without a received item.
         case notReceived = "not-received.jsonl"
     }
 
@@ -28,6 +28,8 @@ package struct TransferLog: Sendable {
         package var reason: String?
         /// Bytes of `size` that the receiver had before; nil for none.
         package var presentSize: UInt64?
+        /// Bytes of the whole content; nil where it is not known.
+        package var offeredSize: UInt64?
         /// The transfer whose beginning and end have an entry each; nil where there is one entry.
         package var attempt: Attempt?
 
@@ -60,13 +62,15 @@ package struct TransferLog: Sendable {
     package static let runningOutcome = "running"
 
     /// One entry for each transfer: its end, or its beginning while it runs; the end of one whose process was killed is an
-    /// interruption. Completed transfers, whose items have entries elsewhere, are left out.
+    /// interruption. Completed transfers of ``Kind/notReceived``, whose items have entries elsewhere, are left out.
     /// - Parameter isRunning: whether a process runs.
-    package static func settled(_ entries: [Entry], isRunning: (Int32) -> Bool) -> [Entry] {
+    package static func settled(_ entries: [Entry], of kind: Kind, isRunning: (Int32) -> Bool) -> [Entry] {
         let ended = Set(entries.filter { $0.outcome != runningOutcome }.compactMap(\.attempt))
         return entries.compactMap { entry in
             guard let attempt = entry.attempt else { return entry }
-            guard entry.outcome == runningOutcome else { return entry.outcome == "completed" ? nil : entry }
+            guard entry.outcome == runningOutcome else {
+                return kind == .notReceived && entry.outcome == "completed" ? nil : entry
+            }
             guard !ended.contains(attempt) else { return nil }
             var entry = entry
             if !isRunning(attempt.process) { entry.outcome = "interrupted" }

@@ -1,0 +1,53 @@
+import Nearshare
+import NearshareInterfaces
+import Testing
+
+@testable import NearshareService
+
+@Suite("the history of a send") struct SendRecorderTests {
+    private let stage = ServiceStage()
+    private let peer = PeerID(bytes: [UInt8](repeating: 1, count: 8))!
+
+    /// - Returns: the entries after these events, each as content, outcome, size and offered size.
+    private func entries(after events: [OperationEvent]) throws -> [[String]] {
+        let user = try stage.user("ada")
+        let log = TransferLog(of: .sent, in: user.machine.state)
+        let recorder = SendRecorder(
+            reporter: EventRecorder(), history: log, source: try SendSource.text("hello", receivers: 1))
+        for event in events { recorder.report(event) }
+        let entries = try log.entries()
+        #expect(entries.allSatisfy { $0.peer == peer && $0.peerName == "anna" })
+        return TransferLog.settled(entries, of: .sent) { _ in false }
+            .map { [$0.content, $0.outcome, "\($0.size)", $0.offeredSize.map { "\($0)" } ?? ""] }
+    }
+
+    private var invitation: OperationEvent {
+        .inviting(
+            OutgoingInvitation(
+                transfer: TransferID(rawValue: 5), peer: peer, name: "\"anna\"", trustStatus: .new, path: .node))
+    }
+
+    private func end(_ outcome: TransferOutcome, _ byteCount: UInt64) -> OperationEvent {
+        .sent(
+            SendResult(
+                peer: peer, outcome: outcome, label: "message → anna", content: "message", byteCount: byteCount,
+                receiver: "anna"))
+    }
+
+    @Test func `a transfer without an end was interrupted`() throws {
+        #expect(try entries(after: [invitation]) == [["message", "interrupted", "0", "5"]])
+    }
+
+    @Test func `a transfer is listed once, also one that goes on over another path`() throws {
+        #expect(try entries(after: [invitation, invitation, end(.completed, 5)]) == [["message", "completed", "5", "5"]])
+        #expect(
+            try entries(after: [invitation, end(.interrupted, 2), invitation, end(.expired, 0)])
+                == [["message", "interrupted", "2", "5"], ["message", "expired", "0", "5"]])
+    }
+
+    @Test func `a transfer that fails without a result has failed`() throws {
+        let failure = OperationEvent.failed(receiver: "anna", CommandFailure(.failure, "refused"))
+        #expect(try entries(after: [invitation, failure]) == [["message", "failed", "0", "5"]])
+        #expect(try entries(after: [invitation, end(.completed, 5), failure]) == [["message", "completed", "5", "5"]])
+    }
+}
