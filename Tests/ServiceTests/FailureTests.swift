@@ -1,6 +1,8 @@
 import Nearshare
-import NearshareService
+import NearshareBundles
 import Testing
+
+@testable import NearshareService
 
 @Suite("exit codes and messages of failures")
 struct FailureTests {
@@ -22,6 +24,11 @@ struct FailureTests {
         #expect(CommandFailure(StorageError(.noSpace, "full")).status == .noSpace)
         #expect(CommandFailure(CancellationError()).status == .interrupted)
         #expect(CommandFailure(NodeError.notFound("anna", nearby: [])).message.contains("doctor"))
+        #expect(
+            ControlFailure(MessageRule.receiverKeyUnknown).description
+                == "the keys to encrypt messages for the receiver are missing; run `nearshare receive` on the receiver's machine, near "
+                + "this one, and send it again; or run `nearshare keys export` there, and `nearshare keys import FILE --for NAME` here"
+        )
     }
 
     @Test("T1: an ambiguous name is listed with ids, and shown without its tricks")

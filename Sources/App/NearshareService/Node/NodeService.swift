@@ -227,8 +227,7 @@ package final class NodeService: NodeClient {
                 throw ControlFailure(
                     .peerNotFound,
                     "\(contact.name.identified(by: contact.id)) is known as \(contact.trustStatus.label), but is not nearby, and the "
-                        + "keys to encrypt messages are missing; run `nearshare mesh run` on both machines while they are near each "
-                        + "other, or import its keys with `nearshare keys import`")
+                        + "keys to encrypt messages are missing; \(ErrorMessage.missingKeysAdvice)")
             }
             guard nearby.isEmpty else { throw NodeError.notFound(text, nearby: nearby) }
             throw ControlFailure(

@@ -9,6 +9,11 @@ package enum ErrorMessage {
         return "\(error); \(advice)"
     }
 
+    /// How this machine gets the keys of a receiver of messages.
+    static let missingKeysAdvice =
+        "run `nearshare receive` on the receiver's machine, near this one, and send it again; or run `nearshare keys export` "
+        + "there, and `nearshare keys import FILE --for NAME` here"
+
     private static func advice(on error: any Error) -> String? {
         switch error {
         case NodeError.notFound(_, let nearby) where nearby.isEmpty:
@@ -16,6 +21,7 @@ package enum ErrorMessage {
         case NodeError.blocked: "`nearshare peers unblock` lifts that"
         case MessageRule.fileTooLarge: "send it with `nearshare send`"
         case ExportedKeys.Invalid.notAKeysFile: "create one with `nearshare keys export` on the other machine"
+        case MessageRule.receiverKeyUnknown: missingKeysAdvice
         case MessageRule.receiverTakesNone: "run `nearshare mesh run` there, or use `nearshare chat`"
         default: nil
         }

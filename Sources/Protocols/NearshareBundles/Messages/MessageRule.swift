@@ -69,8 +69,7 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
                 + (isRadio ? "over Bluetooth" : "over the local network") + "; shorten it, or split it"
         case .notJSON(let reason): reason.description
         case .receiverNotInRange: "the receiver is not in range; come closer, or send it by mesh"
-        case .receiverKeyUnknown:
-            "the receiver's key is not known; connect to them once, import the key they exported, or send it unencrypted"
+        case .receiverKeyUnknown: "the keys to encrypt messages for the receiver are missing"
         case .receiverTakesNone:
             "the receiver does not support messages of the store-and-forward mesh"
         case .privacyNeedsEncryption: "a private message must be encrypted; send it encrypted, or broadcast it"
