@@ -24,6 +24,7 @@ struct FailureTests {
         #expect(CommandFailure(StorageError(.noSpace, "full")).status == .noSpace)
         #expect(CommandFailure(CancellationError()).status == .interrupted)
         #expect(CommandFailure(NodeError.notFound("anna", nearby: [])).message.contains("doctor"))
+        #expect(ControlFailure(NodeError.unreachable("x")).kind == .peerNotFound)
         #expect(
             ControlFailure(MessageRule.receiverKeyUnknown).description
                 == "the keys to encrypt messages for the receiver are missing; run `nearshare receive` on the receiver's machine, near "

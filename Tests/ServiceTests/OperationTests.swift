@@ -387,6 +387,24 @@ struct NodeSendClientTests {
         #expect(failure?.status == status && failure?.message == "detail")
     }
 
+    @Test(
+        "a file for a peer that has gone meanwhile, or is only known, is not sent, and the error says so",
+        arguments: [true, false])
+    func notInRange(_ isNear: Bool) async {
+        let node = ScriptedNode { request in
+            if case .sendFile = request {
+                .failure(ControlFailure(NodeError.unreachable("not in range")))
+            } else {
+                .success(.done)
+            }
+        }
+        let failure = await #expect(throws: CommandFailure.self) {
+            try await client(node).sendFile("/dev/null", to: contact(isNear: isNear))
+        }
+        #expect(failure?.status == (isNear ? .peerGone : .peerNotFound))
+        #expect(failure?.message.contains("nearby, and files are not kept for later") == true)
+    }
+
     @Test("a file that this user cancels is cancelled at the node, and the exit code says so")
     func cancelled() async {
         let node = ScriptedNode { [transfer] request in

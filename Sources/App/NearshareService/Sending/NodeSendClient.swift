@@ -33,8 +33,16 @@ struct NodeSendClient: Sendable {
             events = try await client.events()
             id = try await client.sendFile(absolute, to: contact.id, isSealed: isSealed, timeout: timeout)
         } catch {
-            if error.kind == .gone { throw NodeEnded() }
-            throw error
+            switch error.kind {
+            case .gone: throw NodeEnded()
+            // It was in range when it was found, or else is only known.
+            case .peerNotFound where contact.id != .broadcast:
+                throw CommandFailure(
+                    contact.isNear ? .peerGone : .peerNotFound,
+                    "\(name) is \(contact.isNear ? "no longer" : "not") nearby, and files are not kept for later; send it again when "
+                        + "`nearshare receive` runs there")
+            default: throw error
+            }
         }
         reporter.report(
             .inviting(
