@@ -37,6 +37,17 @@ import Testing
         #expect(last < 0.001 && meter.timeLeft(until: .max) == nil)
     }
 
+    @Test func `a transfer that goes on after a stall has its rate again, and slow steps are no stalls`() throws {
+        var meter = TransferMeter(amount: 0, now: at(0))
+        for step in 1...50 { meter.measure(UInt64(step) * 100, now: at(Double(step) / 10)) }
+        for step in 51...150 { meter.measure(5_000, now: at(Double(step) / 10)) }
+        #expect(try #require(meter.rate) < 50)
+        meter.measure(5_100, now: at(15.1))
+        #expect(abs(try #require(meter.rate) - 1_000) < 1)
+        for second in stride(from: 20.0, through: 200, by: 4) { meter.measure(UInt64(second) * 100, now: at(second)) }
+        #expect(abs(try #require(meter.rate) - 100) < 1)
+    }
+
     @Test("R7: samples that are too close, go back or exceed the total give no senseless number")
     func oddSamples() {
         var meter = TransferMeter(amount: 100, now: at(0))

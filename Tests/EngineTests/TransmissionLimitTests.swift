@@ -45,6 +45,14 @@ import Testing
         #expect(earlier != .bytes(100))
     }
 
+    @Test func `a transfer that goes on later begins with an empty bucket`() {
+        let limit = TransmissionLimit(bytesPerSecond: 1000)
+        let start = MonotonicInstant(nanoseconds: 1)
+        limit.restart(now: start)
+        limit.restart(now: start + .seconds(60))
+        #expect(limit.allowance(now: start + .seconds(60)) == .later(start + .seconds(60) + .milliseconds(51)))
+    }
+
     @Test func `two transfers share one limit, and only what they send counts`() {
         let limit = TransmissionLimit(bytesPerSecond: 1000)
         let start = MonotonicInstant(nanoseconds: 1) + .milliseconds(100)

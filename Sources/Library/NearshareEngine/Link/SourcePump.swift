@@ -160,6 +160,7 @@ final class SourcePump: Sendable {
             }
             var content = OutgoingContent(from: start, present: present)
             transfer.recordResume(after: content.contentByteCount, entries: content.finishedEntryCount)
+            rateLimit?.restart(now: clock())
             while !content.isFinished {
                 let sent = blocks.sent
                 guard let allowance = try waitForAllowance(sent: sent, rateLimit) else { return }

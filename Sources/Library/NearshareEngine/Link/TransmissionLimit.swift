@@ -23,6 +23,9 @@ struct TransmissionRate: Sendable {
         bucket.charge(capacity)
     }
 
+    /// Empties the bucket, as at the start: what a pause has filled it with would be taken for the rate.
+    mutating func restart(now: MonotonicInstant) { bucket.charge(max(0, bucket.balance(now: now))) }
+
     mutating func allowance(now: MonotonicInstant) -> Allowance {
         let balance = bucket.balance(now: now)
         // Half a bucket at a time, rather than byte by byte.
@@ -49,6 +52,9 @@ package final class TransmissionLimit: Sendable {
     private let rate = Mutex<TransmissionRate?>(nil)
 
     package init(bytesPerSecond: UInt64) { self.bytesPerSecond = bytesPerSecond }
+
+    /// Begins the content of a transfer, such as of one that goes on after its link was lost.
+    func restart(now: MonotonicInstant) { update(now) { $0.restart(now: now) } }
 
     func allowance(now: MonotonicInstant) -> TransmissionRate.Allowance { update(now) { $0.allowance(now: now) } }
 

@@ -5,19 +5,26 @@ package struct TransferMeter: Sendable {
     private var amount: UInt64
     private var lastTime: MonotonicInstant
     private var average: Double?
+    /// The average, and the time, when the amount has changed last.
+    private var lastChange: (average: Double?, time: MonotonicInstant)
+    /// Whether the change before came after a stall as well, so that the transfer is merely slow.
+    private var wasStalled = false
 
     /// The time constant of the average, in seconds.
     private static let timeConstant = 3.0
     /// The shortest interval between samples, in seconds; shorter ones are too noisy.
     private static let shortestInterval = 0.05
+    /// Seconds without a change after which the transfer is stalled, as by a cable that was pulled out.
+    private static let stallTime = 3.0
 
     /// - Parameter amount: The amount at the start, as of a resumed transfer, which does not count for the rate.
     package init(amount: UInt64, now: MonotonicInstant) {
         self.amount = amount
         lastTime = now
+        lastChange = (nil, now)
     }
 
-    /// Adds a sample.
+    /// Adds a sample. A stall does not count, once the transfer goes on.
     /// - Parameter amount: The total amount so far.
     package mutating func measure(_ amount: UInt64, now: MonotonicInstant) {
         // The wait before the first bytes does not count.
@@ -25,11 +32,22 @@ package struct TransferMeter: Sendable {
             lastTime = now
             return
         }
+        if amount != self.amount, average != nil {
+            let isStalled = (now - lastChange.time).inSeconds >= Self.stallTime
+            defer { wasStalled = isStalled }
+            if isStalled, !wasStalled {
+                average = lastChange.average
+                lastChange.time = now
+                (self.amount, lastTime) = (amount, now)
+                return
+            }
+        }
         let elapsed = (now - lastTime).inSeconds
         guard elapsed >= Self.shortestInterval else { return }
         let sample = Double(amount.subtractingClamped(self.amount)) / elapsed
         let weight = Exponential.decay(elapsed / Self.timeConstant)
         average = average.map { $0 * weight + sample * (1 - weight) } ?? sample
+        if amount != self.amount { lastChange = (average, now) }
         self.amount = amount
         lastTime = now
     }
