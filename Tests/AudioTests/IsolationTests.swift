@@ -45,6 +45,7 @@ import Testing
         try created.write([UInt8](repeating: 7, count: 1000), at: 0)
         let error = #expect(throws: AudioError.self) { try IsolatedSoundFileInput(NoteFile.open(path), by: launcher) }
         #expect(error?.description.hasPrefix("\(path) is not a supported sound file") == true, "\(error?.description ?? "")")
+        #expect(error?.description.hasSuffix("; use WAV, FLAC, MP3, Ogg, M4A or AAC, or raw samples with --raw") == true)
     }
 
     /// Workers in the hands of an attacker: each answers every request with these bytes, and ends.

@@ -42,7 +42,8 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Encode this WAV, FLAC, M4A or raw file instead of recording; - is standard input.", valueName: "file"),
+            "Encode this file instead of recording: WAV, FLAC, MP3, Ogg, M4A or AAC, or raw samples; - is standard input.",
+            valueName: "file"),
         completion: .file(), transform: PathArgument.expanded)
     var input: String?
 

@@ -39,7 +39,7 @@ package final class SoundFileInput: AudioInput {
             throw AudioError(
                 .damaged,
                 "\(shown(file.path)) is not a supported sound file (\(shown(reason).lowercased())); "
-                    + "use WAV, FLAC or M4A, or raw samples with --raw")
+                    + "use WAV, FLAC, MP3, Ogg, M4A or AAC, or raw samples with --raw")
         }
         self.handle = handle
         channels = Int(info.channels)
