@@ -93,7 +93,7 @@ struct PrimaryRoleTests {
             #expect(own is NodeService && own.isEndFinal)
             #expect(try await !own.status().isDaemon)
             group.addTask { [environment, options = options(.daemon)] in
-                try await runNode(machine, options, environment) { _ in _ = await hasEnded.value }
+                try await runNode(machine, options, environment) { _, _ in _ = await hasEnded.value }
             }
             let other = try #require(await each.next())
             #expect(other is ControlClient && !own.isEndFinal)

@@ -135,7 +135,10 @@ extension WorstCall {
                 for message in messages {
                     for receivers in receivers {
                         await attempt { try await scene.session.send(message, to: receivers) }
-                        await attempt { try await scene.session.send(message, to: receivers, mode: .unreliable) }
+                        await attempt { try await scene.session.send(message, to: receivers, isUrgent: true) }
+                        await attempt {
+                            try await scene.session.send(message, to: receivers, mode: .unreliable, isUrgent: true)
+                        }
                     }
                 }
                 for time in Worst.durations {
@@ -156,7 +159,7 @@ extension WorstCall {
             },
             calls: { _, sent in for sent in sent { await attempt { try await sent.delivered } } }),
         WorstCall(
-            "Session.channel(_:named:)", "Session.Channel.send(_:to:mode:)", "Session.Channel.makeAsyncIterator()",
+            "Session.channel(_:named:)", "Session.Channel.send(_:to:mode:isUrgent:)", "Session.Channel.makeAsyncIterator()",
             of: { scene in try scene.joined.channel(StructuredValue.self, named: "moves") },
             calls: { scene, channel in
                 for text in Worst.texts { attempt { try scene.session.channel(Int.self, named: text) } }
@@ -168,7 +171,7 @@ extension WorstCall {
                 for value in Worst.values {
                     for mode in [Session.DeliveryMode.reliable, .unreliable] {
                         await attempt { try await channel.send(value, mode: mode) }
-                        await attempt { try await channel.send(value, to: [scene.stranger], mode: mode) }
+                        await attempt { try await channel.send(value, to: [scene.stranger], mode: mode, isUrgent: true) }
                     }
                 }
                 await withDiscardingTaskGroup { group in

@@ -53,8 +53,7 @@ struct MeshRunCommand: ConfinedCommand {
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = options.port ?? machine.configuration.port
-        try await runNode(machine, options, environment) { [isJSON = output.json] node in
-            let events = await node.events()
+        try await runNode(machine, options, environment) { [isJSON = output.json] node, events in
             let status = try await node.status()
             Self.greet(status, isJSON: isJSON)
             if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }

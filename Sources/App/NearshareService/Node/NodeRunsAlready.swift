@@ -44,7 +44,7 @@ private func withOneNodeClient(
         return false
     }
     do {
-        try await runNode(machine, options, environment) { try await body($0) }
+        try await runNode(machine, options, environment) { service, _ in try await body(service) }
         return true
     } catch is NodeRunsAlready {
         // Another command has started one in the meantime.
@@ -77,10 +77,11 @@ package func withRunningNode(of machine: LocalMachine, _ body: (ControlClient) a
 }
 
 /// Runs a node until `body` returns: it receives files, relays and stores messages, and serves other commands.
+/// - Parameter body: called with the node's events from the first one on: messages may arrive before it runs.
 /// - Throws: ``NodeRunsAlready`` when another process runs a node, and the errors of `body`.
 package func runNode(
     _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment,
-    _ body: @escaping @Sendable (NodeService) async throws -> Void
+    _ body: @escaping @Sendable (NodeService, AsyncStream<ControlEvent>) async throws -> Void
 ) async throws {
     let isDaemon = options.purpose == .daemon
     let role = try await PrimaryRole.claim(on: machine, takesOver: isDaemon)
@@ -116,11 +117,14 @@ package func runNode(
             machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,
             reporter: environment.makeReporter { service.publish(.notice($0)) }, endsAfterFirst: false, display: display,
             feed: feed, hotspot: environment.makeHotspot(options.interface))
+        let events = await service.events()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await role.run(service, on: node, listener, closesPort: true) }
             group.addTask { try await controller.serve(listener, on: node) }
             defer { group.cancelAll() }
-            try await environment.interruption.run(onInterrupt: { controller.interrupt(node, $0) }) { try await body(service) }
+            try await environment.interruption.run(onInterrupt: { controller.interrupt(node, $0) }) {
+                try await body(service, events)
+            }
             node.beginShutdown()
         }
     }

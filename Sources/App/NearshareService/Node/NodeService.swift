@@ -28,7 +28,6 @@ package final class NodeService: NodeClient {
     private let contacts: ContactDirectory
     private let properties: Properties
     private let feed: ReceiveFeed?
-    /// Subscribed before the node starts, so that no early event is lost.
     private let messengerEvents: AsyncStream<MessengerEvent>
     private let controlEvents: ControlEvents
     private let contactUpdater: ContactUpdater
@@ -45,12 +44,12 @@ package final class NodeService: NodeClient {
     private static let maximumTimeout = Duration.seconds(600)
 
     init(
-        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ properties: Properties, feed: ReceiveFeed?,
-        events: Broadcast<ControlEvent>,
+        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ messengerEvents: AsyncStream<MessengerEvent>,
+        _ properties: Properties, feed: ReceiveFeed?, events: Broadcast<ControlEvent>,
         observe: @escaping @Sendable (ControlEvent) -> Void
     ) {
         (self.node, self.messenger, self.properties, self.feed) = (node, messenger, properties, feed)
-        messengerEvents = messenger.events()
+        self.messengerEvents = messengerEvents
         controlEvents = ControlEvents(events, observe: observe)
         contacts = ContactDirectory(machine, messenger: messenger)
         contactUpdater = ContactUpdater(contacts, messenger, controlEvents, ownID: node.id)

@@ -124,8 +124,9 @@ package final class PrimaryRole: Sendable {
         }
         // A text for a `receive` is offered like a file, unless a command follows the conversations.
         if properties.purpose == .receiver { settings.acceptsTexts = { [events] in events.hasSubscribers } }
-        let messenger = try node.startMessenger(settings)
-        return NodeService(machine, node, messenger, properties, feed: feed, events: events, observe: observe)
+        let (messenger, messengerEvents) = try node.startMessengerWithEvents(settings)
+        return NodeService(
+            machine, node, messenger, messengerEvents, properties, feed: feed, events: events, observe: observe)
     }
 
     /// Serves other commands until the task is cancelled.

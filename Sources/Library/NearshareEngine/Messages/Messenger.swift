@@ -460,9 +460,17 @@ extension Node {
     /// A node that listens is discovered by others; any other discovers them.
     /// - Throws: `StorageError` when the stores cannot be read.
     package func startMessenger(_ settings: MessengerSettings) throws(StorageError) -> Messenger {
+        try startMessengerWithEvents(settings).messenger
+    }
+
+    /// Does the same, and returns the events from the first one on.
+    package func startMessengerWithEvents(
+        _ settings: MessengerSettings
+    ) throws(StorageError) -> (messenger: Messenger, events: AsyncStream<MessengerEvent>) {
         let messenger = try Messenger(joinMesh(), self.settings, settings)
+        let events = messenger.events()
         try messenger.start()
         if settings.usesBlueChat, hasRadio { messenger.mesh.start { [self] in await messenger.runBlueChat(on: self) } }
-        return messenger
+        return (messenger, events)
     }
 }
