@@ -11,7 +11,7 @@ import Testing
 
     /// Gives numbers to all messages that wait.
     private func carryAll(_ queue: inout SendQueue) {
-        while queue.message(queue.nextNumber, within: MessageChannel.Limits()) != nil { queue.numberNext() }
+        while queue.message(queue.nextNumber, within: MessageChannel.Limits()) != nil { queue.assignNextNumber() }
     }
 
     @Test("messages keep their numbers until they are acknowledged", arguments: seeds(1...20))
@@ -28,7 +28,7 @@ import Testing
             } else {
                 queue.append(self.message(Int(next % 200)))
                 #expect(queue.nextNumber == next, "seed \(seed): no link has carried it")
-                queue.numberNext()
+                queue.assignNextNumber()
                 next += 1
             }
             #expect(queue.firstNumber == first && queue.nextNumber == next && queue.count == Int(next - first), "seed \(seed)")
@@ -46,7 +46,7 @@ import Testing
     func urgent() throws {
         var queue = SendQueue()
         queue.append(message(1))
-        queue.numberNext()
+        queue.assignNextNumber()
         let late = queue.append(message(2))
         let first = queue.append(message(3), isUrgent: true)
         let second = queue.append(message(4), isUrgent: true)
@@ -64,7 +64,7 @@ import Testing
         limits.unacknowledgedCount = 3
         var queue = SendQueue()
         while queue.hasRoom(limits) { queue.append(message()) }
-        while queue.message(queue.nextNumber, within: limits) != nil { queue.numberNext() }
+        while queue.message(queue.nextNumber, within: limits) != nil { queue.assignNextNumber() }
         #expect(queue.hasRoomForUrgent(limits))
         queue.append(message(7), isUrgent: true)
         #expect(queue.nextNumber == 3 && queue.message(3, within: limits) == nil)

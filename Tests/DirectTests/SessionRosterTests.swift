@@ -194,6 +194,18 @@ import Testing
         #expect(silent.dueAttempts(now: later(3)).isEmpty && silent.deadline(after: later(3)) == later(30))
     }
 
+    @Test("a member that has announced no address is connected to where it was found") func foundAddresses() {
+        var roster = SessionRoster(id: Self.id, own: member(1))
+        var other = member(2)
+        other.addresses = []
+        roster.admit(other, now: Self.start)
+        #expect(roster.dueAttempts(now: Self.start).isEmpty)
+        let found = SessionMember.Address(host: "10.0.0.2", port: 7)
+        roster.setFoundAddresses([found], of: other.id, now: Self.start)
+        other.addresses = [found]
+        #expect(roster.dueAttempts(now: Self.start) == [.connect(other)])
+    }
+
     @Test func whoIsOutOfReachForTooLongIsGone() {
         var roster = roster(1, with: 2)
         roster.recordConnection(to: member(2).id, via: nil, now: Self.start)

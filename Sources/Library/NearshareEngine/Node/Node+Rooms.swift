@@ -72,7 +72,9 @@ extension Node {
             group.addTask { [self] in
                 do {
                     for try await event in changes.events {
-                        peers.apply(event, now: settings.clock())
+                        for peer in peers.apply(event, now: settings.clock()) {
+                            session.recordFound(peer.id, at: peer.addresses)
+                        }
                         session.progress.notifyAll()
                     }
                 } catch {
@@ -132,7 +134,8 @@ private final class RoomPeers: Sendable {
         self.room = room
     }
 
-    func apply(_ event: DiscoveryEvent, now: MonotonicInstant) {
+    /// - Returns: the peers that were seen, or at other addresses than before.
+    func apply(_ event: DiscoveryEvent, now: MonotonicInstant) -> [NearbyPeer] {
         var event = event
         // A peer may advertise several rooms.
         if case .seen(let seen) = event,
@@ -140,13 +143,14 @@ private final class RoomPeers: Sendable {
         {
             event = .gone(seen.key)
         }
-        state.withLock { state in
-            for change in state.table.apply(event) {
-                if change.isPresent {
-                    state.candidates.recordSighting(of: change.peer.id, now: now)
-                } else {
+        return state.withLock { state in
+            state.table.apply(event).compactMap { change in
+                guard change.isPresent else {
                     state.candidates.recordLoss(of: change.peer.id)
+                    return nil
                 }
+                state.candidates.recordSighting(of: change.peer.id, now: now)
+                return change.peer
             }
         }
     }

@@ -94,6 +94,14 @@ extension Session {
         }
     }
 
+    /// Records the addresses at which this node has found a member, which may have announced none yet.
+    func recordFound(_ member: PeerID, at addresses: [LinkAddress]) {
+        let now = node.settings.clock()
+        let found = addresses.filter { $0.medium == .network }.map { SessionMember.Address(host: $0.host, port: $0.port) }
+        guard !found.isEmpty, isMember(member) else { return }
+        update { $0.members.roster.setFoundAddresses(found, of: member, now: now) }
+    }
+
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }
 
     // MARK: Outgoing links
@@ -267,6 +275,8 @@ extension Session {
             }
             exchangeMessages(on: sessionLink, stream)
             completeJoin(sessionLink)
+            // The link may break before the member has announced its addresses.
+            if sessionLink.relay == nil { recordFound(peer.id, at: [link.remote]) }
         }
         return sessionLink
     }

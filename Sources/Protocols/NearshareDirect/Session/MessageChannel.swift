@@ -28,8 +28,8 @@ package struct MessageChannel: Sendable {
         let number: UInt64
     }
 
-    /// A number for each urgency.
-    struct Progress: Sendable {
+    /// A sequence number for each urgency.
+    struct SequenceNumbers: Sendable {
         private var urgent: UInt64 = 0
         private var others: UInt64 = 0
 
@@ -88,7 +88,7 @@ package struct MessageChannel: Sendable {
     /// The number of restarts of the peer, after each of which messages are numbered anew.
     package private(set) var generation = 0
     /// The places after the last message of each urgency that was acknowledged before the last restart.
-    private var lastAcknowledged = Progress()
+    private var lastAcknowledged = SequenceNumbers()
     private let ownEpoch: UInt64
     private var peerEpoch: UInt64?
     private let limits: Limits
@@ -235,7 +235,7 @@ package struct MessageChannel: Sendable {
             return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
         case .message(let entry, let number):
             links.update(id) { $0.next = number.addingClamped(1) }
-            if number == sendQueue.nextNumber { sendQueue.numberNext() }
+            if number == sendQueue.nextNumber { sendQueue.assignNextNumber() }
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
                 number: number, acknowledged: receiveWindow.delivered, kind: entry.wireKind, bytes: entry.message.bytes[...]
@@ -306,7 +306,6 @@ package struct MessageChannel: Sendable {
             generation += 1
             sendQueue.restart()
             receiveWindow.restart()
-            links.update(id) { $0.acknowledged = 0 }
             // Links without a resume frame may belong to the new epoch.
             links.detachResumed()
         }

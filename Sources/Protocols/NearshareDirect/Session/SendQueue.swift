@@ -3,8 +3,8 @@ internal import NearshareBase
 /// The sending part of a ``MessageChannel``: messages that wait for a link, the urgent ones first, and those that a link has
 /// carried, which have numbers and are kept until they are acknowledged.
 ///
-///     append ──► waiting: urgent ─┬─► carried: numbered ──► acknowledged
-///                         others ─┘
+///     append ──► waiting: urgent ─┬─► sent: numbered ──► acknowledged
+///                         normal ─┘
 ///                    └─ expired ──► dropped
 struct SendQueue: Sendable {
     struct Entry: Sendable {
@@ -28,7 +28,7 @@ struct SendQueue: Sendable {
 
         var count: Int { elements.count - start }
         var first: Entry? { count > 0 ? elements[start] : nil }
-        /// From the first one on.
+        /// Index 0 is the oldest.
         subscript(index: Int) -> Entry? { elements[start + index] }
 
         mutating func append(_ entry: Entry) {
@@ -67,23 +67,23 @@ struct SendQueue: Sendable {
 
     /// The messages that no link has carried yet. Urgent ones go first.
     private var urgent = Entries()
-    private var others = Entries()
+    private var normal = Entries()
     /// The messages that a link has carried; the first of them has the number ``firstNumber``.
-    private var carried = Entries()
+    private var sent = Entries()
     /// Waiting messages with an expiry.
     private var expiringCount = 0
     /// The number of the first unacknowledged message.
     private(set) var firstNumber: UInt64 = 0
-    /// The places after the last acknowledged message of each kind.
-    private(set) var acknowledged = MessageChannel.Progress()
-    private var appended = MessageChannel.Progress()
+    /// The places after the last acknowledged message of each urgency.
+    private(set) var acknowledged = MessageChannel.SequenceNumbers()
+    private var appended = MessageChannel.SequenceNumbers()
 
     /// The number of unacknowledged messages, of those that wait as well.
-    var count: Int { carried.count + urgent.count + others.count }
+    var count: Int { sent.count + urgent.count + normal.count }
     /// The bytes of unacknowledged messages, as a window counts them.
-    var windowByteCount: Int { carried.byteCount + urgent.byteCount + others.byteCount }
+    var windowByteCount: Int { sent.byteCount + urgent.byteCount + normal.byteCount }
     /// The number of the next message that a link carries.
-    var nextNumber: UInt64 { firstNumber.addingClamped(UInt64(carried.count)) }
+    var nextNumber: UInt64 { firstNumber.addingClamped(UInt64(sent.count)) }
 
     /// Whether fewer messages and bytes are unacknowledged than the limits allow.
     func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
@@ -101,7 +101,7 @@ struct SendQueue: Sendable {
         // Bounded: counts messages.
         appended[isUrgent] += 1
         let entry = Entry(message: message, isMetadata: isMetadata, expiry: expiry, ticket: ticket)
-        if isUrgent { urgent.append(entry) } else { others.append(entry) }
+        if isUrgent { urgent.append(entry) } else { normal.append(entry) }
         if expiry != nil { expiringCount += 1 }
         return ticket
     }
@@ -111,28 +111,28 @@ struct SendQueue: Sendable {
     /// - Returns: nil when it is acknowledged, or there is none.
     func message(_ number: UInt64, within window: MessageChannel.Limits) -> Entry? {
         guard number >= firstNumber, number <= nextNumber else { return nil }
-        guard number < nextNumber else { return carried.hasRoom(window) ? urgent.first ?? others.first : nil }
+        guard number < nextNumber else { return sent.hasRoom(window) ? urgent.first ?? normal.first : nil }
         // Bounded: the number is in the range of those that are kept.
-        return carried[Int(number - firstNumber)]
+        return sent[Int(number - firstNumber)]
     }
 
     /// Gives ``nextNumber`` to the next message that waits: a link carries it.
-    mutating func numberNext() {
-        guard let entry = urgent.removeFirst() ?? others.removeFirst() else { return }
+    mutating func assignNextNumber() {
+        guard let entry = urgent.removeFirst() ?? normal.removeFirst() else { return }
         if entry.expiry != nil { expiringCount -= 1 }
-        carried.append(entry)
+        sent.append(entry)
     }
 
     // MARK: Expiry
 
     /// The earliest expiry among the messages that wait.
-    var firstExpiry: MonotonicInstant? { expiringCount > 0 ? (urgent.expiries + others.expiries).min() : nil }
+    var firstExpiry: MonotonicInstant? { expiringCount > 0 ? (urgent.expiries + normal.expiries).min() : nil }
 
     /// Drops the messages that have waited until their expiry.
     mutating func dropExpired(now: MonotonicInstant) -> [MessageChannel.Ticket] {
         guard expiringCount > 0 else { return [] }
         func isExpired(_ entry: Entry) -> Bool { entry.expiry.map { $0 <= now } ?? false }
-        let dropped = urgent.removeAll(where: isExpired) + others.removeAll(where: isExpired)
+        let dropped = urgent.removeAll(where: isExpired) + normal.removeAll(where: isExpired)
         expiringCount -= dropped.count
         return dropped.map(\.ticket)
     }
@@ -140,7 +140,7 @@ struct SendQueue: Sendable {
     /// Removes all messages below a number.
     mutating func acknowledge(below number: UInt64) throws(MalformedInput) {
         guard number <= nextNumber else { throw MalformedInput("message: an acknowledgement of a message that was never sent") }
-        while firstNumber < number, let entry = carried.removeFirst() {
+        while firstNumber < number, let entry = sent.removeFirst() {
             // Bounded: both count messages that were appended.
             firstNumber += 1
             // Bounded: the place of the next message.
@@ -148,9 +148,9 @@ struct SendQueue: Sendable {
         }
     }
 
-    /// Removes all messages. The number of the first one stays.
+    /// Removes all messages, of a channel that is not used any more.
     mutating func discard() {
-        (urgent, others, carried) = (Entries(), Entries(), Entries())
+        (urgent, normal, sent) = (Entries(), Entries(), Entries())
         expiringCount = 0
     }
 

@@ -104,7 +104,7 @@ package struct SessionRoster: Sendable {
     /// The frame for a member that has just been connected through a relay: gossip goes over direct links only.
     package var ownEntryFrame: SessionFrame { .roster(id, table.ownEntry.map { [$0] } ?? []) }
 
-    /// The ids of the other members, in no order.
+    /// The ids of the other members, in ascending order.
     package var memberIDs: [PeerID] { table.otherIDs }
 
     /// The other members, by id.
@@ -349,9 +349,10 @@ package struct SessionRoster: Sendable {
     package mutating func recordDisconnection(of id: PeerID, now: MonotonicInstant) {
         guard table.member(id) != nil else { return }
         reachability.recordDisconnection(id, now: now)
-        refresh(now: now)
+        report(id)
         settleDepartureClaim(of: id, now: now)
         table.setOwnNeighbours(reachability.neighbours)
+        refresh(now: now)
     }
 
     /// Records a failed connection attempt; the back-off grows with each.
