@@ -41,7 +41,7 @@ extension ChatScreen {
         var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
-        if hasNodeEnded, !text.hasPrefix("/") {
+        if hasNodeEnded, !text.hasPrefix("/") || text.hasPrefix("//") {
             addNotice("not sent: \(Self.nodeEndedNotice); \(Self.unsentAdvice)", at: now)
             return []
         }
@@ -59,13 +59,16 @@ extension ChatScreen {
             return []
         }
         guard canSend else {
-            views.visible.editor.replace(with: text)
+            views.visible.editor.replace(with: Self.typed(text))
             addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
         views.visible.position = .end
         return [.request(.sendLine(text, in: conversation), .sendLine(conversation, text))]
     }
+
+    /// The line that sends a text: a second slash tells a text from a command.
+    static func typed(_ text: String) -> String { text.hasPrefix("/") ? "/" + text : text }
 
     // MARK: Commands
 
@@ -124,7 +127,9 @@ extension ChatScreen {
                 addNotice("missing text: /search TEXT", at: now)
                 return []
             }
-            return [.request(.search(argument, in: conversation, limit: 50), .search(conversation, argument))]
+            return [
+                .request(.search(argument, in: conversation, limit: Self.maximumFoundCount), .search(conversation, argument))
+            ]
         case "/export":
             guard let conversation = requireConversation(at: now) else { return [] }
             return [.export(conversation, name: title(of: conversation))]
@@ -211,9 +216,17 @@ extension ChatScreen {
         if case .peer(let peer) = conversation { name(of: peer) } else { "everyone" }
     }
 
+    /// Limit on the lines that a search shows.
+    private static let maximumFoundCount = 50
+
     mutating func showFound(_ messages: [ChatMessage], _ text: String, in conversation: Conversation, at now: WallTime) {
         let wanted = TerminalText.escaped(text, columns: 40)
-        let count = messages.count == 1 ? "1 line contains" : "\(messages.count) lines contain"
+        let count =
+            switch messages.count {
+            case 1: "1 line contains"
+            case Self.maximumFoundCount: "the newest \(messages.count) lines that contain"
+            default: "\(messages.count) lines contain"
+            }
         addNotice("\(messages.isEmpty ? "no line contains" : count) \(wanted)", in: conversation, at: now)
         for message in messages {
             let day = settings.localTime(message.when)

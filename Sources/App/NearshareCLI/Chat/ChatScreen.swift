@@ -240,7 +240,7 @@ struct ChatScreen: Sendable {
         guard var lookup = views.visible.lookup else { return }
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isRunning else {
-            views.visible.editor.recordUnsent(text)
+            views.visible.editor.recordUnsent(Self.typed(text))
             return addNotice("\(name) was not found: /chat NAME looks for a peer; \(Self.unsentAdvice)", at: now)
         }
         lookup.lines.append(text)
@@ -271,7 +271,7 @@ struct ChatScreen: Sendable {
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
         views[target].addNotice("\(shown) is new here; nothing was sent. \(advice)", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        if !hasDraft { views[target].editor.replace(with: first) }
+        if !hasDraft { views[target].editor.replace(with: Self.typed(first)) }
         return reactions
     }
 
@@ -482,7 +482,7 @@ struct ChatScreen: Sendable {
         switch tag {
         case .sendLine(let conversation, let text):
             addNotice("not sent: \(reason); \(Self.unsentAdvice)", in: conversation, at: now)
-            if let index = views.index(of: conversation) { views[index].editor.recordUnsent(text) }
+            if let index = views.index(of: conversation) { views[index].editor.recordUnsent(Self.typed(text)) }
         case .history(let conversation):
             if let index = views.index(of: conversation) { views[index].endLoading(nil) }
             addNotice(reason, in: conversation, at: now)
@@ -495,7 +495,7 @@ struct ChatScreen: Sendable {
             views[index].addNotice(reason, at: now)
             for line in lines {
                 views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now)
-                views[index].editor.recordUnsent(line)
+                views[index].editor.recordUnsent(Self.typed(line))
             }
         case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
             addNotice(reason, in: conversation, at: now)
