@@ -78,6 +78,7 @@ final class ContactUpdater: Sendable {
         let snapshot = try directory.snapshot()
         let contact = try Self.requireKey(snapshot.contact(id))
         if snapshot.fingerprint(of: id) == nil {
+            guard isFriend else { return contact }
             guard let peer = await messenger.authenticatedPeer(id, timeout: Self.proofTimeout) else {
                 let reason =
                     contact.isNear

@@ -22,25 +22,23 @@ package enum DeliveredContent: Sendable {
 
     /// The text of a message that was received earlier; nil where it is long, not UTF-8, or no longer there.
     package static func shortText(at path: String) -> String? {
+        guard let bytes = bytes(at: path, upTo: maximumShortTextByteCount), !bytes.isEmpty else { return nil }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func text(at path: String) -> String? {
+        bytes(at: path, upTo: TextSource.maximumByteCount).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The content of a regular file; nil for any other, and for one that is longer than `limit`.
+    private static func bytes(at path: String, upTo limit: Int) -> ArraySlice<UInt8>? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-            (1...maximumShortTextByteCount).contains(Int(status.st_size))
-        else { return nil }
-        var bytes = [UInt8](repeating: 0, count: maximumShortTextByteCount)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        return count > 0 ? String(validating: bytes[..<count], as: UTF8.self) : nil
-    }
-
-    private static func text(at path: String) -> String? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: TextSource.maximumByteCount)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count >= 0 else { return nil }
-        return String(decoding: bytes[..<count], as: UTF8.self)
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit else { return nil }
+        var bytes = [UInt8](repeating: 0, count: limit)
+        let count = Glibc.read(descriptor, &bytes, limit)
+        return count >= 0 ? bytes[..<count] : nil
     }
 }

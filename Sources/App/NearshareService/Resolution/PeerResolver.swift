@@ -8,7 +8,7 @@ package struct PeerResolver: Sendable {
         case mesh(MeshDriver, MeshPeer)
         /// Through the node of this user, which has its place in the mesh.
         case node(Contact)
-        /// Everyone in the mesh, who has a neighbour there.
+        /// All peers of the mesh, in which this node has a neighbour.
         case everyone(MeshDriver)
     }
 
@@ -22,7 +22,7 @@ package struct PeerResolver: Sendable {
         static let bluetooth = Duration.seconds(15)
         /// Neighbours are connected to one by one, and one at the edge of the range takes its time.
         static let meshOverBluetooth = Duration.seconds(30)
-        /// Timeout of a connection that only learns the key of the peer; nothing is sent.
+        /// For a peer whose key is to be verified.
         static let connection = Duration.seconds(8)
         /// Time for other peers of the same name to appear; a search by name waits as long for a second one.
         static let others = Duration.milliseconds(60)
@@ -268,10 +268,11 @@ package struct PeerResolver: Sendable {
                 let timeout = await node.opensRadio() ? Timeout.mesh : Timeout.network - Timeout.networkFirst
                 return try await resolveDirectly(name, on: node, timeout: timeout)
             } catch NodeError.notFound(let text, let nearby) {
-                guard let found = try? await resolveInMesh(name, mesh, timeout: .zero) else {
+                do {
+                    return try await resolveInMesh(name, mesh, timeout: .zero)
+                } catch NodeError.notFound {
                     throw NodeError.notFound(text, nearby: nearby)
                 }
-                return found
             }
         }
     }

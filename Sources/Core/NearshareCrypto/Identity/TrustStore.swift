@@ -6,7 +6,7 @@ package struct TrustStore: Sendable, Hashable {
     package struct Entry: Sendable, Hashable, Codable {
         /// The name that the peer claimed last, except names of other peers.
         package var claimedName: DisplayName
-        /// Whether the claimed name belonged to another peer when this one was added. A contested name identifies no peer.
+        /// Whether the claimed name belongs to another peer. A contested name identifies no peer.
         package internal(set) var isNameContested: Bool
         /// The name that the local user has given; no other peer can claim it.
         package var givenName: DisplayName?
@@ -63,7 +63,7 @@ package struct TrustStore: Sendable, Hashable {
         trustStatus(of: peer.fingerprint, claiming: name)
     }
 
-    /// The trust in a peer that is not authenticated yet, for showing it in a list.
+    /// The trust in the owner of a key, whether or not it was proven.
     package func trustStatus(of fingerprint: Fingerprint, claiming name: DisplayName?) -> TrustStatus {
         trustStatus(ofKnown: fingerprint, claiming: name)
     }
@@ -104,7 +104,9 @@ package struct TrustStore: Sendable, Hashable {
         if let given = own?.givenName, Self.folded(given) == folded { return nil }
         let isTrusted = own?.isTrusted ?? false
         let isKnownByIt = own.map { Self.isKnown($0, by: folded) } ?? false
-        let others = (keysByName[folded] ?? []).compactMap { key in entries[key].map { (key: key, value: $0) } }
+        // Sorted, so that one of several is the same in each process.
+        let others = (keysByName[folded] ?? []).sorted { $0.hex < $1.hex }
+            .compactMap { key in entries[key].map { (key: key, value: $0) } }
             .filter { $0.key != fingerprint && $0.value.trust != .blocked }
         if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }),
             owner.value.isTrusted || !isTrusted || !isKnownByIt
@@ -140,7 +142,7 @@ package struct TrustStore: Sendable, Hashable {
     /// The known peer that a name identifies, besides one; nil when there is none.
     package func peerKnown(as name: DisplayName, besides fingerprint: Fingerprint) -> Fingerprint? {
         let folded = Self.folded(name)
-        return (keysByName[folded] ?? []).first { key in
+        return (keysByName[folded] ?? []).sorted { $0.hex < $1.hex }.first { key in
             guard key != fingerprint, let entry = entries[key] else { return false }
             return entry.givenName.map(Self.folded) == folded || Self.isKnown(entry, by: folded)
         }
@@ -205,7 +207,7 @@ package struct TrustStore: Sendable, Hashable {
         return !age.overflow && (0..<60_000).contains(age.partialValue) && version ?? 0 <= entry.newestVersion ?? 0
     }
 
-    /// The newer version that a peer has spoken before; nil for a peer that speaks none older (K12).
+    /// The newest version that a peer has spoken, where `version` is older; nil otherwise (K12).
     package func downgrade(of peer: AuthenticatedPeer, to version: UInt8) -> UInt8? {
         guard let newest = entries[peer.fingerprint]?.newestVersion, newest > version else { return nil }
         return newest
@@ -355,8 +357,7 @@ package struct TrustStore: Sendable, Hashable {
         _ = update(fingerprint) { $0.isNameContested = false }
     }
 
-    /// Folds a name for comparison, so that names that look alike are equal: case, white space and invisible characters are
-    /// ignored.
+    /// Folds a name for comparison: names that differ only in case, white space and invisible characters are equal.
     fileprivate static func folded(_ name: DisplayName) -> String {
         // Upper case first, which turns "ß" into "SS"; lower case alone would leave it different from "ss".
         var text = name.claimed.uppercased().lowercased()
