@@ -591,6 +591,38 @@ class SoundServerStory(VoiceStory):
         self.assertLessEqual(note.stat().st_size, 20 << 10)
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
+    def test_a_note_of_a_chat_fits_the_phone_and_is_listed_as_sent_once_it_has_arrived(self):
+        own_network(self)
+        name = f"phone-{self.seed:08x}"
+        screen = Screen(
+            self,
+            self.ben.command("chat", name, "--interface", "lo", "--adapter", "none"),
+            self.ben.environment() | {"NO_COLOR": "1"},
+        )
+        phone = BitchatPeer(name, seed=self.seed, capabilities=0x100)
+        self.addCleanup(phone.close)
+        wait_until(lambda: screen.read(0) or self.ben.run("mesh", "status").returncode == 0, "the node of the chat")
+        port = json_lines(self.ben.run("mesh", "status", "--json"))[0]["port"]
+        phone.connect("127.0.0.1", port, preamble=b"NSHM\x01\x01\0\0")
+        wait_until(lambda: screen.read(0.1) and "is near" in screen.text, "the phone in the chat")
+        screen.press("/voice\r")
+        # A phone takes 115 kB.
+        screen.wait_for(r"0:[23][0-9] left")
+        self.server.say(write_wave(self.place / "tone.wav", tone(2)))
+        screen.press("\r")
+        screen.wait_for(r"\[s\]end to phone-")
+
+        def ways():
+            return [each["way"] for each in json_lines(self.ben.run("voice", "list", "--json"))]
+
+        self.assertEqual(["kept"], ways())
+        screen.press("s")
+        [note] = (self.ben.home / "data/nearshare/voice").iterdir()
+        self.assertEqual(note.read_bytes(), phone.wait_for_file(20)["content"])
+        wait_until(lambda: screen.read(0) or ways() == [f"to {name}"], "the note among those that were sent")
+        screen.press("/quit\r")
+        self.assertEqual(0, screen.end())
+
     def test_a_recording_for_an_absent_receiver_is_kept(self):
         recording = self.ben.start("voice", "--json", "--no-trim", "--duration", "1", "--to", f"absent-{self.seed:08x}")
         self.assertEqual(5 << 20, recording.wait_for("recording")["limit"])

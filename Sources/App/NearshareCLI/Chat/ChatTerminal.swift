@@ -135,8 +135,10 @@ final class ChatTerminal: Sendable {
         /// Whether the command ends now.
         var isOver = false
         var pendingCount = 0
-        /// The files that this screen sends.
-        var sentFiles: Set<TransferStatus.ID> = []
+        /// The paths of the files that this screen sends.
+        var sentFiles: [TransferStatus.ID: String] = [:]
+        /// The paths of the voice notes that were recorded here.
+        var recordedNotes: Set<String> = []
         /// Failures after the user had quit, which no screen shows.
         var unsent: [String] = []
     }
@@ -219,15 +221,18 @@ final class ChatTerminal: Sendable {
     /// Records the files that this screen sends in the history.
     private func record(_ event: ChatScreen.Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) {
         switch event {
-        case .replied(.sendFile, .success(.transferAccepted(let id))): state.sentFiles.insert(.transfer(id))
+        case .recorded(_, .saved(let path)): state.recordedNotes.insert(path)
+        case .replied(.sendFile(_, let path), .success(.transferAccepted(let id))): state.sentFiles[.transfer(id)] = path
         case .event(.transfer(let status)):
-            guard let outcome = status.outcome, state.sentFiles.remove(status.id) != nil else { return }
+            guard let outcome = status.outcome, let path = state.sentFiles.removeValue(forKey: status.id) else { return }
+            let isSentNote = outcome == .completed && state.recordedNotes.contains(path)
             let entry = TransferLog.Entry(
                 when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
                 content: NameText.shown(status.name), size: status.done, outcome: outcome.word)
             group.addTask { [machine, sink] in
                 do {
                     try TransferLog(of: .sent, in: machine.state).append(entry)
+                    if isSentNote { try VoiceNoteStore(machine).recordSent(path, to: [entry.peerName], at: entry.when) }
                 } catch {
                     sink.yield(.screen(.event(.notice("\(error)"))))
                 }
@@ -264,7 +269,8 @@ final class ChatTerminal: Sendable {
             await keyboard.stop()
             state.isRecording = true
             // The events of the node are handled meanwhile.
-            group.addTask { await self.record(for: peer, name: name) }
+            let limit = state.screen.contacts[peer].flatMap { VoiceNoteReceivers(through: $0).limit }
+            group.addTask { await self.record(for: peer, name: name, limit: limit) }
         case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
         case .redraw: state.drawn = nil
         case .suspend:
@@ -367,14 +373,14 @@ final class ChatTerminal: Sendable {
 
     // MARK: Voice notes
 
-    private func record(for peer: PeerID, name: String) async {
+    private func record(for peer: PeerID, name: String, limit: NoteSizeLimit?) async {
         let handler = Console.fullScreenMessageHandler.withLock { handler in
             defer { handler = nil }
             return handler
         }
         FullScreen.leave()
         do {
-            let path = try await SignalHandling.withoutInterrupt { try await recordNote(for: name) }
+            let path = try await SignalHandling.withoutInterrupt { try await recordNote(for: name, limit: limit) }
             sink.yield(.screen(.recorded(peer, path.map { .saved(path: $0) } ?? .discarded)))
         } catch {
             sink.yield(.screen(.recorded(peer, .failed(reason: CommandFailure(error).message))))
@@ -385,19 +391,16 @@ final class ChatTerminal: Sendable {
     }
 
     /// - Returns: the path of the note; nil when the user discarded it.
-    private func recordNote(for name: String) async throws -> String? {
+    private func recordNote(for name: String, limit: NoteSizeLimit?) async throws -> String? {
         let settings = NoteSettings(
-            bitrate: NoteSettings.speechBitrate, speaker: try machine.name().claimed, recorded: now)
+            bitrate: NoteSettings.speechBitrate, speaker: try machine.name().claimed, recorded: now, limit: limit)
         guard let settings else { throw CommandFailure(.failure, "no note can be recorded with these settings") }
         let parameters = RecordingSession.Parameters(
             source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
             isTrimmed: true, receivers: [name], needsReview: true)
-        let store = VoiceNoteStore(machine)
         let session = RecordingSession(
-            store: store, parameters: parameters, decoders: decoders, isJSON: false, isQuiet: false)
-        let note = try await session.run()
-        if let note { try? store.recordSent(note.path, to: [name], at: now) }
-        return note?.path
+            store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, isJSON: false, isQuiet: false)
+        return try await session.run()?.path
     }
 }
 

@@ -38,11 +38,15 @@ package struct VoiceNoteReceivers: Sendable {
         switch destination {
         case .direct, .everyone: self.init()
         case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.contentLimit))
-        case .node(let contact):
-            // Only the node knows the software of the phone.
-            let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid
-            self.init(throughMeshTo: contact.name, maximumByteCount: UInt64(software.contentLimit))
+        case .node(let contact): self.init(through: contact)
         }
+    }
+
+    /// The receiver of a note that goes through the node of this machine.
+    package init(through contact: Contact) {
+        // Only the node knows the software of the phone.
+        let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid
+        self.init(throughMeshTo: contact.name, maximumByteCount: UInt64(software.contentLimit))
     }
 
     init(throughMeshTo name: DisplayName, maximumByteCount: UInt64) {
