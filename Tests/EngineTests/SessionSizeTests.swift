@@ -79,35 +79,28 @@ private struct CountingTransport: StreamTransport {
     }
 }
 
-private final class CountingLink: StreamLink {
-    private let inner: any StreamLink
+private final class CountingLink: ForwardingLink, @unchecked Sendable {
     private let counter: ByteCounter
 
     init(inner: any StreamLink, counter: ByteCounter) {
-        self.inner = inner
         self.counter = counter
+        super.init(inner)
     }
 
-    var remote: LinkAddress { inner.remote }
-    var localHost: String? { inner.localHost }
-
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
-        let count = try inner.read(into: buffer)
+    override func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
+        let count = try super.read(into: buffer)
         counter.add(count)
         return count
     }
 
-    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
-        try inner.write(bytes)
+    override func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        try super.write(bytes)
         counter.add(bytes.count)
     }
 
-    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-        let count = try inner.writeWithoutBlocking(bytes)
+    override func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        let count = try super.writeWithoutBlocking(bytes)
         counter.add(count)
         return count
     }
-
-    func finishWriting() { inner.finishWriting() }
-    func close() { inner.close() }
 }

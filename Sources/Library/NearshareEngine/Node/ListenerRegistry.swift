@@ -4,6 +4,8 @@ internal import NearshareInterfaces
 struct ListenerRegistry {
     private var listeners: [any StreamListener] = []
     private var advertisements: [any RunningAdvertisement] = []
+    /// The types under which this node has advertised itself.
+    private(set) var services: Set<ServiceType> = []
 
     /// The port of the first listener; nil for none.
     var port: UInt16? { listeners.first?.port }
@@ -12,6 +14,8 @@ struct ListenerRegistry {
         listeners.append(listener)
         if let advertisement { advertisements.append(advertisement) }
     }
+
+    mutating func insert(_ service: ServiceType) { services.insert(service) }
 
     mutating func remove(_ listener: any StreamListener) { listeners.removeAll { $0 === listener } }
 

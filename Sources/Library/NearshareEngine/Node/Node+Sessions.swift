@@ -69,8 +69,37 @@ extension Node {
             return session
         }
         start { await session.run() }
+        // A room browses for its members itself.
+        if room == nil {
+            for service in state.withLock({ $0.listeners.services }) {
+                start { [self] in await findMembers(of: session, for: service) }
+            }
+        }
         if isShuttingDown { session.end() } else { startNetworkMonitor() }
         return session
+    }
+
+    /// Tells a session at which addresses discovery sees peers, until it is over: it may be the only way to a member whose address
+    /// has changed.
+    private func findMembers(of session: Session, for service: ServiceType) async {
+        guard let changes = try? browseNetwork(for: service) else { return }
+        await withDiscardingTaskGroup { group in
+            group.addTask { [self] in
+                do {
+                    for try await change in changes {
+                        switch change {
+                        case .found(let peer), .updated(let peer): session.recordFound(peer.id, at: peer.addresses)
+                        case .lost(let peer): session.recordFound(peer.id, at: [])
+                        case .settled: break
+                        }
+                    }
+                } catch {
+                    settings.log.info("session: discovery has ended: \(error)")
+                }
+            }
+            _ = await session.ended
+            group.cancelAll()
+        }
     }
 
     func session(_ id: SessionID) -> Session? { state.withLock { $0.sessions[id] } }

@@ -94,12 +94,12 @@ extension Session {
         }
     }
 
-    /// Records the addresses at which this node has found a member, which may have announced none yet.
-    func recordFound(_ member: PeerID, at addresses: [LinkAddress]) {
+    /// Records the addresses at which this node has found a peer: a member, which may have announced none yet, or one that may
+    /// become a member. None for a peer that is not seen any more.
+    func recordFound(_ peer: PeerID, at addresses: [LinkAddress]) {
         let now = node.settings.clock()
         let found = addresses.filter { $0.medium == .network }.map { SessionMember.Address(host: $0.host, port: $0.port) }
-        guard !found.isEmpty, isMember(member) else { return }
-        update { $0.members.roster.setFoundAddresses(found, of: member, now: now) }
+        update { $0.members.roster.setFoundAddresses(found, of: peer, now: now) }
     }
 
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }

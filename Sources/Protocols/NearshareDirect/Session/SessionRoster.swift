@@ -54,7 +54,7 @@ package struct SessionRoster: Sendable {
     private var demands: Set<PeerID> = []
     /// The members to which all others keep links, each with the time since which this roster has chosen it; empty in a mesh.
     private var hubs: [PeerID: MonotonicInstant] = [:]
-    /// Addresses at which this node has found a member, in this node's notation.
+    /// Addresses at which this node has found members, and peers that may become members, in this node's notation.
     private var foundAddresses: [PeerID: [SessionMember.Address]] = [:]
     /// The time of the latest updates to other members.
     private var updateTime: MonotonicInstant?
@@ -195,7 +195,6 @@ package struct SessionRoster: Sendable {
             announcers[member.id] = nil
             reportedStates[member.id] = nil
             demands.remove(member.id)
-            foundAddresses[member.id] = nil
             // Other members may have refused a member for which there is room now.
             if wasFull { table.markAllChanged() }
         }
@@ -305,16 +304,19 @@ package struct SessionRoster: Sendable {
         }
     }
 
-    /// Sets the addresses at which this node has found a member.
+    /// Sets the addresses at which this node has found a member, or a peer that may become one; none for one that is not seen any
+    /// more.
     package mutating func setFoundAddresses(_ addresses: [SessionMember.Address], of id: PeerID, now: MonotonicInstant) {
         let addresses = Array(addresses.prefix(SessionMember.maximumAddressCount))
-        guard table.member(id) != nil, foundAddresses[id] != addresses else { return }
-        foundAddresses[id] = addresses
-        if !addresses.isEmpty { reachability.recordReachabilityHint(id, isOwn: false, now: now) }
+        guard foundAddresses[id] ?? [] != addresses else { return }
+        let isMember = table.member(id) != nil
+        guard isMember || foundAddresses[id] != nil || foundAddresses.count < Self.maximumFoundCount else { return }
+        foundAddresses[id] = addresses.isEmpty ? nil : addresses
+        if isMember, !addresses.isEmpty { reachability.recordReachabilityHint(id, isOwn: false, now: now) }
     }
 
     private func mayConnect(to member: SessionMember) -> Bool {
-        !member.addresses.isEmpty || foundAddresses[member.id]?.isEmpty == false
+        !member.addresses.isEmpty || foundAddresses[member.id] != nil
     }
 
     /// A member with all addresses that may lead to it.
@@ -434,6 +436,8 @@ package struct SessionRoster: Sendable {
         return times.filter { $0 > now }.min()
     }
 
+    /// Limit on peers outside the session whose addresses are kept: names on the network are free.
+    private static let maximumFoundCount = 256
     /// The time for which a claim of departure waits for the member's link to end.
     private static let claimTimeout = Duration.seconds(2)
     /// The least time between two updates in a session of at most eight members, all of which have direct links.
