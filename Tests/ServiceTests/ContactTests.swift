@@ -206,6 +206,57 @@ struct ContactSnapshotTests {
         #expect(failure?.description.contains("anna-laptop") == true)
     }
 
+    @Test(
+        "K2: a peer with the name of a known one is not meant by it, whoever it is, near or away",
+        arguments: ["annabelle", "Annabelle", "annabelle\u{200b}"])
+    func nameOfAnother(_ claimed: String) throws {
+        let known = try DisplayName("annabelle")
+        let claim = try DisplayName(claimed)
+        func knowing(_ trust: inout TrustStore) {
+            _ = trust.introduce(anna.fingerprint, claiming: known, as: known, at: day)
+            trust.rename(anna.fingerprint, to: nil)
+        }
+        let near = try snapshot(nearby: [(cleo, claimed)]) { trust, _ in knowing(&trust) }
+        let away = try snapshot { trust, book in
+            knowing(&trust)
+            let isRecorded = book.storeAnnouncedKeys(
+                agreementKey: cleo.agreementKey.publicKey, signingKey: cleo.signingKey.publicKey, name: claim, isProven: false,
+                isFriend: { _ in false }, at: day)
+            #expect(isRecorded)
+        }
+        for snapshot in [near, away] {
+            for text in [claimed, "annab"] {
+                let failure = #expect(throws: ControlFailure.self) { try snapshot.contact(named: text, with: []) }
+                #expect(failure?.kind == .nameClash && failure?.description.contains(anna.peerID.hex) == true)
+            }
+            #expect(try snapshot.contact(named: cleo.peerID.hex, with: [])?.id == cleo.peerID)
+        }
+        // The known one, where it is in a list.
+        #expect(try near.contact(named: "annabelle", with: [anna.peerID])?.id == anna.peerID)
+        let friend = try snapshot(nearby: [(ben, claimed)]) { trust, _ in
+            knowing(&trust)
+            try introduce(ben, "ben", to: &trust)
+            trust.rename(ben.fingerprint, to: nil)
+            trust.setFriend(ben.fingerprint, true)
+        }
+        #expect(try friend.contact(named: "annabelle", with: []) == nil)
+        #expect(try friend.contact(named: "ben", with: [])?.id == ben.peerID)
+        let failure = #expect(throws: ControlFailure.self) {
+            try friend.requireMeant(friend.contact(ben.peerID), by: "annabelle")
+        }
+        #expect(failure?.kind == .nameClash)
+    }
+
+    @Test("K2: a new peer is not meant by the beginning of a known one's name") func beginningOfAnother() throws {
+        let snapshot = try snapshot(nearby: [(cleo, "annabel")]) { trust, _ in
+            try introduce(anna, "annabelle", to: &trust)
+            trust.rename(anna.fingerprint, to: nil)
+        }
+        let failure = #expect(throws: ControlFailure.self) { try snapshot.contact(named: "ann", with: []) }
+        #expect(failure?.kind == .peerNotFound && failure?.description.contains("annabelle") == true)
+        #expect(try snapshot.contact(named: "annabel", with: [])?.id == cleo.peerID)
+    }
+
     @Test("a blocked peer does not make another one's name ambiguous, and is found by its id")
     func blocked() throws {
         let snapshot = try snapshot { trust, _ in
@@ -222,6 +273,22 @@ struct ContactSnapshotTests {
         #expect(!snapshot.isBlocked(.announced(anna.peerID)))
         #expect(!snapshot.isBlocked(.announced(cleo.peerID)))
         #expect(!snapshot.isBlocked(.signing(EndpointID(rawValue: 7))))
+    }
+
+    @Test("R11: a blocked peer's signing key is blocked, also one that it has only announced", arguments: [true, false])
+    func blockedSigner(isProven: Bool) throws {
+        let snapshot = try snapshot { trust, book in
+            for (peer, name) in [(anna, "anna"), (ben, "ben")] {
+                try introduce(peer, name, to: &trust)
+                let isRecorded = book.storeAnnouncedKeys(
+                    agreementKey: peer.agreementKey.publicKey, signingKey: peer.signingKey.publicKey,
+                    name: try DisplayName(name), isProven: isProven, isFriend: { _ in false }, at: day)
+                #expect(isRecorded)
+            }
+            trust.setBlocked(ben.fingerprint, true)
+        }
+        #expect(snapshot.isBlocked(.signing(EndpointID(of: ben.signingKey.publicKey))))
+        #expect(!snapshot.isBlocked(.signing(EndpointID(of: anna.signingKey.publicKey))))
     }
 
     @Test("a blocked peer is found by its listed name, the name that it claims now, a beginning, and its id, in range or not")
@@ -262,8 +329,8 @@ struct ContactSnapshotTests {
             id: anna.peerID, name: try DisplayName("anna"), trustStatus: .nameClash(knownAs: ben.fingerprint), isNear: true,
             software: .nearshare, hasKeys: true)
         #expect(!contact.isFriend)
-        let failure = #expect(throws: CommandFailure.self) { try contact.refuseNameClash() }
-        #expect(failure?.status == .notTrusted && failure?.message.contains(ben.peerID.hex) == true)
+        let failure = #expect(throws: ControlFailure.self) { try contact.refuseNameClash() }
+        #expect(failure?.kind == .nameClash && failure?.description.contains(ben.peerID.hex) == true)
     }
 }
 

@@ -29,12 +29,8 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var isFriend: Bool { trustStatus.isFriend }
 
     /// Stops what the user sends by the name of another known peer (K2).
-    func refuseNameClash() throws(CommandFailure) {
-        guard case .nameClash(let known) = trustStatus else { return }
-        throw CommandFailure(
-            .notTrusted,
-            "nothing was sent: \(name.shown) is the name of a peer that you know (\(known.peerID)), and \(id) uses it with another "
-                + "key; ask its owner, and use its id if you mean it")
+    func refuseNameClash() throws(ControlFailure) {
+        if case .nameClash(let owner) = trustStatus { throw .nameClash(self, ownedBy: owner) }
     }
 
     /// Stands for everyone in the mesh, as the receiver of a file.
@@ -59,4 +55,14 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
 extension PeerID {
     /// The receiver of what goes to everyone, also on the wire.
     package static var everyone: PeerID { broadcast }
+}
+
+extension ControlFailure {
+    /// The failure of a request that concerns a peer under the name of another known one (K2).
+    static func nameClash(_ contact: Contact, ownedBy owner: Fingerprint) -> ControlFailure {
+        ControlFailure(
+            .nameClash,
+            "nothing was sent: \(contact.id) uses the name of a peer that you know (\(owner.peerID)), with another key; ask its owner, "
+                + "and use its id if you mean it")
+    }
 }

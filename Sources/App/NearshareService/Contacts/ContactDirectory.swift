@@ -59,7 +59,10 @@ package struct ContactDirectory: Sendable {
         return try await firstResult(
             of: {
                 let peer = try await messenger.find(text, timeout: timeout)
-                return try self.snapshot().contact(peer.id)
+                let snapshot = try self.snapshot()
+                let contact = snapshot.contact(peer.id)
+                try snapshot.requireMeant(contact, by: text)
+                return contact
             },
             { try await self.contact(named: text, after: changes, timeout: timeout) })
     }

@@ -48,10 +48,16 @@ package struct ContactSnapshot: Sendable {
         let peer = presence.meshPeers[id]
         return Contact(
             id: id, name: knownName(of: id) ?? DisplayName(of: id),
-            trustStatus: announcedFingerprint(of: id).map { trust.trustStatus(of: $0, claiming: peer?.name) } ?? .new,
+            trustStatus: announcedFingerprint(of: id).map { trust.trustStatus(of: $0, claiming: claimedName(of: id)) } ?? .new,
             isNear: peer != nil,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
             hasKeys: presence.hasKeys(id), hops: peer?.hops)
+    }
+
+    /// The name that a peer claims, or has claimed when it was last in range.
+    private func claimedName(of id: PeerID) -> DisplayName? {
+        if let peer = presence.meshPeers[id] { return peer.name }
+        return addressBook.entry(of: id).flatMap { $0.origin == .met ? $0.name : nil }
     }
 
     /// The fingerprint of a known key; nil for one that was only announced.
@@ -91,11 +97,31 @@ package struct ContactSnapshot: Sendable {
         // A blocked peer does not make another peer's name ambiguous.
         let listed = trust.peersListed(as: text)
         let candidates = all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked }
-        let found = try match(text, among: candidates) ?? candidates.first { listed.count == 1 && listed.contains($0.id) }
+        let owned = candidates.filter { nameOwner(of: $0) == nil }
+        let found = try match(text, among: owned) ?? owned.first { listed.count == 1 && listed.contains($0.id) }
         if let found, !trusted.isEmpty, !trusted.contains(where: { $0.id == found.id }) {
             throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
         }
+        if let found {
+            try requireMeant(found, by: text)
+        } else if let other = try match(text, among: candidates) {
+            try requireMeant(other, by: text)
+        }
         return found
+    }
+
+    /// The other known peer to which the name of a contact belongs (K2); nil for none.
+    private func nameOwner(of contact: Contact) -> Fingerprint? {
+        guard let name = claimedName(of: contact.id), let fingerprint = announcedFingerprint(of: contact.id) else { return nil }
+        return trust.peerMeant(by: name, insteadOf: fingerprint)
+    }
+
+    /// Refuses a contact that uses the name of another known peer, and a new one with the beginning of such a name (K2).
+    /// - Parameter text: by which the contact was found. An id means one peer.
+    func requireMeant(_ contact: Contact, by text: String) throws(ControlFailure) {
+        guard PeerID(hex: text) != contact.id else { return }
+        if let owner = nameOwner(of: contact) { throw .nameClash(contact, ownedBy: owner) }
+        if contact.trustStatus == .new { try trust.requireMeant(contact.name, contact.id, by: text) }
     }
 
     /// The BlueChat peer that a text selects.
@@ -138,13 +164,15 @@ package struct ContactSnapshot: Sendable {
     /// Whether a sender is blocked by the name that it claims, also an unauthenticated one: texts of a peer that claims a
     /// blocked identity are dropped.
     package func isBlocked(_ sender: ClaimedSender) -> Bool {
-        let id: PeerID? =
-            switch sender {
-            case .announced(let id): id
-            case .signing(let address): addressBook.signer(address)?.id
-            }
-        return id.flatMap { trust.entry(claiming: $0) }?.entry.trust == .blocked
+        switch sender {
+        case .announced(let id): isBlocked(id)
+        // Announced with a blocked key is enough: the owner of the signing key has signed the announcement.
+        case .signing(let address):
+            addressBook.entries.values.contains { isBlocked($0.id) && EndpointID(of: $0.signingKey) == address }
+        }
     }
+
+    private func isBlocked(_ id: PeerID) -> Bool { trust.entry(claiming: id)?.entry.trust == .blocked }
 
     /// The peer that sealed a message, or that signed a public one; nil when neither is certain.
     package func sender(of message: ReceivedBundle) -> PeerID? {

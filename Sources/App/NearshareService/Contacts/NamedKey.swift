@@ -32,8 +32,26 @@ extension TrustStore {
     /// claims such a name is not selected by it, nor by its beginning (K2).
     /// - Parameter text: a name, the beginning of one, or an id.
     package func trustedPeers(named text: String) -> [NamedKey] {
-        let trusted = entries.filter { $0.value.trust != .blocked && ($0.value.isTrusted || $0.value.givenName != nil) }
-        switch NameMatch(of: text, among: trusted.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }) {
+        peers(named: text) { $0.isTrusted || $0.givenName != nil }
+    }
+
+    /// Refuses a new peer that was found by the beginning of its name, where known peers have names with this beginning: they may
+    /// be away (K2).
+    /// - Parameters:
+    ///   - name: of the new peer.
+    ///   - text: as the user typed it.
+    package func requireMeant(_ name: DisplayName, _ id: PeerID, by text: String) throws(ControlFailure) {
+        guard name.claimed.lowercased() != text.lowercased() else { return }
+        let known = peers(named: text) { _ in true }
+        guard !known.isEmpty else { return }
+        let list = (known.map { ($0.name, $0.id) } + [(name, id)]).map { "\n  \($0.shown)  \($1)" }.sorted().joined()
+        throw ControlFailure(
+            .peerNotFound, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")
+    }
+
+    private func peers(named text: String, where isWanted: (Entry) -> Bool) -> [NamedKey] {
+        let wanted = entries.filter { $0.value.trust != .blocked && isWanted($0.value) }
+        switch NameMatch(of: text, among: wanted.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }) {
         case .none: return []
         case .one(let key): return [key]
         case .several(let keys): return keys

@@ -155,6 +155,8 @@ package struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringC
         case tooLarge
         /// The peer is blocked.
         case blocked
+        /// The name belongs to another known peer.
+        case nameClash
         /// The node ended before it replied.
         case gone
     }

@@ -46,7 +46,7 @@ package struct CommandFailure: Error, Sendable {
                 case .peerNotFound: .peerNotFound
                 case .refused: .usage
                 case .tooLarge: .noSpace
-                case .blocked: .notTrusted
+                case .blocked, .nameClash: .notTrusted
                 case .storage, .unavailable, .gone: .failure
                 }
             self.init(status, error.description)

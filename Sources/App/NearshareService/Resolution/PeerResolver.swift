@@ -61,8 +61,12 @@ package struct PeerResolver: Sendable {
             id.flatMap { trust.entry(claiming: $0)?.fingerprint } ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil)
         guard let fingerprint = Fingerprint(hex: text) ?? known else {
             let found = try checked(try await find(text, on: node), asked: text, besides: trusted)
-            guard case .direct(var peer) = found, id != nil else { return found }
-            peer.isIDGiven = true
+            guard case .direct(var peer) = found else { return found }
+            peer.isIDGiven = id != nil
+            // A new peer is not meant by the beginning of a known one's name (K2).
+            if let name = peer.name, let found = peer.id, found != id, trust.trustStatus(claiming: found, named: name) == .new {
+                try trust.requireMeant(name, found, by: text)
+            }
             return .direct(peer)
         }
         do {

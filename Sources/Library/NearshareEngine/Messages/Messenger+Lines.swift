@@ -205,7 +205,7 @@ extension Messenger {
     private func part(_ bundle: BundleID) -> OutgoingPart { OutgoingPart(id: bundle.hex, isBundle: true) }
 
     private func storeArrival(_ message: ReceivedMeshMessage) throws(StorageError) {
-        if message.sender == nil, settings.isBlocked(.signing(message.signer)) { return }
+        if message.sender == nil, isBlocked(signer: message.signer) { return }
         if let sender = message.sender, node.trustStatus(sender, nil).isBlocked { return }
         let content: StructuredValue?
         switch message.content {
@@ -238,6 +238,14 @@ extension Messenger {
         guard let number = try store.insert(arrival) else { return }
         arrival.number = number
         listeners.publish(.arrived(arrival))
+    }
+
+    /// Whether a blocked peer has signed a message that everyone can read: one of the address book, or one in range.
+    private func isBlocked(signer: EndpointID) -> Bool {
+        settings.isBlocked(.signing(signer))
+            || mesh.peers.contains { peer in
+                messages.contact(peer.id)?.address == signer && settings.isBlocked(.announced(peer.id))
+            }
     }
 
     // MARK: Texts of the mesh
