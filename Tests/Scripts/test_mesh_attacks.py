@@ -303,6 +303,24 @@ class PublicRoom(AttackStory):
         self.assertEqual((self.friend, "(not proven) cleo"), (line["from"], line["name"]))
 
 
+class Names(AttackStory):
+    def test_K2_the_name_of_a_known_peer_that_is_away_means_no_newcomer(self):
+        options = ("--interface", "lo", "--adapter", "none")
+        known = self.cleo.receive(*options, accept="all", name="annabelle")
+        self.assertCode(0, self.ben.run("send", self.file("a", 10), "--to", known.address, *options))
+        Stores.stop(known)
+        other = Peer(self.place / "stranger")
+        self.addCleanup(other.stop_all)
+        stranger = other.receive(*options, accept="all", name="Annabelle")
+        # The second try finds the stranger's keys, which the first one has stored.
+        message = ("message", "secret", "--to")
+        for command in ((*message, "annabelle"), (*message, "ann"), ("chat", "annabelle")) * 2:
+            said = self.ben.run(*command, "--timeout", "5", *options, input=b"secret\n")
+            self.assertCode(5, said)
+            self.assertIn(f"uses the name of a peer that you know ({known.ready['id']})", said.stderr.decode())
+        self.assertEqual([], [each for each in stranger.events if each["event"] in ("message", "chat_message", "invitation")])
+
+
 class Announcements(AttackStory):
     def test_X1_the_announcement_names_no_neighbours(self):
         carol, listener = self.phone("carol"), self.neighbour("listener")
