@@ -54,23 +54,14 @@ class RefusalStory(Story):
             self.assertNotIn("lost", words)
 
     @unittest.skipUnless(has_namespaces(), "hiding /proc needs root")
-    def test_arguments_are_read_where_proc_is_hidden(self):
+    def test_a_machine_without_proc_is_told(self):
+        """Swift's threads need it, and end the process at some time without it."""
         covered = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
-
-        def run(*arguments):
+        for arguments in (["--version"], ["send", "x"]):
             command = [*covered, *self.ben.command(*arguments)]
-            return subprocess.run(command, env=self.ben.environment(), capture_output=True, timeout=60, check=False)
-
-        self.assertRegex(run("--version").stdout.decode(), r"^nearshare \d")
-        name = os.fsencode(self.place) + b"/\xff.txt"
-        with open(name, "wb") as file:
-            file.write(b"x")
-        listed = run("send", "--dry-run", name)
-        self.assertCode(0, listed)
-        self.assertIn(b".txt", listed.stdout)
-        mistake = run("browse", "--nonsense")
-        self.assertCode(2, mistake)
-        self.assertIn("--nonsense", mistake.stderr.decode())
+            said = subprocess.run(command, env=self.ben.environment(), capture_output=True, timeout=60, check=False)
+            self.assertCode(1, said)
+            self.assertIn("/proc is not mounted", said.stderr.decode())
 
     def test_without_utf8_messages_in_a_pipe_are_ascii_and_names_stay(self):
         environment = self.ben.environment() | {"LC_ALL": "C"}

@@ -17,20 +17,6 @@ int nearshare_openat(int directory, const char *path, int flags, mode_t mode) { 
 
 int nearshare_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 
-static int argument_count;
-static char *const *arguments;
-
-/// glibc calls a constructor with the arguments of main.
-__attribute__((constructor)) static void keep_arguments(int count, char **values) {
-    argument_count = count;
-    arguments = values;
-}
-
-char *const *nearshare_arguments(int *count) {
-    *count = argument_count;
-    return arguments;
-}
-
 void nearshare_keep_freed_memory(void) {
     // Above the size of encrypted records, below that of a link's blocks, which live as long as the link.
     mallopt(M_MMAP_THRESHOLD, 512 << 10);

@@ -53,7 +53,7 @@ package struct NearshareCommand: AsyncParsableCommand {
         } catch {
             let code = exitCode(for: error)
             let text = fullMessage(for: error)
-            let words = CommandLineBytes.ofProcess.texts[...]
+            let words = CommandLine.arguments.dropFirst()
             // The parser answers `help` of an unknown command with the general help.
             let isHelp = words.first == "help"
             if code == .validationFailure || isHelp,

@@ -64,7 +64,7 @@ struct ReceiveCommand: ConfinedCommand {
         if stdout, output.json { throw ValidationError("--stdout and --json both use standard output; choose one") }
         if stdout, !exec.isEmpty { throw ValidationError("--exec runs for items in the inbox; omit --stdout") }
         // An empty list of words is that of a command line without the option, too.
-        if exec.first?.isEmpty == true || exec.isEmpty && CommandLineBytes.ofProcess.texts.last == "--exec" {
+        if exec.first?.isEmpty == true || exec.isEmpty && CommandLine.arguments.last == "--exec" {
             throw ValidationError("--exec expects a command")
         }
         if stdout, receiving.existing != nil {

@@ -1,4 +1,3 @@
-internal import CNearshareShims
 internal import Nearshare
 internal import NearshareService
 
@@ -10,15 +9,13 @@ struct CommandLineBytes {
         self.words = words
     }
 
-    /// The words of this process. `CommandLine` has none in a process that cannot read /proc.
-    static let ofProcess: CommandLineBytes = {
-        var count: Int32 = 0
-        let first = nearshare_arguments(&count)
-        return CommandLineBytes((0..<Int(count)).compactMap { first?[$0].map { LocalPath(cString: $0).bytes } })
-    }()
-
-    /// The words behind the name of the program, as the parser sees them.
-    var texts: [String] { words.dropFirst().map { String(decoding: $0, as: UTF8.self) } }
+    /// The words of this process, which do not change.
+    static var ofProcess: CommandLineBytes {
+        CommandLineBytes(
+            UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)).compactMap { word in
+                word.map { LocalPath(cString: $0).bytes }
+            })
+    }
 
     /// The paths that the parser has read as `operands`, in the same order. Equal repaired forms may stand for different paths.
     /// - Throws: a usage error where an option has a value of the same form: which word is the operand is not known then.

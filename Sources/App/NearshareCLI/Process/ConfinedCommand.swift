@@ -35,7 +35,7 @@ package struct PreparedCommand {
     /// Called while the process has one thread.
     /// - Throws: the errors of the command line.
     static func parse() throws -> PreparedCommand {
-        let command = try NearshareCommand.parseAsRoot(CommandLineBytes.ofProcess.texts)
+        let command = try NearshareCommand.parseAsRoot()
         if let command = command as? any ConfinedCommand {
             let prepared = Result { try command.prepare() }
             return PreparedCommand { try await runCommand { try await prepared.get()() } }

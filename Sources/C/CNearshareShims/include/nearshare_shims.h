@@ -11,10 +11,6 @@ int nearshare_openat(int directory, const char *path, int flags, mode_t mode);
 /// The same for open(2).
 int nearshare_open(const char *path, int flags, mode_t mode);
 
-/// The arguments of main, as the C runtime passes them: Swift reads them from /proc, which a process may lack or be denied.
-/// Returns `*count` of them.
-char *const *nearshare_arguments(int *count);
-
 /// Makes malloc keep large freed blocks, so that a record buffer of 128 KiB that is allocated thousands of times a second is not
 /// unmapped and mapped again each time. Costs 2 MiB of resident memory.
 void nearshare_keep_freed_memory(void);
