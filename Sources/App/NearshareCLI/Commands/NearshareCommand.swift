@@ -43,6 +43,11 @@ package struct NearshareCommand: AsyncParsableCommand {
         raiseDescriptorLimit()
         // A closed pipe is reported by write(2), and must not end the process during a transfer.
         signal(SIGPIPE, SIG_IGN)
+        // Swift reads the arguments from there, and its threads end the process at some time where they cannot read it.
+        guard access("/proc/self/stat", R_OK) == 0 else {
+            Console.warn("/proc is not mounted, and nearshare needs it; in a container, `mount -t proc proc /proc` mounts it")
+            Glibc.exit(ExitStatus.failure.rawValue)
+        }
         return Result { try PreparedCommand.parse() }
     }
 

@@ -36,6 +36,11 @@ extension LocalMachine {
     func name(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName {
         (try? trust.read())?.name(of: fingerprint, claiming: name) ?? name
     }
+
+    /// The same for a peer that may claim no name; nil where the user has given it none either.
+    func name(of fingerprint: Fingerprint, claiming name: DisplayName?) -> DisplayName? {
+        name.map { self.name(of: fingerprint, claiming: $0) } ?? (try? trust.read())?[fingerprint]?.givenName
+    }
 }
 
 extension TrustStore {

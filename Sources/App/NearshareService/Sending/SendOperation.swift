@@ -214,7 +214,7 @@ package final class SendOperation: Sendable {
                     afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
                 // An answer of the peer counts more than the break before it.
             else { throw attempt.isBroken || attempt.peer == nil ? linkFailure ?? failure : failure }
-            let name = first.name.map { machine.name(of: peer.fingerprint, claiming: $0).shown } ?? peer.id.hex
+            let name = machine.name(of: peer.fingerprint, claiming: first.name)?.shown ?? peer.id.hex
             if isNewLoss {
                 reporter.report(
                     .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
@@ -343,7 +343,7 @@ package final class SendOperation: Sendable {
         let trustStatus = connection.trustStatus
         let peer = connection.proven
         let destination = connection.destination
-        let known = destination.name.map { machine.name(of: peer.fingerprint, claiming: $0) }
+        let known = machine.name(of: peer.fingerprint, claiming: destination.name)
         // Otherwise the user has named this very key.
         if destination.fingerprint == nil, !destination.isIDGiven {
             try refuseOtherPeer(peer.fingerprint, trustStatus, claiming: destination.name)
