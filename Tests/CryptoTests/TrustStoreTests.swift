@@ -252,6 +252,23 @@ import Testing
         #expect(book.name(of: ada.fingerprint, claiming: Self.ada).claimed == "My Ada")
     }
 
+    @Test("T9: a known peer keeps its name when it claims one that mixes alphabets", arguments: [true, false])
+    func mixedAlphabets(isFriend: Bool) throws {
+        var book = TrustStore()
+        let (ada, clara) = (try peer(10), try peer(11))
+        let (name, imitation) = (try DisplayName("Clara"), try DisplayName("\u{410}da"))
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        book.recordContact(with: clara, named: name, at: now)
+        book.setFriend(clara.fingerprint, isFriend)
+        book.recordContact(with: clara, named: imitation, at: now)
+        #expect(book[clara.fingerprint]?.claimedName == name)
+        #expect(book.name(of: clara.fingerprint, claiming: imitation) == (isFriend ? name : imitation))
+        // A new peer is known by the name that it claims, and the question about it says that it mixes alphabets.
+        let new = try peer(12)
+        book.recordContact(with: new, named: imitation, at: now)
+        #expect(book[new.fingerprint]?.claimedName == imitation)
+    }
+
     @Test("K2: a friend returns to a name of its own that a peer has claimed meanwhile") func friendReturnsToItsName() throws {
         var book = TrustStore()
         let (ada, impostor) = (try peer(10), try peer(11))

@@ -71,6 +71,13 @@ struct AcceptancePolicyTests {
         #expect(reason(offer(nil)) == nil)
         #expect(reason(offer(50), freeSpace: 49) == .noSpace)
         #expect(reason(offer(50), freeSpace: 50) == nil)
+        // The bytes that an interrupted transfer has stored take no more space.
+        let rest = policy(.all, limits: limits, canAsk: true)
+        for (received, isAccepted) in [(20, true), (19, false)] as [(UInt64, Bool)] {
+            let verdict = rest.verdict(
+                on: offer(50), from: peer, trustStatus: .new, freeSpace: 30, received: { received })
+            #expect((verdict == .accept) == isAccepted)
+        }
         #expect(reason(offer(50, kind: .folder, entries: UInt64(limits.maximumEntries) + 1)) == .tooLarge)
     }
 

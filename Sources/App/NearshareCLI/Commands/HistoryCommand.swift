@@ -69,7 +69,7 @@ struct HistoryCommand: AsyncParsableCommand {
             // Nothing has arrived, so that its size would be taken for that of the content.
             size = sentSize == 0 ? "-" : sentSize.asByteCount
         }
-        return [entry.when.localText, isReceived ? "from" : "to", entry.name.shown, size, outcome, entry.content]
+        return [entry.when.localText, isReceived ? "from" : "to", entry.listedName, size, outcome, entry.content]
     }
 
     private static func members(_ entry: TransferHistory.Entry) -> [String: JSONValue] {

@@ -67,7 +67,7 @@ struct InboxListCommand: AsyncParsableCommand {
             let trust = try machine.trust.read()
             let rows = entries.map { entry in
                 [
-                    entry.when.localText, (trust.entries[entry.peer]?.givenName ?? entry.peerName).shown,
+                    entry.when.localText, trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
                     entry.isFolder ? "folder" : entry.size.asByteCount,
                     entry.type ?? "",
                     TerminalText.path(entry.path)

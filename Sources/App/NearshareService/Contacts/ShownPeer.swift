@@ -52,6 +52,13 @@ extension TrustStore {
             ? status.label : "\(status.label), \(AlphabetMixture.note)"
     }
 
+    /// The name of a peer in lists of what was sent and received: that of the list of peers, or else the one that it claimed then;
+    /// with a tag where it is that of another known peer (K2).
+    package func listedName(of id: PeerID, claiming claimed: DisplayName) -> String {
+        let name = entry(claiming: id)?.entry.name ?? claimed
+        return if case .nameClash = trustStatus(claiming: id, named: name) { name.tagged(id) } else { name.shown }
+    }
+
     /// The name under which the user knows a peer that claims an id. Not proven: for lists of peers nearby.
     package func shownName(claiming id: PeerID, named name: DisplayName) -> DisplayName {
         entry(claiming: id).map { self.name(of: $0.fingerprint, claiming: name) } ?? name

@@ -8,6 +8,8 @@ package struct TransferHistory {
         package let direction: TransferProgress.Direction
         package let id: PeerID
         package let name: DisplayName
+        /// The name as lists show it; safe for a terminal.
+        package let listedName: String
         /// The items that were offered, or the path of the received one; safe for a terminal.
         package let content: String
         /// Bytes that the receiver has.
@@ -36,7 +38,8 @@ package struct TransferHistory {
             entries += try ReceiveHistory(in: machine.state).entries().map { entry in
                 Entry(
                     when: entry.when, direction: .incoming, id: entry.peer.peerID,
-                    name: trust.entries[entry.peer]?.givenName ?? entry.peerName,
+                    name: trust.entries[entry.peer]?.name ?? entry.peerName,
+                    listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
                     content: TerminalText.path(entry.path), size: entry.size, outcome: "completed",
                     path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
             }
@@ -53,6 +56,7 @@ package struct TransferHistory {
                 return Entry(
                     when: entry.when, direction: side, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
+                    listedName: trust.listedName(of: entry.peer, claiming: name),
                     content: entry.content, size: entry.size, outcome: entry.outcome, reason: entry.reason,
                     presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil)
             }

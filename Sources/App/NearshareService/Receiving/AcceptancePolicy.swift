@@ -30,14 +30,16 @@ package struct AcceptancePolicy: Sendable {
 
     /// - Parameters:
     ///   - freeSpace: bytes that received files may use; nil when unknown.
+    ///   - received: returns the bytes of the offer that an interrupted transfer has stored.
     ///   - sendsParts: whether the sender would send a part of it.
     ///   - isPartlyPresent: whether files of the offer may be here, so that they are compared before they are sent.
     ///   - partial: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
         on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, sendsParts: Bool = false,
-        at source: String? = nil, isPartlyPresent: () -> Bool = { false }, partial: () -> UInt64 = { 0 }
+        at source: String? = nil, received: () -> UInt64 = { 0 }, isPartlyPresent: () -> Bool = { false },
+        partial: () -> UInt64 = { 0 }
     ) -> Verdict {
-        var offered = refusal(of: offer, freeSpace: freeSpace)
+        var offered = refusal(of: offer, freeSpace: freeSpace, received)
         let isMissingChecked =
             offered != nil && refusal(of: offer, freeSpace: freeSpace, checksSize: false) == nil
             && isPartlyPresent()
@@ -84,7 +86,9 @@ package struct AcceptancePolicy: Sendable {
 
     /// - Returns: nil for an offer within the limits.
     /// - Parameter checksSize: false where less than the offer may be received.
-    func refusal(of offer: Offer, freeSpace: UInt64?, checksSize: Bool = true) -> Verdict? {
+    func refusal(
+        of offer: Offer, freeSpace: UInt64?, checksSize: Bool = true, _ received: () -> UInt64 = { 0 }
+    ) -> Verdict? {
         guard let limits else {
             guard offer.items.count > 1 || offer.items.first?.kind == .folder else { return nil }
             // A reader of standard output sees no file names: several files would become one.
@@ -99,11 +103,12 @@ package struct AcceptancePolicy: Sendable {
             return .decline(
                 .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
         }
-        if checksSize, let freeSpace, offer.byteCountForLimit > freeSpace {
+        // Stored bytes take no more space.
+        if checksSize, let freeSpace, size > freeSpace, size.subtractingClamped(received()) > freeSpace {
             return .decline(
                 .noSpace,
                 detail:
-                    "it needs \(offer.byteCountForLimit.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
+                    "it needs \(size.subtractingClamped(received()).asByteCount), but only \(freeSpace.asByteCount) can be used, because "
                     + "\(limits.minimumFreeByteCount.asByteCount) of the disk must stay free")
         }
         return nil

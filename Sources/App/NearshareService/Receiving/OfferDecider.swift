@@ -90,6 +90,7 @@ final class OfferDecider: Sendable {
             on: invitation.offer, from: peer.fingerprint,
             trustStatus: policy.accept == rules.standard.accept ? peer.trustStatus : trustStatus(of: peer),
             freeSpace: destination.freeSpace, sendsParts: invitation.sendsParts, at: peer.quotaSource,
+            received: { receivedByteCount(of: invitation) },
             isPartlyPresent: {
                 guard invitation.features.contains(.listsFiles), let inbox = destination.inbox else { return false }
                 return inbox.comparesFiles(of: invitation.offer) { recorder.receivedPaths.contains($0, from: peer.fingerprint) }

@@ -132,11 +132,17 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     /// The name under which the user knows a peer: the given name, or else the one that it claims. A friend or verified peer that
-    /// claims the name of another known peer keeps its own.
+    /// claims the name of another known peer, or one that mixes alphabets, keeps its own.
     package func name(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName {
         guard let entry = entries[fingerprint] else { return name }
         if let given = entry.givenName { return given }
-        return entry.isTrusted && peerMeant(by: name, insteadOf: fingerprint) != nil ? entry.claimedName : name
+        let isOwn = Self.mayReplace(entry.claimedName, with: name) && peerMeant(by: name, insteadOf: fingerprint) == nil
+        return entry.isTrusted && !isOwn ? entry.claimedName : name
+    }
+
+    /// Whether a known peer may change its claimed name: one that mixes alphabets may look like that of another peer (T9).
+    private static func mayReplace(_ known: DisplayName, with name: DisplayName) -> Bool {
+        known == name || !AlphabetMixture.isFound(in: name.claimed)
     }
 
     /// The known peer that a name identifies, besides one; nil when there is none.
@@ -328,7 +334,7 @@ package struct TrustStore: Sendable, Hashable {
         let isContested = owner(of: name, besides: fingerprint, yieldsToTrust: false) != nil
         let isKnown = update(fingerprint) { entry in
             // A peer does not take over another one's name by claiming it; only the local user decides that.
-            if !isContested { entry.claim(name) }
+            if !isContested, Self.mayReplace(entry.claimedName, with: name) { entry.claim(name) }
             entry.lastSeen = max(now, entry.lastSeen)
             entry.isProven = true
         }
