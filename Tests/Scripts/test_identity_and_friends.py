@@ -424,10 +424,11 @@ class NearbyFriendsStory(Home, CableStory):
         self.assertIn(notice.strip(), " ".join(screen.text.split()))
         screen.press("\x03")
         screen.end()
-        # The id of the other one selects it, which is refused.
-        words = self.say(5, self.ben, "send", "--text", "x", "--to", impostor.ready["id"], "--adapter", "none")
+        # The id of the other one selects it, and the line says how it is known.
+        words = self.say(0, self.ben, "send", "--text", "x", "--to", impostor.ready["id"], "--adapter", "none")
         self.assertNotIn("devices here", words)
-        self.assertIn("answers with another key than before", words)
+        self.assertIn("KNOWN NAME, OTHER KEY", words)
+        self.assertEqual("x", impostor.wait_for("delivered")["text"])
         friend.signal(signal.SIGTERM)
         friend.end()
         screen = self.screen(self.ben, "peers", "verify", "anna")

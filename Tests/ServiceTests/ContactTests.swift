@@ -65,6 +65,10 @@ struct NameMatchTests {
         #expect(try trust.peer(named: "ben") == nil)
         let failure = #expect(throws: CommandFailure.self) { try trust.requirePeer(named: "ben") }
         #expect(failure?.status == .peerNotFound)
+        // A peer that was met under a name of another one is found by its id only.
+        trust.recordDevice(fingerprint(2), certificate: [1], named: anna, at: day)
+        #expect(try trust.peer(named: "anna")?.fingerprint == fingerprint(1))
+        #expect(try trust.peer(named: fingerprint(2).peerID.hex)?.fingerprint == fingerprint(2))
     }
 }
 

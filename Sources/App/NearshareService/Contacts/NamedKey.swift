@@ -68,7 +68,11 @@ extension TrustStore {
     /// The known peer that a text selects, see ``NamedKey/find(_:among:)``.
     package func peer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry)? {
         let keys = entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
-        guard let key = try NamedKey.find(text, among: keys), let entry = self[key.fingerprint] else { return nil }
+        // A name that belongs to another peer means that one.
+        let owners = keys.filter { entries[$0.fingerprint].map { $0.givenName != nil || !$0.isNameContested } ?? false }
+        var found = try NamedKey.find(text, among: owners)
+        if found == nil { found = try NamedKey.find(text, among: keys) }
+        guard let key = found, let entry = self[key.fingerprint] else { return nil }
         return (key.fingerprint, entry)
     }
 
