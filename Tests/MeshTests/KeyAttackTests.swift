@@ -79,6 +79,35 @@ import Testing
         #expect(victim.router.authenticatedPeer(anna.id)?.id == anna.id)
     }
 
+    @Test("R9: first messages forged in a peer's name on one link leave room for its own on another, and always on its own")
+    func forgedOnAnotherLink() throws {
+        var victim = AttackedRouter(links: 3)
+        var mallory = UntrustedPeer(seed: 203)
+        let anna = UntrustedPeer(seed: 204)
+        victim.receive(try anna.announcement(at: victim.now))
+        func forge(_ count: UInt64, from link: Int) throws {
+            for number in 0..<count {
+                victim.receive(
+                    try UntrustedPeerSession.packet(mallory.bytes(32), from: anna.id, to: victim, number: 100 + number),
+                    from: link)
+                victim.run(for: .milliseconds(200))
+            }
+        }
+        for second in 0..<6 {
+            try forge(20, from: 1)
+            let session = try UntrustedPeerSession(of: anna, with: &victim)
+            try #require(session != nil, "round \(second)")
+        }
+        #expect(victim.router.authenticatedPeer(anna.id)?.id == anna.id)
+        #expect(victim.router.isNeighbour(anna.id))
+        // Also where its own link has brought more than forgeries may.
+        for number in 0..<4 {
+            victim.run(for: .seconds(3))
+            let session = try UntrustedPeerSession(of: anna, with: &victim)
+            #expect(session != nil, "session \(number)")
+        }
+    }
+
     @Test("a peer with signed first messages is answered, also when its process is killed every other second")
     func killedAgain()
         throws

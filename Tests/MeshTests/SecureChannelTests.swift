@@ -7,6 +7,7 @@ import Testing
 
 @Suite struct SecureChannelTests {
     private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+    private let link = MeshLinkID(rawValue: 1)
     /// The one with the lower id, and the other.
     private let identities: [LocalIdentity]
 
@@ -37,11 +38,13 @@ import Testing
     private func connect(_ first: inout SecureChannel, _ second: inout SecureChannel, _ number: UInt8 = 1) throws {
         let begun = first.start(now: now, ephemeral: ephemeral(number))
         let one = try #require(begun)
-        let answer = second.receive(handshake: one[...], isSigned: true, now: now, ephemeral: ephemeral(number + 100))
+        let answer = second.receive(
+            handshake: one[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(number + 100))
         let two = try #require(reply(answer))
-        let finish = first.receive(handshake: two[...], isSigned: true, now: now, ephemeral: [])
+        let finish = first.receive(handshake: two[...], isSigned: true, from: link, now: now, ephemeral: [])
         let three = try #require(reply(finish))
-        guard case .established = second.receive(handshake: three[...], isSigned: true, now: now, ephemeral: []) else {
+        guard case .established = second.receive(handshake: three[...], isSigned: true, from: link, now: now, ephemeral: [])
+        else {
             Issue.record("not established")
             return
         }
@@ -64,14 +67,14 @@ import Testing
         let begun = low.start(now: now, ephemeral: ephemeral(9))
         let first = try #require(begun)
         #expect(low.isEstablished && low.isInitiating)
-        let answer = high.receive(handshake: first[...], isSigned: true, now: now, ephemeral: ephemeral(99))
+        let answer = high.receive(handshake: first[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(99))
         let second = try #require(reply(answer))
-        let finish = low.receive(handshake: second[...], isSigned: true, now: now, ephemeral: [])
+        let finish = low.receive(handshake: second[...], isSigned: true, from: link, now: now, ephemeral: [])
         let third = try #require(reply(finish))
         // A repeated second message gets the same third one.
-        let repeated = low.receive(handshake: second[...], isSigned: true, now: now, ephemeral: [])
+        let repeated = low.receive(handshake: second[...], isSigned: true, from: link, now: now, ephemeral: [])
         #expect(reply(repeated) == third)
-        _ = high.receive(handshake: third[...], isSigned: true, now: now, ephemeral: [])
+        _ = high.receive(handshake: third[...], isSigned: true, from: link, now: now, ephemeral: [])
         let opened = try high.open(late[...], now: now)
         #expect(opened == [7])
         let sealed = try low.seal([8], now: now)
@@ -83,13 +86,13 @@ import Testing
         var (low, high) = channels()
         let begun = (low.start(now: now, ephemeral: ephemeral(1)), high.start(now: now, ephemeral: ephemeral(2)))
         let (fromLow, fromHigh) = (try #require(begun.0), try #require(begun.1))
-        let ignored = low.receive(handshake: fromHigh[...], isSigned: true, now: now, ephemeral: ephemeral(3))
+        let ignored = low.receive(handshake: fromHigh[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(3))
         #expect(reply(ignored) == nil)
-        let answer = high.receive(handshake: fromLow[...], isSigned: true, now: now, ephemeral: ephemeral(4))
+        let answer = high.receive(handshake: fromLow[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(4))
         let second = try #require(reply(answer))
-        let finish = low.receive(handshake: second[...], isSigned: true, now: now, ephemeral: [])
+        let finish = low.receive(handshake: second[...], isSigned: true, from: link, now: now, ephemeral: [])
         let third = try #require(reply(finish))
-        _ = high.receive(handshake: third[...], isSigned: true, now: now, ephemeral: [])
+        _ = high.receive(handshake: third[...], isSigned: true, from: link, now: now, ephemeral: [])
         #expect(low.isEstablished && high.isEstablished && !high.isInitiating)
     }
 
@@ -100,7 +103,7 @@ import Testing
         #expect(begun[1] == nil)
         let retransmissions = [2, 3, 5].map { low.retransmittedFirstMessage(now: now + .seconds($0)) }
         #expect(retransmissions == [nil, first, nil])
-        let answer = high.receive(handshake: first[...], isSigned: true, now: now, ephemeral: ephemeral(3))
+        let answer = high.receive(handshake: first[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(3))
         let second = try #require(reply(answer))
         let answers = [500, 1000].map { high.retransmittedSecondMessage(now: now + .milliseconds($0)) }
         #expect(answers == [nil, second])
@@ -125,7 +128,7 @@ import Testing
         #expect(failures == [true, false, false, true])
     }
 
-    @Test("R9: unsigned first messages use up no share of the signed ones") func shares() throws {
+    @Test("R9: unsigned first messages use up no share of the signed ones, nor one of another link") func shares() throws {
         var (low, _) = channels()
         var answered = 0
         func first(_ number: UInt8) throws -> [UInt8] {
@@ -135,14 +138,19 @@ import Testing
         }
         for number in 0..<20 as Range<UInt8> {
             let message = try first(number)
-            let reaction = low.receive(handshake: message[...], isSigned: false, now: now, ephemeral: ephemeral(number + 60))
+            let reaction = low.receive(
+                handshake: message[...], isSigned: false, from: link, now: now, ephemeral: ephemeral(number + 60))
             answered += reply(reaction) == nil ? 0 : 1
         }
         #expect(answered == 10)
         let message = try first(40)
-        let signed = low.receive(handshake: message[...], isSigned: true, now: now, ephemeral: ephemeral(120))
+        let signed = low.receive(handshake: message[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(120))
+        let other = try first(41)
+        let overOtherLink = low.receive(
+            handshake: other[...], isSigned: false, from: MeshLinkID(rawValue: 2), now: now, ephemeral: ephemeral(122))
+        #expect(reply(overOtherLink) != nil)
         // The same message again is free.
-        let again = low.receive(handshake: message[...], isSigned: false, now: now, ephemeral: ephemeral(121))
+        let again = low.receive(handshake: message[...], isSigned: false, from: link, now: now, ephemeral: ephemeral(121))
         #expect(reply(signed) != nil && reply(again) == reply(signed))
     }
 }

@@ -77,7 +77,8 @@ extension MeshRouter {
             ensureRecord(peer, from: link, now: now.monotonic)
         else { return }
         let reaction = sessions.receive(
-            handshake: frame.packet.payload, from: peer, isSigned: isSignedByPeer, now: now.monotonic,
+            handshake: frame.packet.payload, from: peer,
+            isSigned: isSignedByPeer || peers.provenNeighbour(on: link) == peer, on: link, now: now.monotonic,
             ephemeral: node.randomBytes(count: 32))
         switch reaction {
         case .ignore: return

@@ -52,34 +52,36 @@ struct SecureChannel: Sendable {
 
     /// Processes a handshake message.
     /// - Parameters:
-    ///   - isSigned: whether the packet is signed by the key that the peer announced: such a first message counts against the
-    ///     peer's own rate, not against that of forgeries (R9).
+    ///   - isSigned: whether the packet is signed by the key that the peer announced, or was received on the link of the peer that
+    ///     has proven to be at its other end: such a first message counts against the peer's own rate, not against that of
+    ///     forgeries (R9).
+    ///   - link: the link on which it was received.
     ///   - ephemeral: 32 fresh random bytes, used if this is a first message.
     mutating func receive(
-        handshake message: ArraySlice<UInt8>, isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+        handshake message: ArraySlice<UInt8>, isSigned: Bool, from link: MeshLinkID, now: MonotonicInstant, ephemeral: [UInt8]
     ) -> Reaction {
         let message = Array(message)
         // Handshake packets carry no number. The messages of Noise XX without payloads have 32, 96 and 64 bytes.
         return switch message.count {
         case ..<Self.thirdMessageByteCount:
-            receiveFirst(message, isSigned: isSigned, now: now, ephemeral: ephemeral)
+            receiveFirst(message, isSigned: isSigned, from: link, now: now, ephemeral: ephemeral)
         case ..<Self.secondMessageByteCount: receiveThird(message, now: now)
         default: receiveSecond(message, now: now)
         }
     }
 
     private mutating func receiveFirst(
-        _ message: [UInt8], isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+        _ message: [UInt8], isSigned: Bool, from link: MeshLinkID, now: MonotonicInstant, ephemeral: [UInt8]
     ) -> Reaction {
         // Both nodes have started a handshake: the one with the lower id waits for the answer to its own. The other one
         // answers, and still accepts an answer, because this message may be forged.
         if session.isInitiating, identity.peerID.hex < peerID.hex { return .ignore }
         if let answer = responses.retransmittedAnswer(to: message, now: now) { return .reply(answer) }
         var state = HandshakeState(role: .responder, prologue: [], staticKey: identity.agreementKey, ephemeral: ephemeral)
-        guard (try? state.readMessage(message)) != nil, budget.admitAnswer(isSigned: isSigned, now: now),
+        guard (try? state.readMessage(message)) != nil, budget.admitAnswer(isSigned: isSigned, from: link, now: now),
             let answer = try? state.writeMessage(payload: [])
         else { return .ignore }
-        responses.insert(state, firstMessage: message, secondMessage: answer, now: now)
+        responses.insert(state, firstMessage: message, secondMessage: answer, from: link, now: now)
         return .reply(answer)
     }
 

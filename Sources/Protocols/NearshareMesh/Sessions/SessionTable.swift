@@ -79,13 +79,16 @@ struct SessionTable: Sendable {
     }
 
     /// - Parameters:
-    ///   - isSigned: the packet is signed by the key that the peer announced.
+    ///   - isSigned: the packet is signed by the key that the peer announced, or came from it as the link's proven neighbour.
+    ///   - link: the link on which it was received.
     ///   - ephemeral: 32 fresh random bytes, used if this is a first message.
     mutating func receive(
-        handshake message: ArraySlice<UInt8>, from peer: PeerID, isSigned: Bool, now: MonotonicInstant, ephemeral: [UInt8]
+        handshake message: ArraySlice<UInt8>, from peer: PeerID, isSigned: Bool, on link: MeshLinkID,
+        now: MonotonicInstant, ephemeral: [UInt8]
     ) -> SecureChannel.Reaction {
         withEntry(peer, now: now) { entry in
-            let reaction = entry.channel.receive(handshake: message, isSigned: isSigned, now: now, ephemeral: ephemeral)
+            let reaction = entry.channel.receive(
+                handshake: message, isSigned: isSigned, from: link, now: now, ephemeral: ephemeral)
             if case .established = reaction { entry.peerStateSent = nil }
             return reaction
         }
