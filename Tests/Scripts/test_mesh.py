@@ -383,8 +383,33 @@ class BitchatStory(Story):
         there = phone.wait_for_peer("anna", 10)
         chat = Chat(self, self.anna)
         chat.read_until(f"phone#{phone.own_id.hex()[:4]}")
+        chat.type(f"/fav {phone.own_id.hex()}")
+        self.assertEqual("[FAVORITED]", phone.wait_for_message(10)["text"])
         phone.send_private_message(there, "[FAVORITED]:npub1x")
         chat.read_until(f"phone#{phone.own_id.hex()[:4]} has made you a favourite")
+        chat.quit()
+
+    def test_M12_notices_of_favourites_show_what_they_change_for_known_peers(self):
+        anna = self.receive()
+        phone = self.join(anna, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        chat.read_until("phone")
+        for notice in 5 * ("[FAVORITED]:npub1x", "[UNFAVORITED]"):
+            message = phone.send_private_message(there, notice)
+        phone.wait_for_receipt(message, timeout=10)
+        phone.send_public_message("so far unknown")
+        chat.read_until("so far unknown")
+        self.assertNotIn("favourite", chat.text())
+        chat.type("/fav phone")
+        self.assertEqual("[FAVORITED]", phone.wait_for_message(10)["text"])
+        for notice in 5 * ("[FAVORITED]:npub1x", "[UNFAVORITED]"):
+            message = phone.send_private_message(there, notice)
+        phone.wait_for_receipt(message, timeout=10)
+        phone.send_public_message("met by now")
+        chat.read_until("has made you a favourite")
+        chat.read_until("met by now")
+        self.assertNotIn("no longer has you", chat.text())
         chat.quit()
 
     def test_a_peer_that_answers_no_handshake_is_blocked_and_unblocked_by_its_name(self):

@@ -125,11 +125,16 @@ package struct ContactDirectory: Sendable {
         try machine.trust.update { _ = $0.setBlocked(fingerprint, false) }
     }
 
-    /// Records that a peer's user has made the local user a favourite, for a peer that is known.
-    func recordFavorite(_ isFavorite: Bool, of peer: AuthenticatedPeer) throws(StorageError) -> Contact {
-        if let known = try machine.trust.read()[peer.fingerprint], known.favorsLocalUser != isFavorite {
-            try machine.trust.update { _ = $0.setFavorsLocalUser(peer.fingerprint, isFavorite) }
+    /// Records whether a peer's user has made the local user a favourite.
+    /// - Parameter mayWrite: called before the file is replaced.
+    /// - Returns: nil when nothing changed, or the peer is not known.
+    func recordFavorite(
+        _ isFavorite: Bool, of peer: AuthenticatedPeer, ifAllowed mayWrite: () -> Bool
+    ) throws(StorageError) -> Contact? {
+        guard let known = try machine.trust.read()[peer.fingerprint], known.favorsLocalUser != isFavorite, mayWrite() else {
+            return nil
         }
+        try machine.trust.update { _ = $0.setFavorsLocalUser(peer.fingerprint, isFavorite) }
         return try snapshot().contact(peer.id)
     }
 

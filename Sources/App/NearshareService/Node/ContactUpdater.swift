@@ -12,9 +12,13 @@ final class ContactUpdater: Sendable {
     /// Peers whose keys are to be stored with those of the next change.
     private let postponedKeyIDs = Mutex<Set<PeerID>>([])
     private let keyWrites = KeyWriteLimit()
+    /// When the latest change of each peer's favourites was recorded.
+    private let favoriteChanges = Mutex<[PeerID: MonotonicInstant]>([:])
 
     /// Timeout of proving and verifying a key: a peer appears shortly before it can be reached.
     private static let proofTimeout = Duration.seconds(3)
+    /// Shortest interval between two recorded changes of a peer's favourites (M12).
+    private static let favoriteInterval = Duration.seconds(60)
     /// Limit on postponed ids; above the capacity of the mesh's `PeerTable`, so that a flood only drops its own.
     private static let maximumPostponedCount = 4_096
 
@@ -55,17 +59,29 @@ final class ContactUpdater: Sendable {
         postponedKeyIDs.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
     }
 
-    /// Publishes that a peer's user has made the local user a favourite, or no longer has.
+    /// Records and publishes that a known peer's user has made the local user a favourite, or no longer has: at most once per peer
+    /// and minute.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
     @_optimize(none)
     func recordFavorite(_ isFavorite: Bool, by peer: AuthenticatedPeer) async {
         do {
-            let name = try directory.recordFavorite(isFavorite, of: peer).name
-            let shown = SharedName.shown(name, of: peer.id, among: try await directory.listed())
+            let changed = try directory.recordFavorite(isFavorite, of: peer) { admitFavoriteChange(of: peer.id) }
+            guard let changed else { return }
+            let shown = SharedName.shown(changed.name, of: peer.id, among: try await directory.listed())
             events.publish(
                 .notice("\(shown) \(isFavorite ? "has made you a favourite" : "no longer has you as a favourite")"))
         } catch {
             events.publish(.notice("\(error)"))
+        }
+    }
+
+    private func admitFavoriteChange(of peer: PeerID) -> Bool {
+        let now = SystemClock.monotonic()
+        return favoriteChanges.withLock { changes in
+            changes = changes.filter { now - $0.value < Self.favoriteInterval }
+            guard changes[peer] == nil else { return false }
+            changes[peer] = now
+            return true
         }
     }
 
