@@ -279,6 +279,29 @@ import Testing
         #expect(victim.router.peer(anna.id)?.name.claimed == "new")
     }
 
+    @Test("M3: an announcement from before the peer's leave does not bring it back") func announcementBeforeLeave() throws {
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 23), UntrustedPeer(seed: 24))
+        victim.receive(try anna.announcement(at: victim.now))
+        victim.receive(try anna.leave(at: victim.now + 1))
+        victim.run(for: .seconds(2))
+        victim.receive(try anna.announcement("older", at: victim.now - 100_000), from: 1)
+        #expect(victim.router.peer(anna.id) == nil)
+        victim.receive(try anna.announcement("back", at: victim.now))
+        #expect(victim.router.peer(anna.id)?.name.claimed == "back")
+        // A leave of a node that was first with another's id does not keep out its owner.
+        let ben = UntrustedPeer(seed: 25)
+        victim.receive(try ben.announcement("not ben", at: victim.now, signer: mallory.identity.signingKey))
+        victim.receive(
+            try ben.signed(
+                MeshPacket(type: .leave, timestamp: victim.now + 60_000, sender: ben.id, payload: []),
+                by: mallory.identity.signingKey))
+        #expect(victim.router.peer(ben.id) == nil)
+        victim.forgetWritten()
+        victim.receive(try ben.announcement("ben", at: victim.now + 1))
+        #expect(victim.router.peer(ben.id) != nil || !victim.written(.noiseHandshake, on: 0).isEmpty)
+    }
+
     @Test("M7: packets that a flood has evicted from memory are not accepted again") func forgetting() throws {
         var settings = MeshRouter.Settings()
         settings.frameBurst = 100_000

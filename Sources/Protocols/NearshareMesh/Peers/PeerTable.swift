@@ -17,6 +17,14 @@ struct PeerTable: Sendable {
     /// The peers that announced themselves unrelayed on a link: ``PeerRecord/LinkEvidence/claimed`` the other way round.
     private var claimantsByLink: [MeshLinkID: Set<PeerID>] = [:]
     private var challenges = NeighbourChallenges()
+    /// The leaves of the peers that left last, so that no older announcement brings one back.
+    private var leaves: [PeerID: Leave] = [:]
+
+    private struct Leave: Sendable {
+        /// Milliseconds since 1970, by the peer's clock.
+        var timestamp: UInt64
+        var signingKey: SigningPublicKey
+    }
 
     subscript(id: PeerID) -> PeerRecord? { records[id] }
 
@@ -232,6 +240,27 @@ struct PeerTable: Sendable {
     }
 
     mutating func setHops(_ hops: Int, of id: PeerID) { records[id]?.announcement.hops = hops }
+
+    /// Lowers the distance of a peer, after another copy of its latest announcement came over fewer hops.
+    mutating func lowerHops(to hops: Int, of id: PeerID, announcedAt timestamp: UInt64) {
+        guard let announcement = records[id]?.announcement, announcement.timestamp == timestamp else { return }
+        records[id]?.announcement.hops = min(hops, announcement.hops ?? hops)
+    }
+
+    /// Records the signed leave of a peer, before it is removed. A peer that was not announced has none.
+    mutating func recordLeave(of id: PeerID, at timestamp: UInt64) {
+        guard let key = records[id]?.signingKey else { return }
+        leaves[id] = Leave(timestamp: timestamp, signingKey: key)
+        guard leaves.count > Self.capacity else { return }
+        if let oldest = leaves.min(by: { $0.value.timestamp < $1.value.timestamp }) { leaves[oldest.key] = nil }
+    }
+
+    /// Whether a peer has left after this time. A leave counts for announcements of its signer alone: with another key it was not
+    /// the peer's.
+    func hasLeft(_ id: PeerID, since timestamp: UInt64, signingKey: SigningPublicKey) -> Bool {
+        guard let leave = leaves[id] else { return false }
+        return leave.timestamp >= timestamp && leave.signingKey == signingKey
+    }
 
     /// Whether an announcement says what the peer has announced less than a second ago. Some apps answer each peer that they
     /// discover with one: their signatures would use up the rate of what the peer has to say.

@@ -168,7 +168,9 @@ extension MeshRouter {
                 announcement, name: name, of: sender, on: link, isUnrelayed: isUnrelayed, now: now.monotonic)
         else { return .rejected }
         let verdict = peers.verdict(on: signingKey, for: sender)
-        guard verdict != .forged, isSigned(frame, by: signingKey, from: link, now: now) else { return .rejected }
+        guard verdict != .forged, !peers.hasLeft(sender, since: packet.timestamp, signingKey: signingKey),
+            isSigned(frame, by: signingKey, from: link, now: now)
+        else { return .rejected }
         if verdict == .contested {
             contest(frame, from: link, now: now)
             return .rejected
@@ -250,7 +252,10 @@ extension MeshRouter {
         case .invalid: return .rejected
         case .valid:
             // A packet from before the peer's latest announcement has no effect (M3).
-            if let record = peers[packet.sender], packet.timestamp > record.announcement.timestamp { forget(packet.sender) }
+            if let record = peers[packet.sender], packet.timestamp > record.announcement.timestamp {
+                peers.recordLeave(of: packet.sender, at: packet.timestamp)
+                forget(packet.sender)
+            }
             return .handled
         }
     }
