@@ -214,7 +214,7 @@ import Testing
             #expect(router.history.packets.count <= 20_000 && router.history.fragments.count <= 50_000, comment)
             #expect(router.sync.store.count <= 500 && router.sync.store.byteCount <= 4 << 20, comment)
             #expect(router.incoming.assembler.count == 0 && router.fragments.isEmpty, comment)
-            #expect(router.relays.count == router.relays.copies.count && router.relays.count < 500, comment)
+            #expect(router.relays.count == router.relays.recordCount && router.relays.count < 500, comment)
             #expect(router.outgoingFiles.isEmpty && router.incoming.files.files.values.allSatisfy(\.isEnded), comment)
             #expect(router.sessions.waitingCounts.allSatisfy { $0.queued == 0 && $0.early == 0 }, comment)
         }

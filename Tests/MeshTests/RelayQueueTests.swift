@@ -27,7 +27,7 @@ import Testing
         #expect(queue.popDue(now: now + .milliseconds(10))?.frame == [2])
         #expect(queue.popDue(now: now + .milliseconds(10)) == nil)
         #expect(queue.popDue(now: now + .seconds(1))?.frame == [1])
-        #expect(queue.byteCount == 0 && queue.count == 0 && queue.copies.isEmpty)
+        #expect(queue.byteCount == 0 && queue.count == 0 && queue.recordCount == 0)
     }
 
     @Test("a line does not overtake its sender's announcement, without which nobody can check it") func order() {

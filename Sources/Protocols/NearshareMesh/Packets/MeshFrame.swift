@@ -85,12 +85,23 @@ package struct MeshFrame: Sendable, Hashable {
     /// Memory of the frame. A payload that was compressed is held besides the bytes that it was decompressed from (R2).
     var heldByteCount: Int { bytes.count + (deflated == nil ? 0 : packet.payload.count) }
 
-    /// The frame with another ttl, the only byte that a relay may change.
+    /// The frame with another ttl, the only field that a relay may change.
     package func bytes(withTTL ttl: UInt8) -> [UInt8] {
         var copy = Array(bytes)
-        copy[2] = ttl
+        copy[Self.ttlIndex] = ttl
         return copy
     }
+
+    /// The frame for relaying. A mark of a sync response is removed: it is not signed, and no answer is relayed.
+    func relayedBytes(withTTL ttl: UInt8) -> [UInt8] {
+        var copy = bytes(withTTL: ttl)
+        copy[Self.flagsIndex] &= ~MeshFlag.syncResponse
+        return copy
+    }
+
+    /// Positions in the encoding of a packet.
+    static let ttlIndex = 2
+    private static let flagsIndex = 11
 
     /// The byte strings that the sender may have signed, most likely first: one where the payload is too short to compress;
     /// otherwise one for the received compressed bytes, if any, and one for each compressor in use (section 2.7).

@@ -12,7 +12,8 @@ struct DuplicateFilter: Sendable {
         var arrival: Moment
     }
 
-    private var known: Set<PacketKey> = []
+    /// The ttl with which each packet was last relayed; 0 for one that was not.
+    private var known: [PacketKey: UInt8] = [:]
     private var arrivals: [Arrival] = []
     private var oldestIndex = 0
     private let capacity: Int
@@ -28,7 +29,15 @@ struct DuplicateFilter: Sendable {
 
     var count: Int { known.count }
 
-    func contains(_ key: PacketKey) -> Bool { known.contains(key) }
+    func contains(_ key: PacketKey) -> Bool { known[key] != nil }
+
+    /// The ttl with which a packet was last relayed, 0 if it was not; nil for an unknown packet.
+    func relayedTTL(of key: PacketKey) -> UInt8? { known[key] }
+
+    /// Records that a packet is relayed with a ttl. Has no effect on an unknown packet.
+    mutating func recordRelay(of key: PacketKey, ttl: UInt8) {
+        if known[key] != nil { known[key] = ttl }
+    }
 
     /// Whether a packet with this timestamp may be a copy of one whose key was dropped.
     /// - Parameter timestamp: milliseconds since 1970, as the sender claims.
@@ -41,7 +50,8 @@ struct DuplicateFilter: Sendable {
         while oldestIndex < arrivals.count, moment.monotonic - arrivals[oldestIndex].arrival.monotonic > lifetime {
             removeOldest()
         }
-        guard known.insert(key).inserted else { return }
+        guard known[key] == nil else { return }
+        known[key] = 0
         if known.count > capacity {
             lastEarlyDrop = (arrivals[oldestIndex].arrival.wall, moment.monotonic)
             removeOldest()
@@ -50,7 +60,7 @@ struct DuplicateFilter: Sendable {
     }
 
     private mutating func removeOldest() {
-        known.remove(arrivals[oldestIndex].key)
+        known[arrivals[oldestIndex].key] = nil
         oldestIndex += 1
         // Compacting rarely costs less than moving the rest each time.
         if oldestIndex > 1024, oldestIndex * 2 > arrivals.count {

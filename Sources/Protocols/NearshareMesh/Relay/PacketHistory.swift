@@ -24,6 +24,30 @@ struct PacketHistory: Sendable {
         }
     }
 
+    /// The ttl with which a packet was last relayed, 0 if it was not; nil for an unknown packet.
+    func relayedTTL(of key: PacketKey, _ packet: MeshPacket) -> UInt8? {
+        switch packet.type {
+        case .fragment: fragments.relayedTTL(of: key)
+        case .message: [messages.relayedTTL(of: key), packets.relayedTTL(of: key)].compactMap(\.self).max()
+        default: [authentic.relayedTTL(of: key), packets.relayedTTL(of: key)].compactMap(\.self).max()
+        }
+    }
+
+    /// Records that a known packet is relayed with a ttl.
+    mutating func recordRelay(of key: PacketKey, _ packet: MeshPacket, ttl: UInt8) {
+        switch packet.type {
+        case .fragment: fragments.recordRelay(of: key, ttl: ttl)
+        case .message: messages.recordRelay(of: key, ttl: ttl)
+        default: authentic.recordRelay(of: key, ttl: ttl)
+        }
+        packets.recordRelay(of: key, ttl: ttl)
+    }
+
+    /// Whether a packet was recorded as one whose signature was checked.
+    func isAuthentic(_ key: PacketKey, _ packet: MeshPacket) -> Bool {
+        packet.type == .message ? messages.contains(key) : authentic.contains(key)
+    }
+
     /// - Parameter isSyncResponse: the packet answers a request of this node, so it may be old.
     func isDuplicate(_ key: PacketKey, _ packet: MeshPacket, isSyncResponse: Bool, now: MonotonicInstant) -> Bool {
         switch packet.type {

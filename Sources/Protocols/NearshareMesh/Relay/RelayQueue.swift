@@ -28,15 +28,26 @@ struct RelayQueue: Sendable {
         var cost: Int
     }
 
+    /// The changes to a waiting packet because of later copies.
+    private struct Changes: Sendable {
+        /// The links on which another copy was received.
+        var copies: Set<MeshLinkID> = []
+        /// A higher ttl than that of the frame.
+        var ttl: UInt8?
+        /// The links to write to instead.
+        var links: [MeshLinkID]?
+    }
+
     private var schedule = DeadlineQueue<Entry>()
-    /// The links on which another copy of each waiting packet was received.
-    private(set) var copies: [PacketKey: Set<MeshLinkID>] = [:]
+    private var changes: [PacketKey: Changes] = [:]
     /// When the waiting announcements of each sender are due.
     private var announcements: [PeerID: MonotonicInstant] = [:]
     private(set) var byteCount = 0
     private var byteCounts: [MeshLinkID: Int] = [:]
 
     var count: Int { schedule.count }
+    /// Number of waiting packets for which copies are recorded.
+    var recordCount: Int { changes.count }
     var deadline: MonotonicInstant? { schedule.nextDeadline }
 
     /// Whether another frame of this size fits into the share of the link on which it was received.
@@ -55,12 +66,26 @@ struct RelayQueue: Sendable {
         let cost = Self.cost(of: relay.frame.count)
         byteCount += cost
         byteCounts[relay.arrival, default: 0] += cost
-        copies[key] = []
+        changes[key] = Changes()
         schedule.insert(Entry(relay: relay, key: key, cost: cost), at: due)
     }
 
     /// Records that the neighbour behind a link has a waiting packet already, because it sent a copy.
-    mutating func recordCopy(_ key: PacketKey, on link: MeshLinkID) { copies[key]?.insert(link) }
+    mutating func recordCopy(_ key: PacketKey, on link: MeshLinkID) { changes[key]?.copies.insert(link) }
+
+    /// Raises the ttl of a waiting packet, of which a copy with a higher one was received.
+    /// - Parameter links: the links to write to, also to neighbours that have sent copies with lower ttls; nil for those that do not
+    ///   have the packet yet.
+    /// - Returns: false when the packet does not wait.
+    mutating func raiseTTL(of key: PacketKey, to ttl: UInt8, links: [MeshLinkID]?) -> Bool {
+        guard changes[key] != nil else { return false }
+        changes[key]?.ttl = ttl
+        if let links {
+            changes[key]?.links = links
+            changes[key]?.copies = []
+        }
+        return true
+    }
 
     /// Removes the next packet that is due, without the links whose neighbours have sent it in the meantime. A link joins two
     /// nodes, so all others may still lack it.
@@ -73,10 +98,15 @@ struct RelayQueue: Sendable {
         }
         let waiting = (byteCounts[relay.arrival] ?? 0) - entry.cost
         byteCounts[relay.arrival] = waiting > 0 ? waiting : nil
-        let senders = copies.removeValue(forKey: entry.key) ?? []
+        let changes = changes.removeValue(forKey: entry.key) ?? Changes()
+        var (frame, packet) = (relay.frame, relay.packet)
+        if let ttl = changes.ttl {
+            frame[MeshFrame.ttlIndex] = ttl
+            packet.ttl = ttl
+        }
         return Relay(
-            frame: relay.frame, packet: relay.packet, links: relay.links.filter { !senders.contains($0) }, from: relay.arrival,
-            isAuthentic: relay.isAuthentic)
+            frame: frame, packet: packet, links: (changes.links ?? relay.links).filter { !changes.copies.contains($0) },
+            from: relay.arrival, isAuthentic: relay.isAuthentic)
     }
 
     private static func cost(of size: Int) -> Int { size + overhead }

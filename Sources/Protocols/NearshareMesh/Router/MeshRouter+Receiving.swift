@@ -34,6 +34,7 @@ extension MeshRouter {
             relays.recordCopy(key, on: link)
             recordNeighbourClaim(packet, ttl: packet.ttl, on: link, now: now)
             receiveContestedFragment(packet, from: link, now: now)
+            receiveHigherCopy(frame, key, from: link, now: now)
             return
         }
         let handling = handle(frame, from: link, fragment: nil, now: now)
@@ -396,6 +397,8 @@ extension MeshRouter {
         let handling = handle(whole, from: link, fragment: origin, now: now)
         if handling == .handled, whole.packet.type != .fragment {
             history.record(key, whole.packet, isAuthentic: whole.packet.isPublic, now: now)
+            // Its fragments were relayed.
+            history.recordRelay(of: key, whole.packet, ttl: max(1, min(origin.ttl, MeshPacket.maximumTTL)) - 1)
         }
         return handling != .rejected && sessions.failureCount == failureCount
     }
@@ -405,10 +408,8 @@ extension MeshRouter {
     private mutating func relay(_ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, isAuthentic: Bool, now: Moment) {
         let packet = frame.packet
         func drop(_ reason: PacketTrace.Reason) { trace.record(.notRelayed(reason), packet, at: now.wall) }
-        let context = RelayContext(
-            type: packet.type, ttl: packet.ttl, hasRecipient: packet.recipient != nil, degree: peers.degree)
         guard settings.isRelaying else { return drop(.turnedOff) }
-        guard let decision = RelayDecision(context) else { return drop(.spent) }
+        guard let decision = relayDecision(for: packet) else { return drop(.spent) }
         let targets = routing.links(for: packet, excluding: link)
         guard !targets.isEmpty else { return drop(.noOtherLink) }
         guard relays.hasRoom(for: frame.bytes, from: link) else { return drop(.full) }
@@ -421,12 +422,53 @@ extension MeshRouter {
                 || links.budgets.admitRelay(byteCount: frame.bytes.count, on: link, now: now.monotonic)
         else { return drop(.overRate) }
         trace.record(.relayed(linkCount: targets.count, ttl: decision.ttl), packet, at: now.wall)
-        var bytes = frame.bytes(withTTL: decision.ttl)
+        history.recordRelay(of: key, packet, ttl: decision.ttl)
+        var bytes = frame.relayedBytes(withTTL: decision.ttl)
         if packet.isPaddedOnAir { bytes = MeshPadding.padded(bytes) }
+        var relayed = packet
+        relayed.ttl = decision.ttl
+        relayed.isSyncResponse = false
         relays.insert(
-            RelayQueue.Relay(frame: bytes, packet: packet, links: targets, from: link, isAuthentic: isAuthentic), key,
+            RelayQueue.Relay(frame: bytes, packet: relayed, links: targets, from: link, isAuthentic: isAuthentic), key,
             due: now.monotonic + node.randomDelay(for: decision))
     }
+
+    private func relayDecision(for packet: MeshPacket) -> RelayDecision? {
+        RelayDecision(
+            RelayContext(type: packet.type, ttl: packet.ttl, hasRecipient: packet.recipient != nil, degree: peers.degree))
+    }
+
+    /// Corrects the ttl of a known packet, of which a copy with a higher one was received. The ttl is not signed: a faster neighbour
+    /// could otherwise end a packet's way by lowering it (M18).
+    ///
+    /// Nothing is delivered again. A packet that still waits for its relay delay is changed there. One that was sent is relayed
+    /// again where that gains at least ``minimumTTLGain`` hops, so no packet is relayed more than three times. Copies over longer
+    /// paths seldom arrive that early, so honest networks hardly send more.
+    private mutating func receiveHigherCopy(_ frame: MeshFrame, _ key: PacketKey, from link: MeshLinkID, now: Moment) {
+        let packet = frame.packet
+        guard let relayed = history.relayedTTL(of: key, packet), min(packet.ttl, MeshPacket.maximumTTL) > relayed + 1 else {
+            return
+        }
+        let isAuthentic = history.isAuthentic(key, packet)
+        if packet.type == .announce, isAuthentic {
+            peers.lowerHops(to: MeshPeer.hops(ttl: packet.ttl), of: packet.sender, announcedAt: packet.timestamp)
+        }
+        guard settings.isRelaying, packet.recipient != id, let decision = relayDecision(for: packet), decision.ttl > relayed
+        else {
+            return
+        }
+        let isWorthwhile = relayed == 0 || decision.ttl - relayed >= Self.minimumTTLGain
+        let targets = routing.links(for: packet, excluding: link)
+        if relays.raiseTTL(of: key, to: decision.ttl, links: isWorthwhile ? targets : nil) {
+            history.recordRelay(of: key, packet, ttl: decision.ttl)
+            trace.record(.relayed(linkCount: targets.count, ttl: decision.ttl), packet, at: now.wall)
+        } else if isWorthwhile {
+            relay(frame, key, from: link, isAuthentic: isAuthentic, now: now)
+        }
+    }
+
+    /// The smallest gain in hops for which a packet is relayed again.
+    private static let minimumTTLGain: UInt8 = 2
 
     /// Six fields of 255 bytes, and some to spare.
     private static let maximumAnnouncementByteCount = 2048
