@@ -104,7 +104,7 @@ import Testing
             }()
             try await stream.write(bytes)
             stream.finish()
-            let undelivered = await sessions[1].leave(waiting: .seconds(30))
+            let undelivered = await sessions[1].leave(waiting: .seconds(100))
             #expect(undelivered.isEmpty)
             #expect(try await count == bytes.count)
             #expect(await transfer.result.outcome == .completed)
