@@ -277,9 +277,9 @@ private final class AddressedTransport: StreamTransport {
         func close() { inner.close() }
     }
 
-    private final class Accepted: StreamLink {
+    private final class Accepted: ForwardingLink {
+        let inner: any StreamLink
         let remote: LinkAddress
-        private let inner: any StreamLink
         private let transport: AddressedTransport
         private let isClosed = Monitor(false)
 
@@ -288,15 +288,6 @@ private final class AddressedTransport: StreamTransport {
             self.remote = remote
             self.transport = transport
         }
-
-        var localHost: String? { inner.localHost }
-
-        func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try inner.read(into: buffer) }
-        func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try inner.write(bytes) }
-        func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-            try inner.writeWithoutBlocking(bytes)
-        }
-        func finishWriting() { inner.finishWriting() }
 
         func close() {
             inner.close()

@@ -47,6 +47,12 @@ private final class NamelessListener: StreamListener {
     func close() { inner.close() }
 }
 
-private final class NamelessLink: ForwardingLink, @unchecked Sendable {
-    override var localHost: String? { nil }
+private final class NamelessLink: ForwardingLink {
+    let inner: any StreamLink
+
+    init(_ inner: any StreamLink) {
+        self.inner = inner
+    }
+
+    var localHost: String? { nil }
 }

@@ -79,27 +79,28 @@ private struct CountingTransport: StreamTransport {
     }
 }
 
-private final class CountingLink: ForwardingLink, @unchecked Sendable {
+private final class CountingLink: ForwardingLink {
+    let inner: any StreamLink
     private let counter: ByteCounter
 
     init(inner: any StreamLink, counter: ByteCounter) {
+        self.inner = inner
         self.counter = counter
-        super.init(inner)
     }
 
-    override func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
-        let count = try super.read(into: buffer)
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
+        let count = try inner.read(into: buffer)
         counter.add(count)
         return count
     }
 
-    override func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
-        try super.write(bytes)
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        try inner.write(bytes)
         counter.add(bytes.count)
     }
 
-    override func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-        let count = try super.writeWithoutBlocking(bytes)
+    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
+        let count = try inner.writeWithoutBlocking(bytes)
         counter.add(count)
         return count
     }

@@ -9,26 +9,21 @@ import Testing
 @testable import NearshareService
 
 /// A link of a radio in memory: slow, so that a transfer takes some seconds.
-private final class RadioLink: StreamLink {
-    private let link: any StreamLink
-    private let air: Air
+private final class RadioLink: ForwardingLink {
+    let inner: any StreamLink
     let remote = LinkAddress(host: "00:AA:01:00:00:00/public", port: 1, medium: .bluetooth)
+    private let air: Air
 
-    init(_ link: any StreamLink, _ air: Air) { (self.link, self.air) = (link, air) }
+    init(_ link: any StreamLink, _ air: Air) { (inner, self.air) = (link, air) }
 
     var localHost: String? { nil }
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try link.read(into: buffer) }
+
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
         // Content, and not frames.
         if bytes.count > 10_000 { usleep(air.writeTime) }
         air.byteCount.add(bytes.count, ordering: .relaxed)
-        try link.write(bytes)
+        try inner.write(bytes)
     }
-    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-        try link.writeWithoutBlocking(bytes)
-    }
-    func finishWriting() { link.finishWriting() }
-    func close() { link.close() }
 }
 
 /// The air between the radios of a test.

@@ -110,22 +110,12 @@ private final class CountedListener: StreamListener {
     func close() { inner.close() }
 }
 
-private final class CountedLink: StreamLink {
-    private let inner: any StreamLink
+private final class CountedLink: ForwardingLink {
+    let inner: any StreamLink
     private let token: ResourceToken
 
     init(_ inner: any StreamLink, _ kind: String, _ resources: StoryResources) {
         self.inner = inner
         token = ResourceToken("\(kind), \(inner.remote)", in: resources)
     }
-
-    var remote: LinkAddress { inner.remote }
-    var localHost: String? { inner.localHost }
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try inner.read(into: buffer) }
-    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try inner.write(bytes) }
-    func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int {
-        try inner.writeWithoutBlocking(bytes)
-    }
-    func finishWriting() { inner.finishWriting() }
-    func close() { inner.close() }
 }
