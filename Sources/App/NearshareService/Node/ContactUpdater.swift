@@ -104,7 +104,7 @@ final class ContactUpdater: Sendable {
             }
             try directory.recordContact(with: peer, named: contact.name)
         }
-        guard try directory.setFriend(id, isFriend) else { throw Self.isFull }
+        guard try directory.setFriend(id, isFriend) else { throw Self.addressBookFull }
         return try await publishChange(of: id)
     }
 
@@ -120,7 +120,7 @@ final class ContactUpdater: Sendable {
                 .peerNotFound,
                 "the key of \(contact.name.shown) is not known to this machine; try again when the peer is in range")
         }
-        guard try directory.block(fingerprint, named: contact.name) else { throw Self.isFull }
+        guard try directory.block(fingerprint, named: contact.name) else { throw Self.addressBookFull }
         return try await publishChange(of: id)
     }
 
@@ -149,7 +149,7 @@ final class ContactUpdater: Sendable {
         return contact
     }
 
-    private static var isFull: ControlFailure {
+    private static var addressBookFull: ControlFailure {
         ControlFailure(.storage, "the address book is full; `nearshare peers forget` makes room")
     }
 

@@ -104,14 +104,14 @@ package struct AcceptancePolicy: Sendable {
                 .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
         }
         // Stored bytes take no more space.
-        if checksSize, let freeSpace, size > freeSpace, size.subtractingClamped(received()) > freeSpace {
-            return .decline(
-                .noSpace,
-                detail:
-                    "it needs \(size.subtractingClamped(received()).asByteCount), but only \(freeSpace.asByteCount) can be used, because "
-                    + "\(limits.minimumFreeByteCount.asByteCount) of the disk must stay free")
-        }
-        return nil
+        guard checksSize, let freeSpace, size > freeSpace else { return nil }
+        let needed = size.subtractingClamped(received())
+        guard needed > freeSpace else { return nil }
+        return .decline(
+            .noSpace,
+            detail:
+                "it needs \(needed.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
+                + "\(limits.minimumFreeByteCount.asByteCount) of the disk must stay free")
     }
 
     /// Counts bytes towards the limit of a peer. Without effect where the user answers.

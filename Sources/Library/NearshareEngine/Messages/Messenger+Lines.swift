@@ -242,10 +242,11 @@ extension Messenger {
 
     /// Whether a blocked peer has signed a message that everyone can read: one of the address book, or one in range.
     private func isBlocked(signer: EndpointID) -> Bool {
-        settings.isBlocked(.signing(signer))
-            || mesh.peers.contains { peer in
-                messages.contact(peer.id)?.address == signer && settings.isBlocked(.announced(peer.id))
-            }
+        if settings.isBlocked(.signing(signer)) { return true }
+        let owners = mesh.read { router in
+            router.knownPeers.map(\.id).filter { id in router.keys(of: id).map { EndpointID(of: $0.signingKey) } == signer }
+        }
+        return owners.contains { settings.isBlocked(.announced($0)) }
     }
 
     // MARK: Texts of the mesh
