@@ -154,6 +154,26 @@ import Testing
         #expect(throws: NoiseError.ownKey) { try pair.initiator.readMessage(second) }
     }
 
+    @Test("datagrams that do not arrive are counted as lost until the replay window has passed them") func packetLoss() throws {
+        let key = SecretBytes([UInt8](repeating: 7, count: 32))
+        var (sender, receiver) = (
+            NoiseDatagrams(send: CipherState(key: key), receive: CipherState(key: key)),
+            NoiseDatagrams(send: CipherState(key: key), receive: CipherState(key: key))
+        )
+        #expect(receiver.packetLoss == nil)
+        let sent = try (0..<8).map { try sender.seal([$0]) }
+        for number in [1, 3, 7] { _ = try receiver.open(sent[number][...]) }
+        #expect(receiver.packetLoss == 5.0 / 8)
+        _ = try receiver.open(sent[2][...])
+        #expect(receiver.packetLoss == 4.0 / 8, "a late one is not lost")
+        #expect(throws: NoiseError.notAuthentic) { try receiver.open(sent[2][...]) }
+        #expect(receiver.packetLoss == 4.0 / 8, "a repeated one is not counted")
+        for _ in 0..<1020 { _ = try receiver.open(try sender.seal([])[...]) }
+        #expect(receiver.packetLoss == 3.0 / 1024, "those of the latest 1024")
+        for _ in 0..<4 { _ = try receiver.open(try sender.seal([])[...]) }
+        #expect(receiver.packetLoss == 0)
+    }
+
     @Test func messagesAreBounded() throws {
         var pair = HandshakePair()
         #expect(throws: NoiseError.malformed) { try pair.initiator.writeMessage(payload: [UInt8](repeating: 0, count: 65_504)) }

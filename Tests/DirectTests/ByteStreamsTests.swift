@@ -41,7 +41,7 @@ import Testing
         #expect(try b.read(id, upTo: 2) == .bytes([1, 2]))
         #expect(try b.read(id, upTo: 2) == .bytes([3]))
         #expect(try b.read(id, upTo: 2) == .end)
-        #expect(throws: StreamError.finished) { try a.write([4], on: id) }
+        #expect(throws: StreamError.notOpen) { try a.write([4], on: id) }
         #expect(try b.write([5], on: id) == 1)
         try b.finish(id)
         try exchange(&a, &b)

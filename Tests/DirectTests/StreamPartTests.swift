@@ -45,7 +45,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try part.receiveCredit(upTo: StreamFrame.initialWindow - 1) }
         try part.receiveCredit(upTo: .max)
         part.finish()
-        #expect(throws: StreamError.finished) { try part.write([1], buffer: 10) }
+        #expect(throws: StreamError.notOpen) { try part.write([1], buffer: 10) }
     }
 
     @Test func `received bytes are read in order, then the end, once`() throws {

@@ -73,6 +73,21 @@ import Testing
         }
     }
 
+    @Test("the packet loss of a member counts its packets that did not arrive, once a later one has") func packetLoss()
+        async throws
+    {
+        try await withPackets { story in
+            func loss(from member: Int) -> Double? { story.sessions[1 - member].members.first?.packetLoss }
+            let before = (first: try #require(loss(from: 0)), second: loss(from: 1))
+            for _ in 0..<10 { _ = try await story.hold() }
+            try await story.deliver()
+            let after = try #require(loss(from: 0))
+            // One that is still on its way is not counted yet.
+            #expect(after >= 10 / Double(story.tap.packets.count) && after > before.first && after < 1)
+            #expect(loss(from: 1) == before.second)
+        }
+    }
+
     @Test(
         "R3: unreliable messages to a program that does not read them fill a bounded queue", arguments: LinkKind.allCases)
     func flood(_ linkKind: LinkKind) async throws {

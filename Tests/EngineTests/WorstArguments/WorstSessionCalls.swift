@@ -31,10 +31,10 @@ extension WorstCall {
                 }
             }),
         WorstCall(
-            "Session.members", "Session.Member.roundTripTime", "Session.founder", "Session.ended",
+            "Session.members", "Session.Member.roundTripTime", "Session.Member.packetLoss", "Session.founder", "Session.ended",
             in: { scene in
                 for session in [scene.session, scene.joined] {
-                    _ = (session.members.map(\.roundTripTime), session.founder)
+                    _ = (session.members.map { ($0.roundTripTime, $0.packetLoss) }, session.founder)
                     await attempt { await session.ended }
                 }
             }),

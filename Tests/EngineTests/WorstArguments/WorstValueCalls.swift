@@ -98,7 +98,7 @@ extension WorstCall {
             for error: SessionError in [.notConnected(id), .notDelivered(id), .dropped(id), .cancelled, .removed] {
                 _ = error.description
             }
-            for error: StreamError in [.notOpen, .reset, .refused, .tooMany, .finished] { _ = error.description }
+            for error: StreamError in [.notOpen, .reset, .refused, .tooMany] { _ = error.description }
             for state: MemberState in [.notConnected, .connecting, .connected(via: nil), .connected(via: id)] {
                 _ = state.description
             }

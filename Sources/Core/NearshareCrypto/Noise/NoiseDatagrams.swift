@@ -23,6 +23,9 @@ package struct NoiseDatagrams: Sendable {
     /// The number of messages sealed, which is the counter of the next one.
     package var sentCount: UInt64 { sendState.nonce }
 
+    /// The fraction of the peer's latest 1024 messages that did not arrive, 0 to 1; nil before the first one.
+    package var packetLoss: Double? { window.missingFraction }
+
     /// Seals a message under the next counter. Messages must leave in this order, because phones accept fewer reordered ones
     /// than section 8.3 requires.
     package mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {

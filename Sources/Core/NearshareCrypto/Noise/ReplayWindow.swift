@@ -22,6 +22,15 @@ struct ReplayWindow: Sendable, Hashable {
         bits[Int(counter % Self.size) / 64] |= 1 << UInt64(counter % 64)
     }
 
+    /// The fraction of the counters up to the newest that are not recorded, as far back as the window reaches: 0 to 1; nil before
+    /// the first one.
+    var missingFraction: Double? {
+        guard let newest else { return nil }
+        let expected = min(Int(newest) + 1, Int(Self.size))
+        let recorded = bits.reduce(0) { $0 + $1.nonzeroBitCount }
+        return Double(expected - recorded) / Double(expected)
+    }
+
     private func isRecorded(_ counter: UInt32) -> Bool {
         bits[Int(counter % Self.size) / 64] & (1 << UInt64(counter % 64)) != 0
     }

@@ -57,6 +57,9 @@ public final class Session: Sendable {
         /// The round-trip time of the link to the member, measured when the link has joined the session, and whenever it was
         /// silent for four seconds; nil before that.
         public fileprivate(set) var roundTripTime: Duration?
+        /// The fraction of the member's latest 1024 UDP packets that were lost on their way to this node, 0 to 1; nil where none
+        /// arrive, such as through a relay. They carry ``DeliveryMode/unreliable`` messages.
+        public fileprivate(set) var packetLoss: Double?
     }
 
     /// A change of the members, or of how a member is reached.
@@ -197,8 +200,10 @@ public final class Session: Sendable {
         }
         // Without the lock, which is taken on threads that hold those of links.
         return members.map { member, links in
+            guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return member }
             var member = member
-            member.roundTripTime = (links.last { $0.relay == nil } ?? links.last)?.driver.roundTripTime
+            member.roundTripTime = link.driver.roundTripTime
+            member.packetLoss = link.datagramPath.withLock { $0.cipher.packetLoss }
             return member
         }
     }

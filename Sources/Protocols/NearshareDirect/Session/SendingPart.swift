@@ -21,7 +21,7 @@ struct SendingPart: Sendable {
     /// Queues bytes as far as the buffer has room.
     /// - Returns: The number of bytes queued.
     mutating func write(_ bytes: ArraySlice<UInt8>, buffer: Int) throws(StreamError) -> Int {
-        guard !isFinishing else { throw .finished }
+        guard !isFinishing else { throw .notOpen }
         let count = min(bytes.count, room(in: buffer))
         queue.append(bytes.prefix(count))
         if count < bytes.count { isProgramWaiting = true }

@@ -1,6 +1,6 @@
 /// The reason why an operation on a stream failed.
 public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The stream was closed locally, or its link has ended.
+    /// The stream was closed on this side, or finished for writing, or its link has ended.
     case notOpen
     /// The peer has reset the stream.
     case reset
@@ -8,8 +8,6 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
     case refused
     /// Too many streams are open on the link.
     case tooMany
-    /// This end has finished writing.
-    case finished
 
     public var description: String {
         switch self {
@@ -17,7 +15,6 @@ public enum StreamError: Error, Sendable, Hashable, CustomStringConvertible {
         case .reset: "the peer has reset the stream"
         case .refused: "the peer does not accept streams of this name"
         case .tooMany: "too many streams are open; close some first"
-        case .finished: "this end has finished writing to the stream"
         }
     }
 
