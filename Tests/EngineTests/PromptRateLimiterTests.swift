@@ -47,6 +47,43 @@ import Testing
         #expect(shown == PromptRateLimiter.maximumTotalCount - 1)
     }
 
+    @Test(
+        "R11: offers whose short codes come later than the window are counted when they are shown", arguments: [1, 59, 61, 600])
+    func lateCodes(_ second: Int64) {
+        var limiter = PromptRateLimiter()
+        var waiting = (0..<60).compactMap { number in
+            limiter.admit(key(number), on: path("10.0.0.\(number / 5)"), isKnown: false, isShown: false, now: moment(0))
+        }
+        #expect(waiting.count == 60)
+        let shown = waiting.indices.count { limiter.show(&waiting[$0], now: moment(second)) }
+        #expect(shown == PromptRateLimiter.maximumTotalCount)
+        let again = waiting.indices.count { limiter.show(&waiting[$0], now: moment(second + window - 1)) }
+        #expect(again == shown, "those that are shown already")
+        let next = waiting.indices.count { limiter.show(&waiting[$0], now: moment(second + window)) }
+        #expect(next == 2 * PromptRateLimiter.maximumTotalCount)
+        // A released one makes room for one more, whenever it was shown.
+        limiter.release(waiting[PromptRateLimiter.maximumTotalCount])
+        let newcomers = (0..<2).filter {
+            limiter.admit(key(100 + $0), on: path("10.0.1.\($0)"), isKnown: false, now: moment(second + window)) != nil
+        }
+        #expect(newcomers.count == 1)
+    }
+
+    @Test("R11: a host that lets its short codes wait has no more of them shown at once than otherwise")
+    func lateCodesOfOneHost() {
+        var limiter = PromptRateLimiter()
+        var waiting = (0..<3).flatMap { minute in
+            (0..<PromptRateLimiter.maximumCountPerSource).compactMap { number in
+                limiter.admit(
+                    key(10 * minute + number), on: path("10.0.0.1"), isKnown: false, isShown: false,
+                    now: moment(Int64(minute) * window))
+            }
+        }
+        #expect(waiting.count == 3 * PromptRateLimiter.maximumCountPerSource)
+        let shown = waiting.indices.reversed().count { limiter.show(&waiting[$0], now: moment(2 * window + 1)) }
+        #expect(shown == PromptRateLimiter.maximumCountPerSource)
+    }
+
     @Test("R11: an offer that was accepted before its short code came does not count as shown afterwards")
     func acceptedBeforeTheCode() throws {
         let limiter = SharedPromptLimiter { MonotonicInstant(nanoseconds: 0) }
@@ -82,7 +119,7 @@ import Testing
     func sharedSources() {
         var limiter = PromptRateLimiter()
         var count = fill(&limiter) { (1, "10.0.0.\($0)") }
-        #expect(count == PromptRateLimiter.maximumUnacceptedCount)
+        #expect(count == PromptRateLimiter.maximumCountPerSource)
         limiter = PromptRateLimiter()
         count = fill(&limiter) { ($0, "2001:db8:1:2:\($0)::\($0)") }
         #expect(count == PromptRateLimiter.maximumCountPerNetwork)
@@ -95,9 +132,9 @@ import Testing
         for prefix in ["fe80", "febf"] {
             var limiter = PromptRateLimiter()
             var count = fill(&limiter) { ($0, "\(prefix)::1%eth0") }
-            #expect(count == PromptRateLimiter.maximumUnacceptedCount)
+            #expect(count == PromptRateLimiter.maximumCountPerSource)
             count = fill(&limiter) { ($0 + 100, "\(prefix)::\($0 + 2)%eth0") }
-            #expect(count == PromptRateLimiter.maximumTotalCount - PromptRateLimiter.maximumUnacceptedCount)
+            #expect(count == PromptRateLimiter.maximumTotalCount - PromptRateLimiter.maximumCountPerSource)
         }
         var limiter = PromptRateLimiter()
         let count = fill(&limiter) { ($0, "fec0::\($0)") }
@@ -111,7 +148,7 @@ import Testing
             limiter.admit(key(number), on: .mesh(neighbour), isKnown: false, now: moment(0)) != nil
         }
         let (address, link) = (MeshLinkSource.address("10.0.0.1"), MeshLinkSource.link(MeshLinkID(rawValue: 1)))
-        let limit = PromptRateLimiter.maximumUnacceptedCount
+        let limit = PromptRateLimiter.maximumCountPerSource
         let counts = [address, nil].map { neighbour in
             (0..<100).filter { admit(neighbour == nil ? $0 + 100 : $0, through: neighbour) }.count
         }
@@ -134,7 +171,7 @@ import Testing
         count = fill(&limiter) { ($0 + 100, "10.0.2.\($0)") }
         #expect(count == 1)
         count = fill(&limiter, isKnown: true) { ($0 + 200, "10.0.0.0") }
-        #expect(count == PromptRateLimiter.maximumUnacceptedCount)
+        #expect(count == PromptRateLimiter.maximumCountPerSource)
     }
 
     @Test("R11: what a rule declines takes nothing from the questions of others, and has a limit for each host")
@@ -148,7 +185,7 @@ import Testing
         }
         for number in 0..<10 * PromptRateLimiter.maximumTotalCount { #expect(decline(number, "10.0.1.\(number)")) }
         let declined = (1_000..<2_000).prefix { decline($0, "10.0.0.1") }.count
-        #expect(declined == PromptRateLimiter.maximumUnacceptedCount * PromptRateLimiter.unpromptedFactor)
+        #expect(declined == PromptRateLimiter.maximumCountPerSource * PromptRateLimiter.unpromptedFactor)
         #expect(decline(5_000, "10.0.0.2"))
         let later = limiter.admit(key(1), on: path("10.0.0.1"), isKnown: false, now: moment(window))
         #expect(later != nil)

@@ -286,14 +286,14 @@ import Testing
                 return try await group.next() ?? 0
             }
         }
-        #expect(asked == PromptRateLimiter.maximumUnacceptedCount)
+        #expect(asked == PromptRateLimiter.maximumCountPerSource)
     }
 
     @Test("R11, S11: invitations that a policy declines take nothing from the questions", arguments: LinkKind.allCases)
     func policyDeclines(_ linkKind: LinkKind) async throws {
         let network = TestNetwork(linkKind)
         let hostile = HostileMember(TestNetwork.identity(9))
-        let count = 2 * PromptRateLimiter.maximumUnacceptedCount
+        let count = 2 * PromptRateLimiter.maximumCountPerSource
         let asked = Monitor(0)
         try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
@@ -324,7 +324,7 @@ import Testing
         settings.acceptsSessions = false
         let waiting = try await withNode(settings) { node in
             let listener = try node.listen()
-            for _ in 0..<PromptRateLimiter.maximumUnacceptedCount {
+            for _ in 0..<PromptRateLimiter.maximumCountPerSource {
                 let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
                 link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                 try await link.wait { $0 == SessionFrame.refuse(hostile.session, .unknown).encoded }

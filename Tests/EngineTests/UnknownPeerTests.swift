@@ -66,10 +66,10 @@ import Testing
                 return count
             }()
             try await withNode(stage.sender) { sender in
-                for number in 0..<2 * PromptRateLimiter.maximumUnacceptedCount {
+                for number in 0..<2 * PromptRateLimiter.maximumCountPerSource {
                     try await sender.withConnection(to: stage.destination(listener.port)) { connection in
                         try await connection.requestVerification()
-                        if number < PromptRateLimiter.maximumUnacceptedCount {
+                        if number < PromptRateLimiter.maximumCountPerSource {
                             #expect(try await !connection.peerConfirmation)
                             return
                         }
@@ -83,13 +83,13 @@ import Testing
             receiver.beginShutdown()
             return await prompts
         }
-        #expect(promptCount == PromptRateLimiter.maximumUnacceptedCount)
+        #expect(promptCount == PromptRateLimiter.maximumCountPerSource)
     }
 
     @Test("R11: requests to compare the short code that nobody can be asked about do not count", arguments: LinkKind.allCases)
     func unattendedRequests(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
-        let count = 2 * PromptRateLimiter.maximumUnacceptedCount
+        let count = 2 * PromptRateLimiter.maximumCountPerSource
         let received = try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
             async let requests: Int = {
@@ -147,9 +147,9 @@ import Testing
                     }
                 }
             }
-            for number in 0..<UInt8(PromptRateLimiter.maximumUnacceptedCount) + 3 {
+            for number in 0..<UInt8(PromptRateLimiter.maximumCountPerSource) + 3 {
                 let attacker = stage.settings(LocalIdentity(seed: [UInt8](repeating: 10 + number, count: 64)), "Mallory")
-                let isAsked = number < PromptRateLimiter.maximumUnacceptedCount
+                let isAsked = number < PromptRateLimiter.maximumCountPerSource
                 let outcome = try await offer(as: attacker) { transfer in
                     guard isAsked else { return }
                     for await _ in asked { break }

@@ -15,11 +15,11 @@ internal import Synchronization
 /// the mesh have no addresses: they are counted by the link over which they were heard last.
 struct PromptRateLimiter: Sendable {
     /// Unaccepted prompts that a key or a host may cause within ``interval``.
-    static let maximumUnacceptedCount = 5
+    static let maximumCountPerSource = 5
     /// Unaccepted prompts that the hosts of one IPv6 network may cause within ``interval``. All hosts of a LAN share the
     /// link-local network, which is not counted.
     static let maximumCountPerNetwork = 10
-    /// Unaccepted prompts of all peers within ``interval``: what a user can read. It also bounds the memory of the limiter.
+    /// Unaccepted prompts of all new peers within ``interval``, and as many of known ones: what a user can read.
     static let maximumTotalCount = 20
     /// Offers of a key or host that a rule may decline within ``interval``, as a multiple of its limit on prompts.
     static let unpromptedFactor = 24
@@ -44,12 +44,19 @@ struct PromptRateLimiter: Sendable {
 
     /// A counted prompt.
     struct Admission: Sendable {
-        fileprivate var sources: [Source]
-        fileprivate let time: MonotonicInstant
-        fileprivate let isKnown: Bool
+        /// All sources of the prompt; the total is counted only once it is shown.
+        fileprivate let sources: [Source]
+        /// Since when it counts: its admission, or the moment when it was shown.
+        fileprivate var time: MonotonicInstant
+        fileprivate var isShown: Bool
+
+        fileprivate var countedSources: [Source] {
+            sources.filter { if case .all = $0 { isShown } else { true } }
+        }
     }
 
-    /// Times of the latest unaccepted prompts, by source.
+    /// Times of the latest unaccepted prompts, by source. Its size is bounded by the handshakes that a node takes within
+    /// ``interval``, see ``HandshakeRateLimiter``.
     private var unaccepted: [Source: [MonotonicInstant]] = [:]
     /// Times of the latest offers that a rule has declined, by source.
     private var unprompted: [Source: [MonotonicInstant]] = [:]
@@ -70,21 +77,30 @@ struct PromptRateLimiter: Sendable {
                 && unprompted[source, default: []].count < limit * Self.unpromptedFactor
         }
         guard isAllowed else { return nil }
-        let counted = sources.filter { isShown || $0 != .all(isKnown: isKnown) }
-        for source in counted { unaccepted[source, default: []].append(now) }
-        return Admission(sources: counted, time: now, isKnown: isKnown)
+        let admission = Admission(sources: sources, time: now, isShown: isShown)
+        count(admission)
+        return admission
     }
 
-    /// Counts an admitted prompt that waited towards the limit of what a user can read.
+    /// Counts an admitted prompt that waited from now on, however long ago it was admitted, and towards the limit of what a user
+    /// can read: peers choose when their short codes come.
     /// - Returns: false when the user may not be asked.
     mutating func show(_ admission: inout Admission, now: MonotonicInstant) -> Bool {
-        let all = Source.all(isKnown: admission.isKnown)
-        guard !admission.sources.contains(all) else { return true }
-        unaccepted = Self.recent(unaccepted, now: now)
-        guard unaccepted[all, default: []].count < Self.limit(of: all) else { return false }
-        unaccepted[all, default: []].append(admission.time)
-        admission.sources.append(all)
+        guard !admission.isShown else { return true }
+        var others = self
+        others.unaccepted = Self.recent(unaccepted, now: now)
+        others.release(admission)
+        guard admission.sources.allSatisfy({ others.unaccepted[$0, default: []].count < Self.limit(of: $0) }) else {
+            return false
+        }
+        self = others
+        (admission.time, admission.isShown) = (now, true)
+        count(admission)
         return true
+    }
+
+    private mutating func count(_ admission: Admission) {
+        for source in admission.countedSources { unaccepted[source, default: []].append(admission.time) }
     }
 
     /// Releases a prompt that a rule has declined before the user saw it.
@@ -104,7 +120,7 @@ struct PromptRateLimiter: Sendable {
 
     /// Releases a prompt that the user has accepted.
     mutating func release(_ admission: Admission) {
-        for source in admission.sources {
+        for source in admission.countedSources {
             guard let index = unaccepted[source]?.firstIndex(of: admission.time) else { continue }
             unaccepted[source]?.remove(at: index)
         }
@@ -133,7 +149,7 @@ struct PromptRateLimiter: Sendable {
 
     private static func limit(of source: Source) -> Int {
         switch source {
-        case .key, .host: maximumUnacceptedCount
+        case .key, .host: maximumCountPerSource
         case .network: maximumCountPerNetwork
         case .all: maximumTotalCount
         }
@@ -176,7 +192,7 @@ final class SharedPromptLimiter: Sendable {
     }
 }
 
-/// A prompt that the limiter has counted. Releasing it ends that.
+/// A prompt that the limiter has counted. It no longer counts once it is released.
 final class PromptAdmission: Sendable {
     /// A prompt that does not count, such as a friend's.
     static let exempt = PromptAdmission()
@@ -204,12 +220,12 @@ final class PromptAdmission: Sendable {
         }
     }
 
-    /// Called when the request is accepted, by the user or by a rule.
+    /// Stops counting a request that was accepted, by the user or by a rule.
     func release() {
         if let counted = take() { limiter?.release(counted) }
     }
 
-    /// Called when a rule declines the request, and the user is not asked.
+    /// Stops counting a request that a rule has declined, so that the user is not asked.
     func releaseUnprompted() {
         if let counted = take() { limiter?.releaseUnprompted(counted) }
     }
