@@ -88,6 +88,17 @@ struct BundleNetwork: Simulation {
         bringUp([a, b], links[[a, b]]!)
     }
 
+    /// The same two nodes are connected by another kind of link.
+    mutating func relink(_ a: Int, _ b: Int, isRadio: Bool) {
+        let link = BundleLink(isRadio: isRadio, isReliable: lossOneIn == 0)
+        links[[a, b]] = link
+        for (node, other) in [(a, b), (b, a)] {
+            let (address, moment) = (address(other), moment(node))
+            nodes[node].router?.neighbourRelinked(address, link: link, now: moment)
+            settle(node)
+        }
+    }
+
     private mutating func bringUp(_ pair: Set<Int>, _ link: BundleLink) {
         guard pair.allSatisfy({ nodes[$0].router != nil }) else { return }
         for node in pair.sorted() {

@@ -170,6 +170,23 @@ struct CarryStoryTests {
         #expect(network.texts(1).count == 2)
     }
 
+    @Test("large bundles leave when a neighbour that was reached by radio is reached by a stream, and not the other way round")
+    func relinked() {
+        var network = BundleNetwork(2)
+        network.connect(0, 1, isRadio: true)
+        network.send(String(repeating: "x", count: 2_000), from: 0, to: 1)
+        network.run(.seconds(100))
+        #expect(network.texts(1).isEmpty)
+        network.relink(0, 1, isRadio: false)
+        network.run(.seconds(10))
+        #expect(network.texts(1).count == 1)
+        network.relink(0, 1, isRadio: true)
+        network.send(String(repeating: "y", count: 2_000), from: 0, to: 1)
+        network.send("short", from: 0, to: 1)
+        network.run(.seconds(100))
+        #expect(network.texts(1).count == 2 && network.texts(1).last == "short")
+    }
+
     @Test("a node that does not forward still sends and receives its own bundles")
     func carriesNothing() {
         var settings = BundleRouterSettings()

@@ -7,12 +7,14 @@ import Testing
 @testable import NearshareMesh
 
 @Suite struct BundleNeighbourTableTests {
-    private func neighbour(_ number: UInt8, signedBy signer: UInt8? = nil) -> BundleNeighbour {
+    private func neighbour(
+        _ number: UInt8, signedBy signer: UInt8? = nil, isRadio: Bool = false, isDirect: Bool = true
+    ) -> BundleNeighbour {
         let identity = LocalIdentity(seed: [UInt8](repeating: number, count: 64))
         let signing = LocalIdentity(seed: [UInt8](repeating: signer ?? number, count: 64)).signingKey.publicKey
         return BundleNeighbour(
-            id: identity.peerID, agreementKey: identity.agreementKey.publicKey, signingKey: signing, isRadio: false,
-            isDirect: true)
+            id: identity.peerID, agreementKey: identity.agreementKey.publicKey, signingKey: signing, isRadio: isRadio,
+            isDirect: isDirect)
     }
 
     @Test func `a signing key under a new agreement key is another neighbour once the old one has disappeared`() {
@@ -22,11 +24,27 @@ import Testing
         _ = table.replace(with: [old])
         // While both are present, the first keeps the endpoint, in whatever order they are listed.
         for both in [[old, new], [new, old]] {
-            let (removed, added) = table.replace(with: both)
-            #expect(removed.isEmpty && added.isEmpty && table.peer(endpoint) == old.id)
+            let changes = table.replace(with: both)
+            #expect(changes == BundleNeighbourTable.Changes() && table.peer(endpoint) == old.id)
         }
-        let (removed, added) = table.replace(with: [new])
-        #expect(removed == [endpoint] && added.map(\.peer) == [new.id])
+        let changes = table.replace(with: [new])
+        #expect(changes.removed == [endpoint] && changes.added.mapValues(\.peer) == [endpoint: new.id])
         #expect(table.peer(endpoint) == new.id && table.endpoint(of: new.id) == endpoint)
+    }
+
+    @Test func `a neighbour that is reached by another kind of link stays the same neighbour`() {
+        var table = BundleNeighbourTable()
+        let endpoint = EndpointID(of: neighbour(1).signingKey)
+        let (stream, radio) = (
+            BundleLink(isRadio: false, isReliable: false), BundleLink(isRadio: true, isReliable: false)
+        )
+        let added = table.replace(with: [neighbour(1, isRadio: true)]).added
+        #expect(added.mapValues(\.link) == [endpoint: radio])
+        let steps = [(isRadio: false, isDirect: true, stream), (false, false, radio), (true, true, nil), (false, true, stream)]
+        for (isRadio, isDirect, link) in steps {
+            let changes = table.replace(with: [neighbour(1, isRadio: isRadio, isDirect: isDirect)])
+            #expect(changes.removed.isEmpty && changes.added.isEmpty)
+            #expect(changes.relinked == (link.map { [endpoint: $0] } ?? [:]))
+        }
     }
 }

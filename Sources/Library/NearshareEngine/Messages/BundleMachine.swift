@@ -58,10 +58,11 @@ package struct BundleMachine: Machine {
 
     /// Replaces the neighbours.
     package mutating func setNeighbours(_ present: [BundleNeighbour], now: Moment) {
-        let (removed, added) = neighbours.replace(with: present)
-        for neighbour in added { reactions.append(.neighbourAppeared(neighbour.peer)) }
-        for endpoint in removed { router.neighbourDown(endpoint, now: now) }
-        for neighbour in added { router.neighbourUp(neighbour.endpoint, link: neighbour.link, now: now) }
+        let changes = neighbours.replace(with: present)
+        for neighbour in changes.added.values { reactions.append(.neighbourAppeared(neighbour.peer)) }
+        for endpoint in changes.removed { router.neighbourDown(endpoint, now: now) }
+        for (endpoint, neighbour) in changes.added { router.neighbourUp(endpoint, link: neighbour.link, now: now) }
+        for (endpoint, link) in changes.relinked { router.neighbourRelinked(endpoint, link: link, now: now) }
         collectReactions()
     }
 

@@ -4,40 +4,57 @@ internal import NearshareMesh
 
 /// The mesh peers that are neighbours of the bundle router.
 struct BundleNeighbourTable: Sendable {
-    struct Added: Sendable, Hashable {
-        let endpoint: EndpointID
+    /// A peer, and the link by which it is reached.
+    struct Entry: Sendable, Hashable {
         let peer: PeerID
         let link: BundleLink
     }
 
-    private var peerIDs: [EndpointID: PeerID] = [:]
+    struct Changes: Sendable, Hashable {
+        /// Endpoints that are no longer neighbours, or belong to another peer now.
+        var removed: [EndpointID] = []
+        /// New neighbours, and endpoints of another peer than before.
+        var added: [EndpointID: Entry] = [:]
+        /// Neighbours that are reached by another kind of link.
+        var relinked: [EndpointID: BundleLink] = [:]
+    }
 
-    func peer(_ endpoint: EndpointID) -> PeerID? { peerIDs[endpoint] }
+    private var entries: [EndpointID: Entry] = [:]
 
-    func endpoint(of peer: PeerID) -> EndpointID? { peerIDs.first { $0.value == peer }?.key }
+    func peer(_ endpoint: EndpointID) -> PeerID? { entries[endpoint]?.peer }
+
+    func endpoint(of peer: PeerID) -> EndpointID? { entries.first { $0.value.peer == peer }?.key }
 
     /// Replaces the peers.
-    /// - Returns: the endpoints that are no longer neighbours, and the new ones with their links. An endpoint whose peer has
-    ///   changed is among both.
-    mutating func replace(
-        with present: [BundleNeighbour]
-    ) -> (removed: [EndpointID], added: [Added]) {
+    mutating func replace(with present: [BundleNeighbour]) -> Changes {
         // Several peers may announce one signing key: the one that is known keeps it while it is present, otherwise the lowest ID
         // has it, in whatever order they come.
         let candidates = Dictionary(grouping: present) { EndpointID(of: $0.signingKey) }
         let next = candidates.compactMapValues { peers in
-            peers.first { peerIDs[EndpointID(of: $0.signingKey)] == $0.id } ?? peers.min { $0.id.hex < $1.id.hex }
+            (peers.first { entries[EndpointID(of: $0.signingKey)]?.peer == $0.id } ?? peers.min { $0.id.hex < $1.id.hex })
+                .map(Entry.init)
         }
-        var added: [Added] = []
-        for (endpoint, neighbour) in next where peerIDs[endpoint] != neighbour.id {
-            // Even a stream may lose what was written last, with the link or with the process at its other end: only a receipt
-            // proves that a bundle is stored.
-            // A peer behind phones is reached over their Bluetooth links.
-            let link = BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false)
-            added.append(Added(endpoint: endpoint, peer: neighbour.id, link: link))
+        var changes = Changes()
+        for (endpoint, entry) in next {
+            let old = entries[endpoint]
+            if old?.peer != entry.peer {
+                changes.added[endpoint] = entry
+            } else if old?.link != entry.link {
+                changes.relinked[endpoint] = entry.link
+            }
         }
-        let removed = peerIDs.keys.filter { next[$0]?.id != peerIDs[$0] }
-        peerIDs = next.mapValues(\.id)
-        return (removed, added)
+        changes.removed = entries.keys.filter { next[$0]?.peer != entries[$0]?.peer }
+        entries = next
+        return changes
+    }
+}
+
+extension BundleNeighbourTable.Entry {
+    fileprivate init(_ neighbour: BundleNeighbour) {
+        // A peer behind phones is reached over their Bluetooth links. Even a stream may lose what was written last, with the link
+        // or with the process at its other end: only a receipt proves that a bundle is stored.
+        self.init(
+            peer: neighbour.id,
+            link: BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false))
     }
 }

@@ -140,10 +140,22 @@ package struct BundleRouter: Sendable {
         exchange.addNeighbour(neighbour)
         forwarder.addNeighbour(neighbour, link: link, epidemicByteCount: index.epidemicByteCount, now: now)
         report(.positionAndSummary, to: neighbour, now: now)
+        forwardWaiting(to: neighbour, now: now)
+    }
+
+    private mutating func forwardWaiting(to neighbour: EndpointID, now: Moment) {
         for id in index.bundles(for: neighbour) {
             apply(forwarder.forward(id, to: neighbour, index: &index, now: now).effects, now: now)
         }
         apply(forwarder.scheduleRetry(index: index), now: now)
+    }
+
+    /// Records that a neighbour is reached by another kind of link, and forwards what its old link was too narrow for.
+    package mutating func neighbourRelinked(_ neighbour: EndpointID, link: BundleLink, now: Moment) {
+        guard forwarder.setLink(link, to: neighbour) else { return }
+        tree.setRadio(link.isRadio, of: neighbour)
+        report(.positionAndSummary, to: neighbour, now: now)
+        forwardWaiting(to: neighbour, now: now)
     }
 
     package mutating func neighbourDown(_ neighbour: EndpointID, now: Moment) {

@@ -7,7 +7,7 @@ internal import NearshareBase
 struct Forwarder: Sendable {
     /// The copies exchanged with one neighbour.
     private struct Neighbour {
-        let link: BundleLink
+        var link: BundleLink
         /// Bytes of copies that its summary vectors may still request: each bundle twice, and some more with time (B2).
         private(set) var requestCredit: Int32 = Forwarder.spareRequestCredit
         /// Copies that it has not confirmed, by the first 8 bytes of the bundle's ID.
@@ -99,6 +99,9 @@ struct Forwarder: Sendable {
         neighbours[id] = Neighbour(
             link: link, epidemicByteCount: epidemicByteCount, settings: settings, now: now.monotonic)
     }
+
+    /// - Returns: false when it is no neighbour.
+    mutating func setLink(_ link: BundleLink, to id: EndpointID) -> Bool { change(id) { $0.link = link } != nil }
 
     /// - Returns: false when it was none.
     mutating func removeNeighbour(_ id: EndpointID) -> Bool { neighbours.removeValue(forKey: id) != nil }

@@ -18,7 +18,7 @@ struct SpanningTree: Sendable {
         fileprivate(set) var reachability = ReachabilityFilter.empty
         /// Generation of the filter in the last report to it; ``withdrawn`` for the empty one.
         fileprivate var reportedGeneration = Self.withdrawn
-        let isRadio: Bool
+        fileprivate(set) var isRadio: Bool
 
         fileprivate static let withdrawn: Int32 = -1
 
@@ -130,6 +130,8 @@ struct SpanningTree: Sendable {
         neighbours[id] = Neighbour(isRadio: isRadio)
         return startEpochTimer()
     }
+
+    mutating func setRadio(_ isRadio: Bool, of id: EndpointID) { neighbours[id]?.isRadio = isRadio }
 
     mutating func removeNeighbour(_ id: EndpointID, now: Moment) -> [Reaction] {
         guard let removed = neighbours.removeValue(forKey: id) else { return [] }
