@@ -181,12 +181,23 @@ import Testing
         #expect(relays == [3, 4, 3, 4].map { member($0).id })
     }
 
-    @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
-        // The other member connects, or has no address; repeating at once would change nothing.
+    @Test("behind a relay both members try a direct link: only the one with the higher id may be able to connect")
+    func bothTryBehindARelay() {
         var roster = roster(2, with: 1)
         roster.recordFailure(of: member(1).id, now: Self.start)
         roster.recordConnection(to: member(1).id, via: member(3).id, now: Self.start)
-        #expect(roster.dueAttempts(now: later(1)).isEmpty && roster.deadline(after: later(1)) == nil)
+        #expect(roster.dueAttempts(now: later(1)).isEmpty && roster.deadline(after: later(1)) == later(3))
+        #expect(roster.dueAttempts(now: later(3)) == [.connect(member(1))])
+        roster.recordAttempt(to: member(1).id)
+        #expect(roster.dueAttempts(now: later(4)).isEmpty && roster.deadline(after: later(4)) == nil)
+        roster.recordFailure(of: member(1).id, now: later(5))
+        #expect(roster.deadline(after: later(5)) == later(6))
+        roster.recordConnection(to: member(1).id, via: nil, now: later(6))
+        #expect(roster.dueAttempts(now: later(9)).isEmpty && roster.deadline(after: later(9)) == nil)
+    }
+
+    @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
+        // The other member has no address; repeating at once would change nothing.
         var silent = SessionRoster(id: Self.id, own: member(2))
         var other = member(1)
         other.addresses = []

@@ -20,7 +20,7 @@ struct Reachability: Sendable {
     private var states: [PeerID: MemberState] = [:]
     /// The relay that announces a link to a member to which this member has none.
     private(set) var relays: [PeerID: PeerID] = [:]
-    /// The time since which there is no link to a member.
+    /// The time since which there is no direct link to a member.
     private var unlinkedSince: [PeerID: MonotonicInstant] = [:]
     /// The start of each unreachable member's absence: it has neither a link nor a relay.
     private var absentSince: [PeerID: MonotonicInstant] = [:]
@@ -77,12 +77,11 @@ struct Reachability: Sendable {
     }
 
     mutating func recordConnection(_ id: PeerID, via relay: PeerID?) {
-        unlinkedSince[id] = nil
         absentSince[id] = nil
         hints[id] = nil
         attempts.remove(id)
         // Behind a relay, earlier failures still delay the next attempt at a direct link.
-        if relay == nil { backoffs[id] = nil }
+        if relay == nil { (unlinkedSince[id], backoffs[id]) = (nil, nil) }
         states[id] = .connected(via: relay)
     }
 
@@ -158,7 +157,9 @@ struct Reachability: Sendable {
     func deadlines(
         own: PeerID, timeout: Duration, isWaitedFor: (PeerID) -> Bool
     ) -> [MonotonicInstant] {
-        let secondAttempts = unlinkedSince.keys.filter { $0 < own && !attempts.contains($0) && backoffs[$0] == nil }
+        let secondAttempts = unlinkedSince.keys.filter { id in
+            id < own && !attempts.contains(id) && backoffs[id].map { $0.retryTime < secondAttemptTime(id) } ?? true
+        }
         return absentSince.map { id, since in since + (hints[id] == nil ? timeout : timeout * 2) }
             + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
             + secondAttempts.map { secondAttemptTime($0) }

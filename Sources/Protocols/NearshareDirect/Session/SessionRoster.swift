@@ -388,10 +388,12 @@ package struct SessionRoster: Sendable {
             let isWanted = isLinkWanted(to: id, now: now)
             let mayConnect = mayConnect(to: member)
             let direct = mayConnect ? ConnectionAttempt.connect(withFoundAddresses(member)) : nil
-            if reachability.linkState(of: id).isConnected { return isWanted && table.own < id ? direct : nil }
+            // The other side may be the only one that can connect, behind its firewall.
+            let isOwnTurn = table.own < id || now >= reachability.secondAttemptTime(id)
+            if reachability.linkState(of: id).isConnected { return isWanted && isOwnTurn ? direct : nil }
             let isDemanded = demands.contains(id)
             guard isWanted || isDemanded || reachability.isMissing(id, now: now) else { return nil }
-            guard table.own < id || isDemanded || now >= reachability.secondAttemptTime(id) else { return nil }
+            guard isOwnTurn || isDemanded else { return nil }
             // The member's addresses are about to arrive: a relayed link would be closed at once.
             if !mayConnect, !isDemanded, !reachability.isMissing(id, now: now) { return nil }
             let isEven = reachability.failureCount(of: id).isMultiple(of: 2)
