@@ -211,7 +211,7 @@ struct ConnectionSchedulerTests {
         unwanted.context.wantsFrames = false
         #expect(unwanted.tick().isEmpty)
         var busy = try Rig()
-        busy.context.isOtherConnecting = true
+        busy.context.isBlueChatConnecting = true
         #expect(busy.tick().isEmpty)
     }
 
@@ -403,6 +403,44 @@ struct ConnectionSchedulerTests {
         #expect(warnings.first?.contains("hci0") == true)
     }
 
+    @Test("other failures between the refusals neither hide nor hasten the warning about another program")
+    func heldElsewhereAmongFailures() throws {
+        var rig = try Rig()
+        var warnings = 0
+        for isRefusal in [false, true, false, true, true] {
+            try rig.makeReady(record: nil)
+            let attempt = try #require(rig.tick().attempt)
+            for case .warn in rig.complete(.failed("x", isAcquiredByOther: isRefusal), attempt: attempt) { warnings += 1 }
+            #expect(warnings == (rig.device.refusalCount >= 2 ? 1 : 0))
+            _ = rig.update(["Connected": .boolean(false)])
+            rig.now = rig.now + .seconds(100)
+        }
+        #expect(warnings == 1)
+    }
+
+    @Test(
+        "browsers hear when a device no longer accepts channels",
+        arguments: [[9, 9], ServiceRecord(psm: 0, txt: []).bytes, nil])
+    func recordWithdrawn(_ bytes: [UInt8]?) throws {
+        var rig = try Rig()
+        rig.context.wantsFrames = false
+        rig.context.wantsPeers = true
+        try rig.makeReady()
+        let key = try #require(rig.device.sighting?.key)
+        _ = rig.update(["Connected": .boolean(false)])
+        #expect(rig.device.sighting != nil, "one broken connection is no departure")
+        rig.now = rig.now + .seconds(100)
+        let connecting = try #require(rig.tick().attempt)
+        _ = rig.update(["Connected": .boolean(true)])
+        _ = rig.complete(.connected, attempt: connecting)
+        let listing = try #require(rig.update(["ServicesResolved": .boolean(true)]).attempt)
+        if bytes == nil { rig.scheduler.removeCharacteristic(F.recordPath(1), of: rig.path) }
+        var reactions = rig.complete(.servicesListed, attempt: listing)
+        if let reading = reactions.attempt { reactions = rig.complete(.record(bytes), attempt: reading) }
+        #expect(reactions == [.emit(.gone(key))])
+        #expect(rig.device.sighting == nil && rig.device.connection.isReady)
+    }
+
     @Test("all devices go with the daemon, links and sightings with them")
     func removeAll() throws {
         var rig = try Rig()
@@ -548,7 +586,7 @@ struct ConnectionSchedulerTests {
         #expect(rig.scheduler.admission(ofFramesFrom: rig.path, localAddress: low) == .accepted, "there is no link yet")
         try rig.makeLinked()
         #expect(rig.scheduler.admission(ofFramesFrom: rig.path, localAddress: low) == .rejected)
-        #expect(rig.scheduler.admission(ofFramesFrom: rig.path, localAddress: high) == .replacesOwnLink)
+        #expect(rig.scheduler.admission(ofFramesFrom: rig.path, localAddress: high) == .replacesLocalLink)
         #expect(rig.scheduler.admission(ofFramesFrom: "/other", localAddress: low) == .accepted)
     }
 

@@ -17,9 +17,9 @@ struct RemoteDeviceTests {
     func incoming() throws {
         var one = try device(isNew: true)
         one.recordIncomingConnection(at: DeviceFixtures.at(1))
-        #expect(one.origin.hasConnectedToUs)
+        #expect(one.origin.hasConnectedByItself)
         one.recordIncomingConnection(at: DeviceFixtures.at(100))
-        #expect(one.origin.hasConnectedToUs)
+        #expect(one.origin.hasConnectedByItself)
         #expect(one.lastActivity == DeviceFixtures.at(100))
     }
 
@@ -27,10 +27,10 @@ struct RemoteDeviceTests {
     func known() throws {
         var known = try device()
         known.recordIncomingConnection(at: DeviceFixtures.at(1))
-        #expect(!known.origin.hasConnectedToUs)
+        #expect(!known.origin.hasConnectedByItself)
         var late = try device(isNew: true)
         late.recordIncomingConnection(at: DeviceFixtures.at(4))
-        #expect(!late.origin.hasConnectedToUs)
+        #expect(!late.origin.hasConnectedByItself)
     }
 
     @Test("attempts have numbers of their own")

@@ -30,7 +30,7 @@ final class AdapterController: EventLoop {
     private let requestedAdapter: String?
 
     private static let callTimeout = Duration.seconds(2)
-    /// A new daemon takes its name in the middle of its start.
+    /// Time from which BlueZ accepts registrations after it has taken its bus name: it does so in the middle of its start.
     private static let daemonStartTime = Duration.seconds(1)
 
     /// - Parameter name: such as "hci0"; nil for the first that is powered on.
@@ -91,8 +91,8 @@ final class AdapterController: EventLoop {
     private func add(_ objects: BlueZ.Objects, areNew: Bool) {
         // A device comes before its characteristics, whose paths begin with its own.
         for (path, interfaces) in objects.sorted(by: { $0.key < $1.key }) {
-            if path == adapter.path, let properties = interfaces[BlueZ.adapter] {
-                setPowered(properties["Powered"]?.bool ?? true)
+            if let properties = interfaces[BlueZ.adapter] {
+                adapterChanged(path, isPowered: properties["Powered"]?.bool == true)
             }
             guard path.hasPrefix(adapter.path + "/") else { continue }
             if let properties = interfaces[BlueZ.device] {
@@ -110,8 +110,8 @@ final class AdapterController: EventLoop {
         _ path: String, _ interface: String, _ changed: BlueZ.Properties, invalidated: [String]
     ) {
         switch interface {
-        case BlueZ.adapter where path == adapter.path:
-            if let isPowered = changed["Powered"]?.bool { setPowered(isPowered) }
+        case BlueZ.adapter:
+            if let isPowered = changed["Powered"]?.bool { adapterChanged(path, isPowered: isPowered) }
         case BlueZ.characteristic:
             if let value = changed["Value"]?.bytes { chat.valueChanged(path, value) }
         case BlueZ.device where path.hasPrefix(adapter.path + "/"):
@@ -136,6 +136,15 @@ final class AdapterController: EventLoop {
         if interfaces.contains(BlueZ.device) { perform(connections.remove(path)) }
         if interfaces.contains(BlueZ.characteristic), let device = BlueZ.devicePath(of: path) {
             connections.removeCharacteristic(path, of: device)
+        }
+    }
+
+    private func adapterChanged(_ path: String, isPowered: Bool) {
+        if path == adapter.path {
+            setPowered(isPowered)
+        } else if isPowered, !adapter.isPowered, requestedAdapter == nil {
+            // Another one, or the same one under another name, as a dongle has that was plugged in again.
+            renewalDue = dependencies.clock()
         }
     }
 
@@ -169,11 +178,18 @@ final class AdapterController: EventLoop {
             renewalDue = now + Self.callTimeout
             return
         }
-        guard let found = try? AdapterProperties.select(requestedAdapter ?? adapter.controllerName, in: objects) else { return }
+        guard let found = usableAdapter(in: objects) else { return }
         adapter = found
         add(objects, areNew: false)
         server.renew(on: adapter.path)
         chat.renew(on: adapter.path)
+    }
+
+    /// The requested adapter; without a request, the one used so far, or else another one that is powered on.
+    private func usableAdapter(in objects: BlueZ.Objects) -> AdapterProperties? {
+        if let requestedAdapter { return try? AdapterProperties.select(requestedAdapter, in: objects) }
+        return (try? AdapterProperties.select(adapter.controllerName, in: objects))
+            ?? (try? AdapterProperties.select(nil, in: objects))
     }
 
     // MARK: Reactions
@@ -182,7 +198,7 @@ final class AdapterController: EventLoop {
         ConnectionScheduler.Context(
             localAddress: adapter.address, adapterName: adapter.controllerName, isPowered: adapter.isPowered,
             wantsFrames: frames.isSubscribed, wantsPeers: !browsers.isEmpty, isAdvertising: server.isAdvertising,
-            isOtherConnecting: chat.isConnecting, heldAddresses: discovery.heldAddresses,
+            isBlueChatConnecting: chat.isConnecting, heldAddresses: discovery.heldAddresses,
             servedPaths: server.centrals.paths, chattingPaths: chat.linkedPaths)
     }
 
@@ -306,7 +322,7 @@ final class AdapterController: EventLoop {
     private func admitsFrames(from path: String) -> Bool {
         switch connections.admission(ofFramesFrom: path, localAddress: adapter.address) {
         case .accepted: return true
-        case .replacesOwnLink:
+        case .replacesLocalLink:
             frames.close(path)
             return true
         case .rejected: return false

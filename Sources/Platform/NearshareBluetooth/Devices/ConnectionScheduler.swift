@@ -20,13 +20,13 @@ struct ConnectionScheduler {
         var localAddress: BluetoothAddress
         var adapterName: String
         var isPowered = true
-        /// Frame links are subscribed to.
+        /// Whether frame links have a subscriber.
         var wantsFrames = false
-        /// Peers are browsed for.
+        /// Whether peers are browsed for.
         var wantsPeers = false
         var isAdvertising = false
-        /// BlueChat is connecting: a controller makes one connection at a time.
-        var isOtherConnecting = false
+        /// Whether a connection for BlueChat is being made: a controller makes one at a time.
+        var isBlueChatConnecting = false
         /// Addresses to which a channel is open or being opened.
         var heldAddresses: Set<BluetoothAddress> = []
         /// Devices that exchange frames with this machine as their peripheral.
@@ -47,6 +47,7 @@ struct ConnectionScheduler {
     static let gracePeriod = Duration.seconds(10)
     /// Time after which a silent device that has connected to this adapter is disconnected. bitchat's phones write at once.
     static let silenceTimeout = Duration.seconds(60)
+    /// Time before a device is removed from BlueZ again, so that its services are discovered anew.
     static let removalInterval = Duration.seconds(60)
 
     var linkCount: Int { devices.all.count { $0.connection.isLinked } }
@@ -173,7 +174,7 @@ struct ConnectionScheduler {
             if isSilent(device, in: context) { deadlines.append(device.lastActivity + Self.silenceTimeout) }
         }
         if context.isPowered, context.wantsConnections {
-            if !isConnecting, !context.isOtherConnecting {
+            if !isConnecting, !context.isBlueChatConnecting {
                 deadlines += devices.all.filter { isEligible($0, in: context) }.map { earliestAttempt(to: $0, in: context) }
             }
             deadlines += devices.all.filter(\.hasStaleServices).compactMap {
@@ -216,17 +217,17 @@ struct ConnectionScheduler {
     /// advertisement. A device that has connected is about to write; or BlueZ is about to end that connection, and nothing may
     /// be started in it.
     private func earliestAttempt(to device: RemoteDevice, in context: Context) -> MonotonicInstant {
-        let isTheirTurn =
+        let isRemoteTurn =
             device.properties.isConnected
             ? !device.origin.isOutgoing : context.isAdvertising && context.localAddress > device.address
         let earliest = device.backoff.nextAttempt
-        return isTheirTurn ? max(earliest, device.lastActivity + RemoteDevice.courtesyTime) : earliest
+        return isRemoteTurn ? max(earliest, device.lastActivity + RemoteDevice.courtesyTime) : earliest
     }
 
     private mutating func connectNext(at now: MonotonicInstant, in context: Context) -> [ConnectionReaction] {
-        guard !isConnecting, !context.isOtherConnecting else { return [] }
+        guard !isConnecting, !context.isBlueChatConnecting else { return [] }
         let due = devices.all.filter { isEligible($0, in: context) && earliestAttempt(to: $0, in: context) <= now }
-        // In a crowd, the nearest first.
+        // Ready connections, then the fewest failures, the strongest signal, the longest due.
         func rank(_ device: RemoteDevice) -> (Int, Int, Int, MonotonicInstant) {
             (
                 device.connection.isReady ? 0 : 1, device.backoff.failureCount, -device.properties.rssi,
@@ -251,7 +252,7 @@ struct ConnectionScheduler {
         return attempt.map { [.call(call, path: path, attempt: $0.number)] } ?? []
     }
 
-    /// Takes BlueZ's reply to a call. A reply that the device's state does not wait for belongs to an attempt that has timed
+    /// Handles BlueZ's reply to a call. A reply that the device's state does not wait for belongs to an attempt that has timed
     /// out or failed.
     mutating func complete(
         _ reply: DeviceReply, attempt number: Int, of path: String, at now: MonotonicInstant, in context: Context
@@ -259,10 +260,11 @@ struct ConnectionScheduler {
         guard let device = devices[path], let attempt = device.connection.attempt, attempt.number == number else { return [] }
         switch (device.connection, reply) {
         case (_, .failed(let reason, let isAcquiredByOther)):
-            // BlueZ may still hold what the last connection had acquired: only the second refusal in a row is the user's
-            // concern.
+            // BlueZ may still hold what the last connection had acquired: only the second refusal without a link between them is
+            // the user's concern.
+            if isAcquiredByOther { devices.update(path) { $0.refusalCount += 1 } }
             let warning: [ConnectionReaction] =
-                isAcquiredByOther && device.backoff.failureCount == 1
+                isAcquiredByOther && device.refusalCount == 1
                 ? [
                     .warn(
                         "another program on this machine exchanges frames with \(device.address) over \(context.adapterName), and BlueZ allows only one; "
@@ -278,16 +280,12 @@ struct ConnectionScheduler {
             return listServicesIfResolved(path)
         case (.listingServices, .servicesListed):
             guard device.characteristics.frames != nil else { return fail(path, at: now, in: context) }
-            guard let record = device.characteristics.record else { return setReady(path, at: now, in: context) }
+            guard let record = device.characteristics.record else {
+                return setRecord(nil, of: path) + setReady(path, at: now, in: context)
+            }
             return begin(path, .readRecord(characteristic: record), at: now) { .readingRecord($0) }
         case (.readingRecord, .record(let bytes)):
-            let sighting = devices.update(path) { device in
-                device.record = bytes.flatMap { ServiceRecord($0) }
-                return device.sighting
-            }
-            var reactions: [ConnectionReaction] = []
-            if case .some(.some(let sighting)) = sighting { reactions.append(.emit(.seen(sighting))) }
-            return reactions + setReady(path, at: now, in: context)
+            return setRecord(bytes.flatMap { ServiceRecord($0) }, of: path) + setReady(path, at: now, in: context)
         case (.acquiringNotifications, .notifications(let descriptor)):
             guard let descriptor, let frames = device.characteristics.frames else { return fail(path, at: now, in: context) }
             return begin(path, .acquireWrite(characteristic: frames), at: now) {
@@ -296,7 +294,10 @@ struct ConnectionScheduler {
         case (.acquiringWrites(let attempt, let notifications), .writing(let descriptor, let mtu)):
             guard let descriptor else { return fail(path, at: now, in: context) }
             guard context.wantsFrames else { return setReady(path, at: now, in: context) }
-            devices.update(path) { $0.connection = .linked(attempt: attempt.number, since: now) }
+            devices.update(path) { device in
+                device.connection = .linked(attempt: attempt.number, since: now)
+                device.refusalCount = 0
+            }
             let descriptors = ConnectionReaction.FrameDescriptors(
                 writing: descriptor, notifications: notifications, mtu: mtu)
             return [
@@ -306,6 +307,14 @@ struct ConnectionScheduler {
         // A reply to another call of this attempt: none is outstanding, since calls follow one another.
         default: return []
         }
+    }
+
+    /// Replaces the record of a device; browsers hear when it accepts channels, and when it no longer does.
+    private mutating func setRecord(_ record: ServiceRecord?, of path: String) -> [ConnectionReaction] {
+        guard let old = devices[path] else { return [] }
+        devices.update(path) { $0.record = record }
+        if let sighting = devices[path]?.sighting { return [.emit(.seen(sighting))] }
+        return old.sighting.map { [.emit(.gone($0.key))] } ?? []
     }
 
     /// Continues once the connection is made and BlueZ knows the device's services, whichever comes last.
@@ -359,15 +368,10 @@ struct ConnectionScheduler {
         if device.connection.isLinked { reactions.append(.closeLink(path: path)) }
         // BlueZ may hold on to what was half done; the next attempt makes a connection of its own.
         if device.connection.isInProgress { reactions += disconnect(path, in: context) }
-        let key = devices.update(path) { device -> ServiceSighting.Key? in
-            device.recordFailure(at: now)
-            guard device.backoff.failureCount >= RemoteDevice.maximumFailureCount, let sighting = device.sighting else {
-                return nil
-            }
-            device.record = nil
-            return sighting.key
+        devices.update(path) { $0.recordFailure(at: now) }
+        if let failed = devices[path], failed.backoff.failureCount >= RemoteDevice.maximumFailureCount, failed.record != nil {
+            reactions += setRecord(nil, of: path)
         }
-        if case .some(.some(let key)) = key { reactions.append(.emit(.gone(key))) }
         return reactions + [.log("\(device.label): retry later (\(device.connection.label))")]
     }
 
@@ -414,7 +418,7 @@ struct ConnectionScheduler {
     /// A device that has connected and wants neither frames nor a channel nor a chat. A controller supports few connections at
     /// once.
     private func isSilent(_ device: RemoteDevice, in context: Context) -> Bool {
-        device.origin.hasConnectedToUs && !device.origin.isOutgoing && device.properties.isConnected
+        device.origin.hasConnectedByItself && !device.origin.isOutgoing && device.properties.isConnected
             && !device.properties.isKeptByUser && device.connection.isIdle && !context.heldAddresses.contains(device.address)
             && !context.servedPaths.contains(device.path) && !context.chattingPaths.contains(device.path)
     }
@@ -448,13 +452,13 @@ struct ConnectionScheduler {
     /// have connected to each other, the link of the one with the lower address stays.
     func admission(ofFramesFrom path: String, localAddress: BluetoothAddress) -> FrameAdmission {
         guard let device = devices[path], device.connection.isLinked, device.record != nil else { return .accepted }
-        return localAddress > device.address ? .replacesOwnLink : .rejected
+        return localAddress > device.address ? .replacesLocalLink : .rejected
     }
 
     enum FrameAdmission: Equatable {
         case accepted
         /// The link that this machine has opened is closed.
-        case replacesOwnLink
+        case replacesLocalLink
         case rejected
     }
 }

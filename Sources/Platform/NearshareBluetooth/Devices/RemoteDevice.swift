@@ -13,6 +13,8 @@ struct RemoteDevice {
     /// The device's ``ServiceRecord``, once it was read.
     var record: ServiceRecord?
     var backoff: RetryBackoff
+    /// Attempts since the last link that BlueZ has refused because another program exchanges frames with the device.
+    var refusalCount = 0
     /// The latest of: first reported, connected to this adapter, channel closed.
     var lastActivity: MonotonicInstant
     private var attemptCount = 0
@@ -75,13 +77,13 @@ struct ConnectionOrigin: Equatable {
     var isOutgoing = false
     /// The device has connected by itself at least once. Of other connections that this process has not made, another local
     /// program may have the use.
-    private(set) var hasConnectedToUs = false
+    private(set) var hasConnectedByItself = false
     /// BlueZ reported the device for the first time, without an advertisement: if it connects now, it does so by itself.
     var isNewToBlueZ = false
 
     /// - Parameter isEarly: whether the connection followed the device's first report closely.
     mutating func recordIncoming(isEarly: Bool) {
-        hasConnectedToUs = hasConnectedToUs || (isNewToBlueZ && isEarly)
+        hasConnectedByItself = hasConnectedByItself || (isNewToBlueZ && isEarly)
         isNewToBlueZ = false
     }
 }
