@@ -131,7 +131,7 @@ private final class MovableTime: Sendable {
         }
         report(0..<100)
         #expect(written.all.count == 21)
-        #expect(written.all.last == "unknown peers send more than is shown; `nearshare chat` and `nearshare messages` show all")
+        #expect(written.all.last == "unknown peers cause more lines than are shown; \(showing)")
         reporter.report(.node(.chatMessage(line("a friend's", from: friend))))
         #expect(written.all.count == 22)
         // A text of many lines counts as many.
@@ -142,7 +142,28 @@ private final class MovableTime: Sendable {
         clock.advance(by: .seconds(4))
         report(110..<200)
         #expect(written.all.count == 22 + 1 + 20 + 1)
-        #expect(written.all[22].hasSuffix(" more lines by unknown peers; `nearshare chat` and `nearshare messages` show them"))
+        #expect(written.all[22].hasSuffix(" more lines because of unknown peers; \(showing)"))
+    }
+
+    private let showing = "`nearshare history`, `nearshare chat` and `nearshare messages` show all"
+
+    @Test("R11: transfers of unknown peers that break off are limited on the screen as well; those that arrive are all shown")
+    func unknownPeersThatBreakOff() throws {
+        let (clock, written) = (MovableTime(), WrittenLines())
+        let friend = try #require(PeerID(hex: "00000000000000ff"))
+        let limit = UnknownPeerLines(clock: { clock.now }, isKnown: { $0 == friend })
+        let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
+        func end(_ outcome: TransferOutcome, of peer: PeerID) {
+            var result = received(outcome)
+            result.peer = peer
+            reporter.report(.receiveEnded(result))
+        }
+        for number in 0..<100 as Range<UInt8> { end(.interrupted, of: PeerID(fitting: [number])) }
+        #expect(written.all.count == 21 && written.all.last?.hasSuffix(showing) == true)
+        end(.interrupted, of: friend)
+        #expect(written.all.count == 22)
+        for _ in 0..<30 { end(.completed, of: PeerID(fitting: [1])) }
+        #expect(written.all.count == 52)
     }
 
     @Test func `only a completed send is a line; failures are the command's error`() {

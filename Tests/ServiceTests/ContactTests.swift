@@ -12,6 +12,20 @@ private func fingerprint(_ byte: UInt8) -> Fingerprint { Fingerprint(bytes: [UIn
 
 private func identity(_ byte: UInt8) -> LocalIdentity { LocalIdentity(seed: [UInt8](repeating: byte, count: 64)) }
 
+@Test("K2: whoever verifies a peer with the name of another known one is told to use its id")
+func verifiedUnderTheNameOfAnother() throws {
+    var trust = TrustStore()
+    let ben = try DisplayName("ben")
+    let (known, other) = (fingerprint(1), fingerprint(2).peerID)
+    #expect(VerificationOperation.successText(for: ben, other, in: trust) == "ben is verified")
+    _ = trust.introduce(known, claiming: ben, as: ben, at: day)
+    #expect(VerificationOperation.successText(for: ben, known.peerID, in: trust) == "ben is verified")
+    #expect(
+        VerificationOperation.successText(for: ben, other, in: trust)
+            == "ben#0202 is verified; another peer that you know, \(known.peerID), has this name as well: use the id \(other)")
+    #expect(VerificationOperation.successText(for: ben, other, in: nil) == "ben is verified")
+}
+
 @Suite("the peer that a text means")
 struct NameMatchTests {
     private func find(_ text: String) throws -> Fingerprint? {

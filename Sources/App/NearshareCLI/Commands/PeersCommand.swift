@@ -117,7 +117,8 @@ extension PeersVerifyCommand {
             interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
         try await withNodeClient(machine, options, .command) { [peer] client in
             let contact = try await client.verify(link: peer)
-            Console.notice(VerificationOperation.successText(for: contact.name))
+            let trust = try? machine.trust.read()
+            Console.notice(VerificationOperation.successText(for: contact.name, contact.id, in: trust))
         }
     }
 }

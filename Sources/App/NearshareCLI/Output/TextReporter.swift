@@ -63,21 +63,24 @@ struct TextReporter: Reporter {
 
     private func writeResult(_ line: String) { write(line) { Console.writeWrappedResult($0) } }
     private func writeResult(_ lines: [String], from author: PeerID?) {
-        for line in lines {
-            switch unknownPeers?.admit(from: author) {
-            case .shown, nil: break
-            case .shownAfter(let count):
-                notice(
-                    "\(count) more \(count == 1 ? "line" : "lines") by unknown peers; `nearshare chat` and `nearshare messages` show them"
-                )
-            case .firstHidden:
-                notice("unknown peers send more than is shown; `nearshare chat` and `nearshare messages` show all")
-                continue
-            case .hidden: continue
-            }
-            writeResult(line)
+        for line in lines where admitsLine(from: author) { writeResult(line) }
+    }
+
+    /// Decides whether a line that a peer has caused is shown, and says how many were not.
+    private func admitsLine(from peer: PeerID?) -> Bool {
+        switch unknownPeers?.admit(from: peer) {
+        case .shown, nil: return true
+        case .shownAfter(let count):
+            notice("\(count) more \(count == 1 ? "line" : "lines") because of unknown peers; \(Self.whereAllIsShown)")
+            return true
+        case .firstHidden:
+            notice("unknown peers cause more lines than are shown; \(Self.whereAllIsShown)")
+            return false
+        case .hidden: return false
         }
     }
+
+    private static let whereAllIsShown = "`nearshare history`, `nearshare chat` and `nearshare messages` show all"
 
     private func notice(_ line: String) { write(line) { Console.notice($0) } }
     /// Published warnings say so, as the other commands show all sentences alike.
@@ -195,6 +198,7 @@ struct TextReporter: Reporter {
         case .declined(let reason):
             notice("\(subject): declined (\(reason.words))\(result.detail.map { ": \($0)" } ?? "")")
         default:
+            guard admitsLine(from: result.peer) else { return }
             let sentence = result.outcome.receiverSentence(result.name, isResumable: result.isResumable)
             warn("\(subject): \(result.detail ?? sentence)")
         }

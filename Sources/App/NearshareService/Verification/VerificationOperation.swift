@@ -38,7 +38,7 @@ package struct VerificationOperation: Sendable {
             throw CommandFailure(.notTrusted, "not verified: \(Self.denialText(of: name))")
         }
         try trust.update { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
-        reporter.report(.notice(Self.successText(for: name)))
+        reporter.report(.notice(Self.successText(for: name, connection.proven.id, in: try? trust.read())))
     }
 
     /// The local user's answer; nil when the peer has answered no in the meantime.
@@ -54,6 +54,12 @@ package struct VerificationOperation: Sendable {
     }
 
     static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }
-    package static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }
+    static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }
+    /// The same, with how to tell the peer from another known one that has its name; nil for an unreadable store.
+    package static func successText(for name: DisplayName, _ id: PeerID, in trust: TrustStore?) -> String {
+        guard case .nameClash(let owner)? = trust?.trustStatus(claiming: id, named: name) else { return successText(for: name) }
+        return
+            "\(name.tagged(id)) is verified; another peer that you know, \(owner.peerID), has this name as well: use the id \(id)"
+    }
     static func denialText(of name: DisplayName) -> String { "\(name.shown) says that the codes are not the same" }
 }

@@ -77,7 +77,8 @@ struct VerificationResponder: Sendable {
         switch await request.peerConfirmation {
         case true?:
             if trust.recordVerification(of: peer) {
-                reporter.report(.notice(VerificationOperation.successText(for: name)))
+                let store = try? trust.machine.trust.read()
+                reporter.report(.notice(VerificationOperation.successText(for: name, peer.id, in: store)))
             }
             return true
         case false?: reporter.report(.warning(VerificationOperation.denialText(of: name)))
