@@ -949,6 +949,8 @@ private final class ChatHarness {
         chat.handle(file(5, "b2.jpg"))
         #expect(chat.write("/cancel").isEmpty && chat.text.contains("which one? /cancel NAME: a.jpg, b1.jpg, b2.jpg"))
         #expect(chat.write("/cancel B") == cancels(4, 5))
+        chat.handle(file(6, "b1.jpg.bak"))
+        #expect(chat.write("/cancel B1.jpg") == cancels(4), "a whole name means only that file")
         #expect(chat.write("/cancel c").isEmpty && chat.text.contains("no file of this name is being sent"))
     }
 

@@ -54,6 +54,22 @@ import Testing
         #expect(try #require(PipedConversation.failure(of: tracker, name: "anna")).message == "not sent: too old")
     }
 
+    @Test("a message that was given up and is delivered after all is no failure", arguments: [MessageStatus.delivered, .read])
+    func deliveredAfterAll(_ goal: MessageStatus) {
+        var tracker = pipe(goal)
+        for id in ["a", "b"] { tracker.recordAcceptance(of: id) }
+        tracker.recordRefusal(reason: "too long")
+        tracker.handle(marked("a", .failed))
+        #expect(tracker.failures.count == 2)
+        tracker.handle(marked("a", .sent))
+        #expect(tracker.failures.count == 2, "older news change nothing")
+        tracker.handle(marked("a", .delivered))
+        #expect(tracker.failures == ["too long"])
+        #expect(tracker.pending.keys.contains("a") == (goal == .read))
+        tracker.handle(marked("a", .read))
+        #expect(tracker.reachedCount == 1 && Array(tracker.pending.keys) == ["b"])
+    }
+
     @Test("at the limit of unmatched statuses the oldest is dropped, and no other")
     func unmatchedLimit() {
         var tracker = pipe()

@@ -166,11 +166,12 @@ extension ChatScreen {
     }
 
     /// Cancels files that are being sent in the conversation.
-    /// - Parameter name: the beginning of their names; empty for the only one.
+    /// - Parameter name: a name, or the beginning of several; empty for the only one.
     private mutating func cancel(_ name: String, at now: WallTime) -> [Reaction] {
         guard let conversation = requireConversation(at: now) else { return [] }
         let running = views.visible.runningTransfers
-        let wanted = running.filter { $0.name.lowercased().hasPrefix(name.lowercased()) }
+        let named = running.filter { $0.name.lowercased() == name.lowercased() }
+        let wanted = named.isEmpty ? running.filter { $0.name.lowercased().hasPrefix(name.lowercased()) } : named
         if wanted.isEmpty {
             addNotice(running.isEmpty ? "no file is being sent here" : "no file of this name is being sent", at: now)
         } else if name.isEmpty, wanted.count > 1 {

@@ -15,8 +15,11 @@ struct DeliveryTracker: Sendable {
     /// Statuses of the accepted messages that have not reached ``requiredStatus``, by id.
     private(set) var pending: [String: MessageStatus] = [:]
     private(set) var reachedCount = 0
-    /// Reasons of the messages that failed.
-    private(set) var failures: [String] = []
+    /// Reasons of the messages that were refused.
+    private var refusals: [String] = []
+    /// Reasons of the accepted messages that failed, by id, with the number of earlier failures.
+    private var failed: [String: (order: Int, reason: String)] = [:]
+    private var failureCount = 0
     private(set) var inputHasEnded = false
     /// An event may arrive before the reply that names its message.
     private var unmatched: [String: UnmatchedStatus] = [:]
@@ -35,6 +38,9 @@ struct DeliveryTracker: Sendable {
 
     var isDone: Bool { inputHasEnded && pending.isEmpty }
 
+    /// Reasons of the messages that were refused or have failed.
+    var failures: [String] { refusals + failed.values.sorted { $0.order < $1.order }.map(\.reason) }
+
     /// Records that the node has accepted a message.
     mutating func recordAcceptance(of id: String) {
         pending[id] = .waiting
@@ -45,7 +51,7 @@ struct DeliveryTracker: Sendable {
 
     /// Records that the node has refused a message.
     mutating func recordRefusal(reason: String) {
-        failures.append(reason)
+        refusals.append(reason)
     }
 
     /// Records the end of the input.
@@ -89,13 +95,15 @@ struct DeliveryTracker: Sendable {
     }
 
     private mutating func record(_ status: MessageStatus, of id: String, reason: String?) {
-        guard let known = pending[id] else { return recordUnmatched(status, of: id, reason: reason) }
+        guard let known = pending[id] ?? failed[id].map({ _ in .failed }) else {
+            return recordUnmatched(status, of: id, reason: reason)
+        }
         guard known.canChange(to: status) else { return }
+        (pending[id], failed[id]) = (nil, nil)
         if status == .failed {
-            pending[id] = nil
-            failures.append(reason ?? "could not be delivered")
+            failed[id] = (failureCount, reason ?? "could not be delivered")
+            failureCount += 1
         } else if status >= requiredStatus {
-            pending[id] = nil
             reachedCount += 1
         } else {
             pending[id] = status

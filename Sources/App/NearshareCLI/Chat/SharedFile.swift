@@ -27,7 +27,9 @@ struct SharedFile: Sendable, Hashable {
 
     /// The latest files of a peer before a time, the oldest first.
     static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedFile] {
-        try all(of: peer, on: machine).filter { $0.when < end }.suffix(maximumListedCount)
+        // The texts of messages are read only for those that are listed.
+        try TransferHistory(of: machine).entries.filter { $0.id == peer && $0.when < end }.suffix(maximumListedCount)
+            .map(SharedFile.init)
     }
 
     /// All files of a peer, the oldest first.
