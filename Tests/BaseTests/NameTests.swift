@@ -364,10 +364,21 @@ struct TerminalTextTests {
         "P5: files that start programs are recognised by name or claimed type",
         arguments: [
             "cat.desktop", "CAT.DESKTOP", ".envrc", ".bashrc", ".zprofile", "x.sh", "x.AppImage", "x.sh. .", "Makefile",
-            "setup.exe", "photo.jpg.desktop",
+            "setup.exe", "photo.jpg.desktop", "budget.xlsb", "slides.ppsm", "plugin.vim", ".mailcap",
         ])
     func starters(_ name: String) throws {
         #expect(ProgramStarter.startsProgram([ClaimedFileName(name)!]))
+    }
+
+    @Test(
+        "P5: programs are recognised by their claimed type",
+        arguments: [
+            "application/x-sh", "Application/X-CSH; charset=utf-8", "application/x-msi", "application/x-msdos-program",
+            "text/x-python",
+        ])
+    func starters(ofType type: String) throws {
+        #expect(ProgramStarter.startsProgram([ClaimedFileName("note")!], claimedType: type))
+        #expect(!ProgramStarter.startsProgram([ClaimedFileName("note")!], claimedType: "text/plain"))
     }
 
     @Test(

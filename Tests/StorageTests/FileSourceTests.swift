@@ -282,6 +282,33 @@ struct FileSourceTests {
         }
     }
 
+    @Test("a pattern excludes a file under whatever name it is offered")
+    func excludedUnderAnotherName() throws {
+        try scratch.write("a.o", [1])
+        try scratch.write("b.c", [1])
+        var options = FileSource.Options()
+        let isAdded = options.exclusions.add("*.o")
+        #expect(isAdded)
+        let name = ClaimedFileName("b.o")
+        let failure = #expect(throws: StorageError.self) {
+            try FileSource(paths: [scratch("a.o")], named: name, options: options)
+        }
+        #expect(failure?.description.contains("all is excluded") == true)
+        #expect(try entries(FileSource(paths: [scratch("b.c")], named: name, options: options)) == ["b.o"])
+        let none = #expect(throws: StorageError.self) { try FileSource(paths: []) }
+        #expect(none?.description.contains("no paths were given") == true)
+    }
+
+    @Test("sizes of sparse files that exceed 64 bits together do not trap")
+    func hugeSparseFiles() throws {
+        for name in ["a", "b", "c"] {
+            try scratch.write(name, [])
+            try #require(truncate(scratch(name), Int.max) == 0 || errno == EFBIG)
+        }
+        let source = try FileSource(paths: ["a", "b", "c"].map { scratch($0) })
+        #expect((source.offer.totalSize ?? 0) <= UInt64.max)
+    }
+
     @Test("names that are not UTF-8 are sent as they are")
     func rawNames() throws {
         scratch.makeFolder("t")

@@ -35,7 +35,7 @@ package enum ProgramStarter {
 
     private static let fileNames: Set<String> = [
         ".envrc", ".gitconfig", ".gitmodules", ".gitattributes", ".emacs", ".pam_environment", ".forward", ".netrc",
-        ".lesskey", "authorized_keys", "makefile", "gnumakefile", "justfile", "dockerfile", "autorun.inf",
+        ".lesskey", ".mailcap", "authorized_keys", "makefile", "gnumakefile", "justfile", "dockerfile", "autorun.inf",
         "cmakelists.txt", "meson.build", "configure", "build.gradle", "build.gradle.kts", "rakefile", "gemfile",
         "package.json", "vagrantfile",
     ]
@@ -55,14 +55,18 @@ package enum ProgramStarter {
         "exe", "com", "scr", "pif", "msi", "msp", "dll", "cpl", "hta", "lnk", "scf", "url", "reg", "app", "pkg", "dmg",
         "workflow", "webloc",
         // Documents with programs inside.
-        "docm", "xlsm", "pptm", "dotm", "xltm", "odb",
+        "docm", "xlsm", "xlsb", "xlam", "pptm", "potm", "ppsm", "ppam", "dotm", "xltm", "odb",
+        // Editors.
+        "vim", "el", "elc",
     ]
 
     private static let types: Set<String> = [
         "application/x-desktop", "application/x-executable", "application/x-pie-executable", "application/x-sharedlib",
-        "application/x-shellscript", "text/x-shellscript", "text/x-python", "text/x-script.python", "text/x-perl",
+        "application/x-shellscript", "text/x-shellscript", "application/x-sh", "application/x-csh", "text/x-python",
+        "text/x-script.python", "text/x-perl",
         "text/x-ruby", "text/x-php", "application/javascript", "text/javascript", "application/vnd.appimage",
         "application/x-iso9660-appimage", "application/x-dosexec", "application/x-msdownload",
+        "application/x-msdos-program", "application/x-msi", "application/x-ms-installer", "application/x-mach-binary",
         "application/vnd.microsoft.portable-executable", "application/x-ms-shortcut", "application/java-archive",
         "application/vnd.debian.binary-package", "application/x-rpm", "application/vnd.flatpak.ref",
         "application/vnd.flatpak", "application/vnd.snap",

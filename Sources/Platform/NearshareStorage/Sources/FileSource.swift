@@ -97,15 +97,20 @@ package struct FileSource: ResourceSource {
             items.append(Item(path: path, name: item.name, size: item.size ?? 0, entryCount: item.entryCount))
             if described.count < Offer.maximumDescribedItems { described.append(item) }
         }
-        guard !items.isEmpty else { throw firstFailure ?? StorageError(.notFound, "nothing to send: all is excluded") }
+        guard !items.isEmpty else {
+            throw firstFailure
+                ?? StorageError(
+                    .notFound, paths.isEmpty ? "nothing to send: no paths were given" : "nothing to send: all is excluded")
+        }
         self.items = items
         self.contents = described.contains { $0.kind == .folder } || described.count < items.count ? contents : []
         self.skipped = skipped.names
         skippedCount = skipped.count
         unreadableCount = skipped.unreadableCount
         offer = Offer(
-            items: described, itemCount: UInt32(items.count), entryCount: items.reduce(0) { $0 + $1.entryCount },
-            totalSize: items.reduce(0) { $0 + $1.size })
+            items: described, itemCount: UInt32(clamping: items.count),
+            entryCount: items.reduce(0) { $0.addingClamped($1.entryCount) },
+            totalSize: items.reduce(0) { $0.addingClamped($1.size) })
     }
 
     /// Enumerates all entries, in the order in which they are sent.
@@ -134,12 +139,14 @@ package struct FileSource: ResourceSource {
     ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
-        if let excluded = options.excludedDirectory, isInside(path, excluded) {
+        if let excluded = options.excludedDirectory, try isInside(path, excluded) {
             throw StorageError(.rejected, "\(path.shown) belongs to nearshare's own keys, which are never sent")
         }
         let name: ClaimedFileName
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
-        if options.exclusions.match([name], isFolder: status.isFolder) { return nil }
+        // A pattern means the file, under whatever name it is offered.
+        let ownName = (try? Self.name(of: path)) ?? name
+        if options.exclusions.match([ownName], isFolder: status.isFolder) { return nil }
         if status.isFolder {
             return try measure(file, name: name, path: path, options, item: item, &contents, &skipped)
         }
@@ -155,8 +162,10 @@ package struct FileSource: ResourceSource {
     }
 
     /// Whether a path leads to a directory or to something below it.
-    private static func isInside(_ path: LocalPath, _ directory: FileIdentity) -> Bool {
-        guard var ancestor = path.resolved else { return false }
+    private static func isInside(_ path: LocalPath, _ directory: FileIdentity) throws(StorageError) -> Bool {
+        guard var ancestor = path.resolved else {
+            throw StorageError(.notFound, "\(path.shown) was moved or removed while it was looked at; send it again")
+        }
         while FileIdentity(ancestor) != directory {
             guard ancestor.bytes.count > 1 else { return false }
             ancestor = ancestor.parent
@@ -174,7 +183,7 @@ package struct FileSource: ResourceSource {
         var count: UInt64 = 0
         while let (header, _) = try enumerator.next(opening: false) {
             count += 1
-            size += header.size ?? 0
+            size = size.addingClamped(header.size ?? 0)
             list(header, in: &contents)
         }
         skipped.add(enumerator.skipped)
