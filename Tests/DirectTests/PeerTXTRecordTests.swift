@@ -29,6 +29,9 @@ import Testing
         let more = [Array("zz=1".utf8)] + record.strings + [Array("n=Eve".utf8), Array("ID=7766554433221100".utf8)]
         let read = PeerTXTRecord(strings: more)
         #expect(read?.id == record.id && read?.name == record.name)
+        // A key without a value is present as well (RFC 6763, section 6.4).
+        let withoutValue = [Array("m".utf8)] + record.strings + [Array("m=1".utf8)]
+        #expect(PeerTXTRecord(strings: withoutValue)?.acceptsMeshLinks == false)
         let capitals = record.strings.map { string in
             Array(String(decoding: string, as: UTF8.self).replacing("id=", with: "ID=").utf8)
         }

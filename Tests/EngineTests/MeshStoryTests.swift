@@ -215,10 +215,10 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                for number in 1...PromptRateLimiter.maximumUnacceptedCount + 2 {
+                for number in 1...PromptRateLimiter.maximumCountPerSource + 2 {
                     let outcome = await (try mesh.send(InMemorySource(file(number)), to: bea)).result.outcome
                     #expect(
-                        outcome == .declined(number <= PromptRateLimiter.maximumUnacceptedCount ? .declined : .busy),
+                        outcome == .declined(number <= PromptRateLimiter.maximumCountPerSource ? .declined : .busy),
                         "\(number)"
                     )
                 }
@@ -226,13 +226,13 @@ import Testing
             receiver.beginShutdown()
             await answers
         }
-        #expect(asked.withLock { $0 } == PromptRateLimiter.maximumUnacceptedCount)
+        #expect(asked.withLock { $0 } == PromptRateLimiter.maximumCountPerSource)
     }
 
     @Test("R11: offers through the mesh that a rule declines take nothing from the questions")
     func declinedByRule() async throws {
         let (sender, receiver) = neighbours(Stage(.memory))
-        let count = PromptRateLimiter.maximumUnacceptedCount + 2
+        let count = PromptRateLimiter.maximumCountPerSource + 2
         try await withNode(receiver) { receiver in
             let listener = try receiver.listen()
             async let answers: Void = {

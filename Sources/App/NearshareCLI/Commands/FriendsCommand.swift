@@ -74,7 +74,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
                 guard let key = try NamedKey.find(peer, among: keys) else { throw NodeError.notFound(text, nearby: nearby) }
                 throw CommandFailure(
                     .peerNotFound,
-                    "\(key.name.identified(by: key.id)) was met, but is not nearby to prove its key; try again when "
+                    "\(key.name.identified(by: key.id)) is known, but not nearby, so its key cannot be proven; try again when "
                         + "`nearshare receive` runs there, or while `nearshare mesh run` runs on both machines")
             }
         }
@@ -94,7 +94,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
         let shown = contact.name.identified(by: contact.id)
         try await confirm(shown)
         guard try await withRunningNode(of: machine, { _ = try await $0.submit(.setFriend(contact.id, true)) }) else {
-            throw CommandFailure(.peerNotFound, "the node has ended, which had \(shown) in range; try again")
+            throw CommandFailure(.peerNotFound, "the node that had \(shown) in range has ended; try again")
         }
         Console.notice("\(shown) is now a friend")
     }

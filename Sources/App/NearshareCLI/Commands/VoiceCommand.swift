@@ -9,7 +9,7 @@ struct VoiceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "voice", abstract: "Record, send and play voice notes.",
         discussion: """
-            nearshare voice --to anna     speak, press Enter, and the note is sent
+            nearshare voice --to anna     speak, press Enter, and Enter again to send it
             nearshare voice               record a note and keep it
             nearshare voice play FILE     play one
 
@@ -159,7 +159,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     private func recordAndSend(
         _ parameters: RecordingSession.Parameters, _ decoders: any WorkerLauncher, from machine: LocalMachine
     ) async throws {
-        // Before the receivers are looked for.
+        // Fails early where the microphone or the file is not available.
         try await makeRecordingSession(machine, parameters, decoders).checkSource()
         let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
         let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)

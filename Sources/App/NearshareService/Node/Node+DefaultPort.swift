@@ -21,13 +21,14 @@ extension Node {
     /// Opens the chosen port for a listener; without one ``defaultPort``, or a free one when another process has it.
     func openPort(chosen: UInt16?, of listener: Listener) throws(NodeError) {
         if try openPort(chosen ?? Self.defaultPort, of: listener) { return }
-        if let chosen { throw .unavailable("port \(chosen) is in use; choose another one with --port") }
-        _ = try openPort(0, of: listener)
+        if let chosen, chosen != 0 { throw .unavailable("port \(chosen) is in use; choose another one with --port") }
+        guard try openPort(0, of: listener) else { throw .unavailable("no TCP port is free; end a program that uses many") }
     }
 
-    /// Waits for the port, which a `receive` of this user gives up when it sees this node (``ReceiverPort``).
+    /// Listens like ``listen(onPort:usesRadio:joinsMesh:)``, but first waits up to `timeout` for a `receive` of this user, which
+    /// gives up its port when it sees this node in `directory` (``ReceiverPort``).
     func listen(
-        onPort chosen: UInt16?, waitingAt directory: String, timeout: Duration
+        onPort chosen: UInt16?, watching directory: String, timeout: Duration
     ) async throws -> Listener {
         let listener = makeListener(joinsMesh: true)
         let watch = DirectoryWatch(directory)

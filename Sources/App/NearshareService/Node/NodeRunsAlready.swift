@@ -103,7 +103,7 @@ package func runNode(
         let listener =
             isDaemon
             ? try await node.listen(
-                onPort: options.port ?? configuration.port, waitingAt: machine.directories.runtime, timeout: .seconds(1))
+                onPort: options.port ?? configuration.port, watching: machine.directories.runtime, timeout: .seconds(1))
             : try node.listen(onPort: options.port ?? configuration.port ?? 0)
         var properties = NodeService.Properties(
             purpose: options.purpose, port: listener.port, inbox: inbox.path,

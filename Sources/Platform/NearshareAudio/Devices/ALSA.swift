@@ -166,7 +166,7 @@ private final class ALSAInput: AudioInput {
         }
         let ready = library.snd_pcm_wait(device.raw, AudioTimeout.milliseconds)
         if ready == 0 {
-            if SystemClock.monotonic() - lastSound > LinuxAudio.silenceTimeout {
+            if SystemClock.monotonic() - lastSound > LinuxAudio.sampleTimeout {
                 throw AudioError(.deviceGone, "the microphone sends no sound any more")
             }
             return .timedOut

@@ -5,8 +5,8 @@ package enum LinuxAudio {
     /// The prefix of device names that are opened through ALSA even if a sound server runs.
     package static let alsaPrefix = "alsa:"
 
-    /// A microphone without sound for this long counts as disconnected: a quiet one still sends samples.
-    static let silenceTimeout = Duration.seconds(5)
+    /// A microphone that delivers no samples for this long counts as disconnected: silence is samples as well.
+    static let sampleTimeout = Duration.seconds(5)
 
     /// Opens the sound system.
     /// - Parameter device: the device that will be opened, if the user has named one.

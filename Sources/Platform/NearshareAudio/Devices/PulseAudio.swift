@@ -293,7 +293,7 @@ private final class PulseInput: AudioInput {
             return .frames(filled / format.bytesPerFrame)
         }
         // Servers keep the stream of a disconnected device without reporting it.
-        guard SystemClock.monotonic() - lastSound < LinuxAudio.silenceTimeout else {
+        guard SystemClock.monotonic() - lastSound < LinuxAudio.sampleTimeout else {
             throw AudioError(.deviceGone, "the microphone sends no sound any more")
         }
         return .timedOut

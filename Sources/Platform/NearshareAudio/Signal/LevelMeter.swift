@@ -8,8 +8,9 @@ package struct LevelMeter: Sendable {
 
     /// The level that is shown as zero.
     static let floorInDecibels = -60.0
-    private static let fallPerSecond = 24.0
+    private static let decayInDecibelsPerSecond = 24.0
 
+    /// - Parameter rate: the sample rate, in hertz.
     package init(rate: Int) {
         self.rate = Double(rate)
     }
@@ -17,7 +18,7 @@ package struct LevelMeter: Sendable {
     package mutating func append(_ samples: UnsafeBufferPointer<Int16>) {
         let highest = peakMagnitude(samples[...])
         let seconds = Double(samples.count) / rate
-        peak = max(Double(highest) / 32_768, peak * pow(10, -Self.fallPerSecond * seconds / 20))
+        peak = max(Double(highest) / 32_768, peak * pow(10, -Self.decayInDecibelsPerSecond * seconds / 20))
     }
 
     /// From 0 (60 dB below full scale) to 1 (full scale).
@@ -26,7 +27,7 @@ package struct LevelMeter: Sendable {
         return min(1, max(0, 1 - 20 * log10(peak) / Self.floorInDecibels))
     }
 
-    /// Whether the sound is distorted.
+    /// Whether the peak is within 1 % of full scale, where sound is distorted.
     package var isClipping: Bool { peak > 0.99 }
 }
 

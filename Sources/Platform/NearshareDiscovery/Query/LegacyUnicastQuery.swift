@@ -10,7 +10,7 @@ internal import NearshareInterfaces
 /// such a query, once per interface and address family, and reports the answers until Avahi has found the same. If no answer
 /// arrives, discovery is only slower.
 final class LegacyUnicastQuery {
-    /// Time for which an answer is listed without the engine's confirmation: the TTL of such answers (RFC 6762, section 6.7).
+    /// Time for which an answer is listed without Avahi's confirmation: the TTL of such answers (RFC 6762, section 6.7).
     static let answerTTL: Duration = .seconds(10)
 
     private struct QuerySocket {
@@ -72,22 +72,22 @@ final class LegacyUnicastQuery {
     private func sendQuestion() {
         let message = DNSMessage.question(id: id, ptrOf: type)
         // An interface without a multicast route refuses the question; the others may suffice.
-        for socket in sockets { socket.socket.send(message) }
+        for query in sockets { query.socket.send(message) }
     }
 
     /// Returns the services that the answers of hosts on the link describe completely.
     func receiveAnswers() -> [(key: ServiceSighting.Key, service: DNSService)] {
         var answers: [(key: ServiceSighting.Key, service: DNSService)] = []
-        for socket in sockets {
+        for query in sockets {
             for _ in 0..<Self.maximumAnswersPerRead {
-                guard let (message, sender) = socket.socket.receive(upTo: DNSMessage.maximumByteCount) else { break }
-                let address = socket.address
+                guard let (message, sender) = query.socket.receive(upTo: DNSMessage.maximumByteCount) else { break }
+                let address = query.address
                 guard address.address == sender || address.contains(sender),
                     let records = try? DNSMessage.records(of: message, answering: id)
                 else { continue }
-                for service in DNSService.services(of: type, in: records, isIPv6: socket.isIPv6, sender: sender) {
+                for service in DNSService.services(of: type, in: records, isIPv6: query.isIPv6, sender: sender) {
                     let key = ServiceSighting.Key(
-                        instance: service.instance, interfaceIndex: socket.interface.index, isIPv6: socket.isIPv6)
+                        instance: service.instance, interfaceIndex: query.interface.index, isIPv6: query.isIPv6)
                     answers.append((key, service))
                 }
             }

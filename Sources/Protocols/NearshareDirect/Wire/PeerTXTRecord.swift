@@ -14,6 +14,9 @@ package struct PeerTXTRecord: Sendable, Hashable {
     /// The program's own pairs.
     package var info: DiscoveryInfo
 
+    /// Limit on the strings that are decoded.
+    private static let maximumStringCount = 16
+
     /// Creates a record.
     package init(id: PeerID, name: DisplayName, acceptsMeshLinks: Bool = false, info: DiscoveryInfo = .none) {
         self.id = id
@@ -33,8 +36,13 @@ package struct PeerTXTRecord: Sendable, Hashable {
     package init?(strings: [[UInt8]]) {
         var values: [String: ArraySlice<UInt8>] = [:]
         var others: [(key: String, value: String)] = []
-        for string in strings.prefix(16) where string.count <= 255 {
-            guard let equals = string.firstIndex(of: UInt8(ascii: "=")) else { continue }
+        for string in strings.prefix(Self.maximumStringCount) where string.count <= DiscoveryInfo.maximumPairByteCount {
+            guard let equals = string.firstIndex(of: UInt8(ascii: "=")) else {
+                // Present without a value, so that a later pair of this key does not count.
+                let key = String(decoding: string, as: UTF8.self).lowercased()
+                if values[key] == nil { values[key] = [] }
+                continue
+            }
             let key = String(decoding: string[..<equals], as: UTF8.self)
             let value = string[(equals + 1)...]
             if values[key.lowercased()] == nil { values[key.lowercased()] = value }

@@ -65,7 +65,7 @@ struct PublicSync: Sendable {
                 requested[id].map { now.monotonic - $0 <= Self.responseTimeout } ?? false
             })
         else { return false }
-        let age = packet.type == .message ? Self.messageLifetime : AnnouncementVerdict.maximumAge
+        let age = packet.type == .message ? Self.messageLifetime : AnnouncementVerdict.maximumClockDifference
         return TimestampWindow(past: age).contains(packet.timestamp, now: now.wall)
     }
 

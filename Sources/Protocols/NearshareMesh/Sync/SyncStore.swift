@@ -150,7 +150,7 @@ struct SyncStore: Sendable {
         removeAll { entry in
             // A receiver rejects all but messages at the age at which it rejects an announcement.
             let lifetime =
-                entry.frame.packet.type == .message ? PublicSync.messageLifetime : AnnouncementVerdict.maximumAge
+                entry.frame.packet.type == .message ? PublicSync.messageLifetime : AnnouncementVerdict.maximumClockDifference
             let (age, isOverflow) = now.milliseconds.subtractingReportingOverflow(
                 Int64(clamping: entry.frame.packet.timestamp))
             return !isOverflow && age > lifetime.components.seconds * 1000
