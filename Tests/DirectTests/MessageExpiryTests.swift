@@ -101,6 +101,63 @@ import Testing
         #expect(pair.channels[0].isDropped(number, of: 1) && !pair.channels[0].isDropped(number, of: 0))
     }
 
+    @Test("a dropped message never counts as delivered, however many are dropped after it") func neverDelivered() throws {
+        var pair = Pair()
+        let first = pair.channels[0].append(message(1), expiry: later(1))
+        _ = pair.channels[0].dropExpired(now: later(1))
+        for second in 2...5_000 {
+            pair.channels[0].append(message(2), expiry: later(second))
+            _ = pair.channels[0].dropExpired(now: later(second))
+        }
+        let last = pair.channels[0].append(message(3))
+        try pair.connect()
+        let arrived = try pair.exchange()
+        #expect(arrived == [message(3)])
+        #expect(pair.channels[0].isAcknowledged(last, of: 0) == true && !pair.channels[0].isDropped(last, of: 0))
+        #expect(pair.channels[0].isDropped(first, of: 0) && pair.channels[0].isAcknowledged(first, of: 0) == nil)
+    }
+
+    @Test("dropped messages between delivered ones stay dropped, and no message on its way counts as dropped")
+    func droppedBetweenDelivered() throws {
+        var pair = Pair()
+        try pair.connect()
+        var dropped: [MessageChannel.Ticket] = []
+        for second in 1...4_200 {
+            dropped.append(pair.channels[0].append(message(1), expiry: later(second)))
+            _ = pair.channels[0].dropExpired(now: later(second))
+            let ticket = pair.channels[0].append(message(2))
+            #expect(!pair.channels[0].isDropped(ticket, of: 0) && pair.channels[0].isAcknowledged(ticket, of: 0) == false)
+            _ = try pair.exchange()
+            #expect(pair.channels[0].isAcknowledged(ticket, of: 0) == true)
+        }
+        let areDropped = dropped.allSatisfy {
+            pair.channels[0].isDropped($0, of: 0) && pair.channels[0].isAcknowledged($0, of: 0) == nil
+        }
+        #expect(areDropped)
+    }
+
+    @Test(
+        "messages dropped in another order than they were appended are told from those between them", arguments: seeds(1...20))
+    func droppedOutOfOrder(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var pair = Pair()
+        let expiries = (0..<64).map { _ in random.once(in: 3) ? nil : Int.random(in: 1...20, using: &random) }
+        let tickets = expiries.map { second in
+            pair.channels[0].append(message(1), isUrgent: random.once(in: 2), expiry: second.map(later))
+        }
+        for second in 1...20 {
+            _ = pair.channels[0].dropExpired(now: later(second))
+            for (ticket, expiry) in zip(tickets, expiries) {
+                #expect(pair.channels[0].isDropped(ticket, of: 0) == (expiry.map { $0 <= second } ?? false), "seed \(seed)")
+            }
+        }
+        try pair.connect()
+        _ = try pair.exchange()
+        for (ticket, expiry) in zip(tickets, expiries) {
+            #expect(pair.channels[0].isAcknowledged(ticket, of: 0) == (expiry == nil ? true : nil), "seed \(seed)")
+        }
+    }
+
     @Test("R1: messages read out of order are acknowledged once all before them are read") func outOfOrder() throws {
         var pair = Pair()
         try pair.connect()

@@ -8,7 +8,7 @@ package import NearshareBase
 ///
 ///     each link:   attached ── peer's resume ──► sending from there ── detached ──► (other links continue)
 ///
-/// The parts are ``SendQueue``, ``ReceiveWindow`` and ``ChannelLinks``.
+/// The parts are ``SendQueue``, ``DroppedTickets``, ``ReceiveWindow`` and ``ChannelLinks``.
 package struct MessageChannel: Sendable {
     /// Limits on the messages in flight to one member.
     package struct Limits: Sendable, Hashable {
@@ -67,11 +67,6 @@ package struct MessageChannel: Sendable {
         case acknowledgement
     }
 
-    private struct DroppedMessage: Hashable {
-        let generation: Int
-        let ticket: Ticket
-    }
-
     /// The window of every receiver.
     private static let window = Limits()
 
@@ -95,9 +90,9 @@ package struct MessageChannel: Sendable {
     private var links = ChannelLinks()
     private var sendQueue = SendQueue()
     private var receiveWindow: ReceiveWindow
-    /// Messages that were dropped before a link carried them; the latest.
-    private var dropped: [DroppedMessage] = []
-    private static let maximumDroppedCount = 4096
+    /// Messages that were dropped before a link carried them, since the last restart of the peer and before it.
+    private var dropped = DroppedTickets()
+    private var lastDropped = DroppedTickets()
     /// Whether an owed acknowledgement is due without waiting for a message that can carry it.
     private var isAcknowledgementDue = false
 
@@ -157,19 +152,21 @@ package struct MessageChannel: Sendable {
     /// - Returns: Whether there were any.
     package mutating func dropExpired(now: MonotonicInstant) -> Bool {
         let tickets = sendQueue.dropExpired(now: now)
-        dropped += tickets.map { DroppedMessage(generation: generation, ticket: $0) }
-        dropped.removeFirst(max(0, dropped.count - Self.maximumDroppedCount))
+        for ticket in tickets { dropped.insert(ticket) }
         return !tickets.isEmpty
     }
 
-    /// Whether the message was dropped.
+    /// Whether the message was dropped; false also for one of earlier generations than the last two, which counts as lost.
+    /// - Parameter generation: ``generation`` when the message was appended.
     package func isDropped(_ ticket: Ticket, of generation: Int) -> Bool {
-        dropped.contains(DroppedMessage(generation: generation, ticket: ticket))
+        if generation == self.generation { return dropped.contains(ticket) }
+        return generation == self.generation - 1 && lastDropped.contains(ticket)
     }
 
-    /// Whether the peer has delivered the message to its program; nil when the message is lost.
+    /// Whether the peer has delivered the message to its program; nil when the message is lost or was dropped.
     /// - Parameter generation: ``generation`` when the message was appended.
     package func isAcknowledged(_ ticket: Ticket, of generation: Int) -> Bool? {
+        if isDropped(ticket, of: generation) { return nil }
         if generation == self.generation { return ticket.number < sendQueue.acknowledged[ticket.isUrgent] }
         return generation == self.generation - 1 && ticket.number < lastAcknowledged[ticket.isUrgent] ? true : nil
     }
@@ -302,6 +299,7 @@ package struct MessageChannel: Sendable {
             // The peer has restarted without its former state.
             event = .restarted(lost: sendQueue.count)
             lastAcknowledged = sendQueue.acknowledged
+            (lastDropped, dropped) = (dropped, DroppedTickets())
             // Bounded: each restart takes a link.
             generation += 1
             sendQueue.restart()
