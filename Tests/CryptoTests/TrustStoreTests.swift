@@ -45,6 +45,33 @@ import Testing
         }
     }
 
+    @Test("R6, K2: a contact that claims another peer's name changes nothing, until that peer is forgotten")
+    func recordedContestedName() throws {
+        var book = TrustStore()
+        let (ada, eve, impostor) = (try peer(10), try peer(11), try peer(12))
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        book.recordContact(with: eve, named: try DisplayName("Eve"), at: now)
+        book.recordContact(with: impostor, named: Self.ada, at: now)
+        for other in [eve, impostor] {
+            var copy = book
+            copy.recordContact(with: other, named: Self.ada, at: now)
+            #expect(copy == book && book.isRecorded(other, named: Self.ada, at: now))
+        }
+        book.remove(ada.fingerprint)
+        #expect(!book.isRecorded(impostor, named: Self.ada, at: now))
+        book.recordContact(with: impostor, named: Self.ada, at: now)
+        #expect(book[impostor.fingerprint]?.isNameContested == false)
+    }
+
+    @Test("the first contact that proves the key of a blocked peer is not recorded yet") func recordedProof() throws {
+        var book = TrustStore()
+        let blocked = try peer(10)
+        let isStored = book.block(blocked.fingerprint, named: Self.ada, at: now)
+        #expect(isStored && !book.isRecorded(blocked, named: Self.ada, at: now))
+        book.recordContact(with: blocked, named: Self.ada, at: now)
+        #expect(book.isRecorded(blocked, named: Self.ada, at: now))
+    }
+
     @Test("K12: a peer that speaks an older version than before is noticed, also after the store was read again")
     func downgrade() throws {
         var book = TrustStore()

@@ -141,7 +141,7 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     /// Whether a known peer may change its claimed name: one that mixes alphabets may look like that of another peer (T9).
-    private static func mayReplace(_ known: DisplayName, with name: DisplayName) -> Bool {
+    fileprivate static func mayReplace(_ known: DisplayName, with name: DisplayName) -> Bool {
         known == name || !AlphabetMixture.isFound(in: name.claimed)
     }
 
@@ -174,8 +174,7 @@ package struct TrustStore: Sendable, Hashable {
         with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
     ) {
         record(peer.fingerprint, named: name, at: now)
-        guard let version else { return }
-        _ = update(peer.fingerprint) { $0.newestVersion = max(version, $0.newestVersion ?? 0) }
+        _ = update(peer.fingerprint) { $0.recordVersion(version) }
     }
 
     /// Records a peer that has proven its key before, as the ``ContactBook/Entry/isProven`` of the address book says.
@@ -208,9 +207,18 @@ package struct TrustStore: Sendable, Hashable {
     package func isRecorded(
         _ peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
     ) -> Bool {
-        guard let entry = entries[peer.fingerprint], entry.claimedName == name else { return false }
+        guard let entry = entries[peer.fingerprint] else { return false }
         let age = now.milliseconds.subtractingReportingOverflow(entry.lastSeen.milliseconds)
-        return !age.overflow && (0..<60_000).contains(age.partialValue) && version ?? 0 <= entry.newestVersion ?? 0
+        guard !age.overflow, (0..<60_000).contains(age.partialValue) else { return false }
+        var recorded = entry
+        recorded.recordContact(claiming: name, isContested: isContested(name, claimedBy: peer.fingerprint), at: entry.lastSeen)
+        recorded.recordVersion(version)
+        return recorded == entry
+    }
+
+    /// Whether a name that a peer claims belongs to another one.
+    private func isContested(_ name: DisplayName, claimedBy fingerprint: Fingerprint) -> Bool {
+        owner(of: name, besides: fingerprint, yieldsToTrust: false) != nil
     }
 
     /// The newest version that a peer has spoken, where `version` is older; nil otherwise (K12).
@@ -331,13 +339,8 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     private mutating func record(_ fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
-        let isContested = owner(of: name, besides: fingerprint, yieldsToTrust: false) != nil
-        let isKnown = update(fingerprint) { entry in
-            // A peer does not take over another one's name by claiming it; only the local user decides that.
-            if !isContested, Self.mayReplace(entry.claimedName, with: name) { entry.claim(name) }
-            entry.lastSeen = max(now, entry.lastSeen)
-            entry.isProven = true
-        }
+        let isContested = isContested(name, claimedBy: fingerprint)
+        let isKnown = update(fingerprint) { $0.recordContact(claiming: name, isContested: isContested, at: now) }
         guard !isKnown, makeRoom() else { return }
         set(
             Entry(
@@ -382,6 +385,19 @@ package struct TrustStore: Sendable, Hashable {
 }
 
 extension TrustStore.Entry {
+    /// Records a contact with the peer, which has proven its key.
+    fileprivate mutating func recordContact(claiming name: DisplayName, isContested: Bool, at now: WallTime) {
+        // A peer does not take over another one's name by claiming it; only the local user decides that.
+        if !isContested, TrustStore.mayReplace(claimedName, with: name) { claim(name) }
+        lastSeen = max(now, lastSeen)
+        isProven = true
+    }
+
+    /// - Parameter version: of the direct protocol on the peer's link; nil for a contact without one.
+    fileprivate mutating func recordVersion(_ version: UInt8?) {
+        if let version { newestVersion = max(version, newestVersion ?? 0) }
+    }
+
     /// Makes an uncontested name the claimed one.
     fileprivate mutating func claim(_ name: DisplayName) {
         let folded = TrustStore.folded(name)
