@@ -419,3 +419,21 @@ struct TransportTests {
         #expect(Transport(.network) == .lan && Transport(.bluetooth) == .bluetooth)
     }
 }
+
+@Suite("announced keys that wait to be stored")
+struct PostponedKeysTests {
+    @Test("R14: a flood of keys that come and go displaces no peer that stays, and leaves nothing behind") func flood() throws {
+        let anna = fingerprint(1).peerID
+        var keys = PostponedKeys()
+        keys.add([anna]) { _ in true }
+        for round in 0..<100 as Range<UInt8> {
+            let flood = Set((0..<100 as Range<UInt8>).compactMap { PeerID(bytes: [1, 2, 3, 4, 5, 6, round, $0]) })
+            #expect(flood.count == 100)
+            keys.add(flood) { _ in true }
+            keys.add([]) { $0 == anna }
+            #expect(keys.owners == [anna])
+        }
+        keys.removeAll()
+        #expect(keys.owners.isEmpty)
+    }
+}

@@ -138,6 +138,9 @@ package struct ContactDirectory: Sendable {
         return try snapshot().contact(peer.id)
     }
 
+    /// Whether a peer is in range and has announced keys that messages can be sealed for.
+    func hasAnnouncedKeys(_ id: PeerID) -> Bool { messenger?.announcedKeys(of: id) != nil }
+
     /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
     /// - Parameter mayWrite: called before the file is replaced for nothing but keys that are not proven.
     /// - Returns: false when it was not allowed.

@@ -9,8 +9,7 @@ final class ContactUpdater: Sendable {
     private let events: ControlEvents
     private let ownID: PeerID
     private let changes = ChangeCollector<PeerID>(clock: SystemClock.monotonic)
-    /// Peers whose keys are to be stored with those of the next change.
-    private let postponedKeyIDs = Mutex<Set<PeerID>>([])
+    private let postponedKeys = Mutex(PostponedKeys())
     private let keyWrites = KeyWriteLimit()
     /// When the latest change of each peer's favourites was recorded.
     private let favoriteChanges = Mutex<[PeerID: MonotonicInstant]>([:])
@@ -19,8 +18,6 @@ final class ContactUpdater: Sendable {
     private static let proofTimeout = Duration.seconds(3)
     /// Shortest interval between two recorded changes of a peer's favourites (M12).
     private static let favoriteInterval = Duration.seconds(60)
-    /// Limit on postponed ids; above the capacity of the mesh's `PeerTable`, so that a flood only drops its own.
-    private static let maximumPostponedCount = 4_096
 
     init(_ directory: ContactDirectory, _ messenger: Messenger, _ events: ControlEvents, ownID: PeerID) {
         (self.directory, self.messenger, self.events, self.ownID) = (directory, messenger, events, ownID)
@@ -50,13 +47,13 @@ final class ContactUpdater: Sendable {
 
     /// Stores the keys of peers in range. Announced keys are free: the file is not replaced for each of a flood (R14).
     private func storeAnnouncedKeys(of ids: Set<PeerID>) throws {
-        let all = postponedKeyIDs.withLock { postponed in
-            defer { postponed = [] }
-            return postponed.union(ids)
-        }
-        let isRecorded = try directory.storeAnnouncedKeys(of: all) { keyWrites.admit() }
-        guard !isRecorded else { return }
-        postponedKeyIDs.withLock { $0 = all.count > Self.maximumPostponedCount ? ids : all }
+        // Only ``run()`` changes them, one change after the other.
+        var postponed = postponedKeys.withLock { $0 }
+        postponed.add(ids) { directory.hasAnnouncedKeys($0) }
+        // Kept also when the file cannot be written.
+        postponedKeys.withLock { $0 = postponed }
+        guard try directory.storeAnnouncedKeys(of: postponed.owners, ifAllowed: { keyWrites.admit() }) else { return }
+        postponedKeys.withLock { $0.removeAll() }
     }
 
     /// Records and publishes that a known peer's user has made the local user a favourite, or no longer has: at most once per peer
