@@ -29,7 +29,7 @@ private func offer(_ names: String...) -> Offer {
 }
 
 private func invitation(_ path: OutgoingInvitation.Path, _ status: TrustStatus = .new) -> OutgoingInvitation {
-    OutgoingInvitation(transfer: transfer, peer: anna, name: "\"anna\"", trustStatus: status, path: path)
+    OutgoingInvitation(transfer: transfer, peer: anna, receiver: "anna", name: "\"anna\"", trustStatus: status, path: path)
 }
 
 private final class WrittenLines: Sendable {

@@ -441,7 +441,7 @@ struct ReceiveControllerTests {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     let operation = SendOperation(
-                        machine: ada.machine, source: try .files(FileSource(paths: [path]), receivers: 1),
+                        machine: ada.machine, source: try .files(FileSource(paths: [path])),
                         reporter: sent, timeout: .seconds(60), resumes: true, transport: .lan)
                     try await withNode(try ada.settings()) { try await operation.run(to: [.text("bea")], on: $0) }
                 }

@@ -12,10 +12,10 @@ struct SendOperationTests {
     private let reporter = EventRecorder()
 
     private func operation(
-        _ user: StageUser, text: String = "hello", receivers: Int = 1, timeout: Duration = .seconds(60), resumes: Bool = true
+        _ user: StageUser, text: String = "hello", timeout: Duration = .seconds(60), resumes: Bool = true
     ) throws -> SendOperation {
         SendOperation(
-            machine: user.machine, source: try .text(text, receivers: receivers), reporter: reporter, timeout: timeout,
+            machine: user.machine, source: try .text(text), reporter: reporter, timeout: timeout,
             resumes: resumes, transport: .lan)
     }
 
@@ -157,7 +157,7 @@ struct SendOperationTests {
             try await cleo.listening {
                 $0.decline()
             } _: { _ in
-                try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
+                try await run(try operation(ada), ada, to: "bea", "cleo")
             }
         }
         #expect(failure?.status == .partly && failure?.message == "1 of 2 receivers did not get it")
@@ -174,7 +174,7 @@ struct SendOperationTests {
             try await cleo.listening {
                 $0.decline(.acceptsNothing)
             } _: { _ in
-                try await run(try operation(ada, receivers: 2), ada, to: "bea", "cleo")
+                try await run(try operation(ada), ada, to: "bea", "cleo")
             }
         }
         #expect(failure?.status == .declined && failure?.message == "2 of 2 receivers did not get it")
@@ -248,19 +248,23 @@ struct SendOperationTests {
     private let scratch = ScratchFolder()
 
     @Test func `a text goes to each receiver and can be read again`() throws {
-        let source = try SendSource.text("hello", receivers: 3)
-        #expect(source.sources.count == 3 && source.canResume && source.label == "message")
-        #expect(source.sources.allSatisfy { $0.offer.totalSize == 5 })
-        #expect(throws: StorageError.self) { try SendSource.text("", receivers: 1) }
-        #expect(throws: StorageError.self) { try SendSource.text(String(repeating: "x", count: (64 << 10) + 1), receivers: 1) }
+        let source = try SendSource.text("hello")
+        #expect(source.canResume && source.label == "message" && source.size == 5)
+        let sources = source.sources(for: ["anna", "ben", "cleo"])
+        #expect(sources.map(\.receiver) == ["anna", "ben", "cleo"])
+        #expect(sources.allSatisfy { $0.source.offer.totalSize == 5 })
+        #expect(throws: StorageError.self) { try SendSource.text("") }
+        #expect(throws: StorageError.self) { try SendSource.text(String(repeating: "x", count: (64 << 10) + 1)) }
     }
 
     @Test func `standard input has no size and cannot be resumed`() throws {
         let name = try #require(ClaimedFileName("backup\u{1b}.tar"))
-        let source = SendSource.standardInput(named: name, receivers: 2)
-        #expect(source.sources.count == 2 && !source.canResume && source.parts == nil)
+        let source = SendSource.standardInput(named: name)
+        #expect(!source.canResume && source.parts == nil && source.size == nil)
         #expect(source.label == "\"backup\\u{1b}.tar\"")
-        #expect(source.sources.allSatisfy { $0.offer.totalSize == nil })
+        let sources = source.sources(for: ["anna", "ben"])
+        #expect(sources.map(\.receiver) == ["anna", "ben"])
+        #expect(sources.allSatisfy { $0.source.offer.totalSize == nil })
     }
 
     @Test func `the label of several files counts them`() {

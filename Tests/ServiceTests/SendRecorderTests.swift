@@ -9,29 +9,33 @@ import Testing
     private let peer = PeerID(bytes: [UInt8](repeating: 1, count: 8))!
 
     /// - Returns: the entries after these events, each as content, outcome, size and offered size.
-    private func entries(after events: [OperationEvent]) throws -> [[String]] {
+    private func entries(after events: [OperationEvent], to name: DisplayName? = nil) throws -> [[String]] {
         let user = try stage.user("ada")
+        let name = try name ?? DisplayName("anna")
         let log = TransferLog(of: .sent, in: user.machine.state)
         let recorder = SendRecorder(
-            reporter: EventRecorder(), history: log, source: try SendSource.text("hello", receivers: 1))
+            reporter: EventRecorder(), history: log, source: try SendSource.text("hello"))
         for event in events { recorder.report(event) }
         let entries = try log.entries()
-        #expect(entries.allSatisfy { $0.peer == peer && $0.peerName == "anna" })
+        #expect(entries.allSatisfy { $0.peer == peer && $0.peerName == name.claimed })
         return TransferLog.settled(entries, of: .sent) { _ in false }
             .map { [$0.content, $0.outcome, "\($0.size)", $0.offeredSize.map { "\($0)" } ?? ""] }
     }
 
-    private var invitation: OperationEvent {
+    private var invitation: OperationEvent { invitation(of: DisplayName(truncating: "anna")!) }
+
+    private func invitation(of name: DisplayName) -> OperationEvent {
         .inviting(
             OutgoingInvitation(
-                transfer: TransferID(rawValue: 5), peer: peer, name: "\"anna\"", trustStatus: .new, path: .node))
+                transfer: TransferID(rawValue: 5), peer: peer, receiver: name.claimed, name: name.quoted(of: peer),
+                trustStatus: .new, path: .node))
     }
 
-    private func end(_ outcome: TransferOutcome, _ byteCount: UInt64) -> OperationEvent {
+    private func end(_ outcome: TransferOutcome, _ byteCount: UInt64, to receiver: String = "anna") -> OperationEvent {
         .sent(
             SendResult(
-                peer: peer, outcome: outcome, label: "message → anna", content: "message", byteCount: byteCount,
-                receiver: "anna"))
+                peer: peer, outcome: outcome, label: "message → \(receiver)", content: "message", byteCount: byteCount,
+                receiver: receiver))
     }
 
     @Test func `a transfer without an end was interrupted`() throws {
@@ -43,6 +47,16 @@ import Testing
         #expect(
             try entries(after: [invitation, end(.interrupted, 2), invitation, end(.expired, 0)])
                 == [["message", "interrupted", "2", "5"], ["message", "expired", "0", "5"]])
+    }
+
+    @Test(
+        "the receiver is listed by its name itself, whatever it needs in a sentence",
+        arguments: ["you", "\"anna\"", "an\"na", "anna#1a2b", "عنا"])
+    func names(_ claimed: String) throws {
+        let name = try DisplayName(claimed)
+        let events = [invitation(of: name), end(.completed, 5, to: name.shown)]
+        #expect(try entries(after: events, to: name) == [["message", "completed", "5", "5"]])
+        #expect(try entries(after: [invitation(of: name)], to: name) == [["message", "interrupted", "0", "5"]])
     }
 
     @Test func `a transfer that fails without a result has failed`() throws {

@@ -205,7 +205,7 @@ struct TransferHotspotTests {
             defer { fclose(file) }
             #expect(fwrite(raw.baseAddress, 1, raw.count, file) == raw.count)
         }
-        let source = try SendSource.files(FileSource(localPaths: [LocalPath(path)]), receivers: 1)
+        let source = try SendSource.files(FileSource(localPaths: [LocalPath(path)]))
         let operation = SendOperation(
             machine: ada.machine, source: source, reporter: sender, timeout: .seconds(60), resumes: true,
             transport: .bluetooth, hotspot: HotspotRequester(hotspot(points), consent: consent))

@@ -155,7 +155,7 @@ struct SendCommand: AsyncParsableCommand {
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
             let reporter = makeSendReporter(isJSON: output.json, isQuiet: quiet)
-            var source = try makeSource(for: machine, receivers: max(1, peers.count))
+            var source = try makeSource(for: machine)
             source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
             reportLeftOut(source.skipped)
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
@@ -213,7 +213,7 @@ struct SendCommand: AsyncParsableCommand {
         guard let picker = try DialogPicker.ofDesktop(knowing: machine.trust.read()) else {
             try DialogPicker.openTerminal(sending: localPaths())
         }
-        var source = try makeSource(for: machine, receivers: 1)
+        var source = try makeSource(for: machine)
         source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
         notifications.setContent(source.label)
         let operation = SendOperation(
@@ -344,15 +344,15 @@ struct SendCommand: AsyncParsableCommand {
         if !output.json, !quiet { Console.notice("\(counts), \(size); nothing was sent") }
     }
 
-    private func makeSource(for machine: LocalMachine, receivers: Int) throws -> SendSource {
-        if let text { return try .text(text, receivers: receivers) }
+    private func makeSource(for machine: LocalMachine) throws -> SendSource {
+        if let text { return try .text(text) }
         if files == ["-"] {
             guard let name = ClaimedFileName(sentName ?? StreamSource.defaultName) else {
                 throw CommandFailure(.usage, "the name after --as is longer than 255 bytes")
             }
-            return .standardInput(named: name, receivers: receivers)
+            return .standardInput(named: name)
         }
-        return try .files(makeFileSource(for: machine), receivers: receivers)
+        return try .files(makeFileSource(for: machine))
     }
 
     /// The files; file managers name them by addresses where that is the only form without special characters.

@@ -191,8 +191,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     private func send(_ note: VoiceNote, from machine: LocalMachine, on node: Node) async throws {
         let source = try FileSource(paths: [note.path])
         let sendSource = SendSource(
-            sources: Array(repeating: source, count: peers.count), content: .files([LocalPath(note.path)]),
-            label: "voice note, \(note.duration.asClock)", canResume: true)
+            source, content: .files([LocalPath(note.path)]), label: "voice note, \(note.duration.asClock)")
         let operation = SendOperation(
             machine: machine, source: sendSource, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
             timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.preferred,

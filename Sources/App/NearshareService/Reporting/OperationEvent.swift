@@ -74,13 +74,12 @@ package struct OutgoingInvitation: Sendable {
 
     package var transfer: TransferID
     package var peer: PeerID
-    /// Escaped, and in quotation marks.
+    /// The receiver's name, or its address where it has none; not escaped.
+    package var receiver: String
+    /// ``receiver``, escaped and in quotation marks.
     package var name: String
     package var trustStatus: TrustStatus
     package var path: Path
-
-    /// ``name`` without quotation marks, as the history has it.
-    var receiver: String { name.hasPrefix("\"") && name.hasSuffix("\"") ? String(name.dropFirst().dropLast()) : name }
 
     package var transport: Transport {
         switch path {

@@ -47,7 +47,8 @@ struct NodeSendClient: Sendable {
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: id, peer: contact.id, name: contact.name.quoted, trustStatus: contact.trustStatus, path: .node)))
+                    transfer: id, peer: contact.id, receiver: contact.name.claimed, name: contact.name.quoted,
+                    trustStatus: contact.trustStatus, path: .node)))
         let file = absolute.pathComponents.last ?? absolute
         let content = NameText.shown(file)
         let label = "\(content) → \(name)"

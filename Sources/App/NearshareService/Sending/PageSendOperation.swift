@@ -35,9 +35,11 @@ package final class PageSendOperation: Sendable {
 
     /// The contents for the page: each file, each folder as an archive, or all of many as one archive.
     package func contents() throws -> [any ResourceSource] {
-        guard case .files(let paths) = source.content, let parts = source.parts else { return Array(source.sources.prefix(1)) }
+        // One source for all browsers.
+        let whole = source.sources(for: [()]).map(\.source)
+        guard case .files(let paths) = source.content, let parts = source.parts else { return whole }
         guard paths.count <= PageServer.maximumItemCount else {
-            return [try ZipSource(of: source.sources[0], named: Self.archiveName("nearshare"))]
+            return try whole.map { try ZipSource(of: $0, named: Self.archiveName("nearshare")) }
         }
         return try parts().map { part in
             guard let item = part.offer.items.first, item.kind == .folder else { return part }
@@ -85,7 +87,8 @@ package final class PageSendOperation: Sendable {
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: request.transfer.id, peer: peer.id, name: peer.name.quoted(of: peer.id),
+                    transfer: request.transfer.id, peer: peer.id, receiver: peer.name.claimed,
+                    name: peer.name.quoted(of: peer.id),
                     trustStatus: peer.trustStatus, path: .page(LinkAddress(host: peer.address?.host ?? "", port: 0)))))
         reporter.report(.authenticationDigits(peer.id, peer.name, request.shortCode))
         // A stream is read once.

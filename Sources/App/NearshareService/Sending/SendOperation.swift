@@ -18,7 +18,7 @@ package final class SendOperation: Sendable {
 
     private let machine: LocalMachine
     private let source: SendSource
-    private let reporter: any Reporter
+    private let recorder: SendRecorder
     private let timeout: Duration
     /// Whether another send of the same content continues where this one broke off.
     private let canResume: Bool
@@ -48,14 +48,15 @@ package final class SendOperation: Sendable {
         self.pin = pin
         self.machine = machine
         self.source = source
-        let reporter = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state), source: source)
-        self.reporter = reporter
+        recorder = SendRecorder(reporter: reporter, history: TransferLog(of: .sent, in: machine.state), source: source)
         self.timeout = timeout
         canResume = resumes && source.canResume
         self.retryTime = retryTime ?? Reconnection.defaultTimeout
         resolver = PeerResolver(
-            machine: machine, reporter: reporter, transport: transport, needsDirectPath: hotspot != nil)
+            machine: machine, reporter: recorder, transport: transport, needsDirectPath: hotspot != nil)
     }
+
+    private var reporter: any Reporter { recorder }
 
     /// Cancels the running transfers at both ends. What has arrived is kept for another try.
     /// - Returns: false when none runs, so that there is nothing to wait for.
@@ -66,14 +67,15 @@ package final class SendOperation: Sendable {
 
     /// - Throws: ``CommandFailure`` when a receiver did not get it.
     package func run(to targets: [Target], on node: Node) async throws {
+        recorder.setReceiverCount(targets.count)
         try await withThrowingTaskGroup(of: Void.self) { progress in
             defer { progress.cancelAll() }
             progress.addTask { await self.reporter.showProgress(of: self.running) }
             let failures = await withTaskGroup(of: CommandFailure?.self) { group in
-                for (number, (target, source)) in zip(targets, source.sources).enumerated() {
+                for (position, (target, source)) in source.sources(for: targets).enumerated() {
                     group.addTask {
                         let failure = await self.send(source, to: target, on: node)
-                        if failure == nil { self.reached.withLock { $0.append(number) } }
+                        if failure == nil { self.reached.withLock { $0.append(position) } }
                         // With one receiver, the failure ends the command.
                         if let failure, targets.count > 1 { self.report(failure, of: target) }
                         return failure
@@ -358,8 +360,9 @@ package final class SendOperation: Sendable {
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: transfer.id, peer: peer.id, name: known?.quoted ?? TerminalText.quoted(name),
-                    trustStatus: trustStatus, path: .direct(connection.address))))
+                    transfer: transfer.id, peer: peer.id, receiver: known?.claimed ?? connection.address.description,
+                    name: known?.quoted ?? TerminalText.quoted(name), trustStatus: trustStatus,
+                    path: .direct(connection.address))))
         let moved = Promise<PreparedHotspot.Path>()
         var result = await running.following(transfer, label: "\(source.label) → \(name)") {
             await withTaskGroup(of: Void.self) { group in
@@ -468,7 +471,7 @@ package final class SendOperation: Sendable {
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
+                    transfer: transfer.id, peer: peer.id, receiver: known.claimed, name: known.quoted, trustStatus: trustStatus,
                     path: .localSend(target.address, certificate: target.foreign.certificate ?? []))))
         let result = await finish(transfer, of: content, to: name)
         if result.outcome == .completed, let certificate = target.foreign.certificate {
@@ -539,7 +542,7 @@ package final class SendOperation: Sendable {
         reporter.report(
             .inviting(
                 OutgoingInvitation(
-                    transfer: transfer.id, peer: peer.id, name: known.quoted, trustStatus: trustStatus,
+                    transfer: transfer.id, peer: peer.id, receiver: known.claimed, name: known.quoted, trustStatus: trustStatus,
                     path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
         let result = await finish(transfer, of: part, to: name)
         if isSealed, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
@@ -554,7 +557,8 @@ package final class SendOperation: Sendable {
             reporter.report(
                 .inviting(
                     OutgoingInvitation(
-                        transfer: transfer.id, peer: everyone.id, name: everyone.name.shown, trustStatus: .new, path: .node)))
+                        transfer: transfer.id, peer: everyone.id, receiver: everyone.name.claimed, name: everyone.name.shown,
+                        trustStatus: .new, path: .node)))
             let result = await finish(transfer, of: part, to: everyone.name.shown)
             try conclude(result, of: transfer, part, to: everyone.id, name: everyone.name.shown)
         }

@@ -7,8 +7,13 @@ final class SendRecorder: Reporter {
     private let reporter: any Reporter
     private let history: TransferLog
     private let source: SendSource
-    /// The begun transfers. One that goes on over another path keeps its record.
-    private let begun = Mutex<[PeerID: TransferLog.Entry]>([:])
+    private struct State {
+        /// The begun transfers. One that goes on over another path keeps its record.
+        var begun: [PeerID: TransferLog.Entry] = [:]
+        var receiverCount = 1
+    }
+
+    private let state = Mutex(State())
 
     init(reporter: any Reporter, history: TransferLog, source: SendSource) {
         (self.reporter, self.history, self.source) = (reporter, history, source)
@@ -27,39 +32,40 @@ final class SendRecorder: Reporter {
 
     func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
 
-    private var offeredSize: UInt64? { source.sources.first?.offer.totalSize }
+    /// Sets the number of receivers, which is 1 otherwise.
+    func setReceiverCount(_ count: Int) { state.withLock { $0.receiverCount = count } }
 
     private func recordStart(of invitation: OutgoingInvitation) {
         var entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: invitation.peer, peerName: invitation.receiver, content: source.label, size: 0,
             outcome: TransferLog.runningOutcome,
             attempt: TransferLog.Attempt(process: getpid(), token: Hex.encode(LocalMachine.randomBytes(8))))
-        entry.offeredSize = offeredSize
-        let isNew = begun.withLock { begun in
-            guard begun[entry.peer] == nil else { return false }
-            begun[entry.peer] = entry
+        entry.offeredSize = source.size
+        let isNew = state.withLock { state in
+            guard state.begun[entry.peer] == nil else { return false }
+            state.begun[entry.peer] = entry
             return true
         }
         if isNew { append(entry) }
     }
 
     private func recordEnd(_ result: SendResult) {
-        let start = begun.withLock { $0.removeValue(forKey: result.peer) }
+        let start = state.withLock { $0.begun.removeValue(forKey: result.peer) }
         var entry = TransferLog.Entry(
-            when: SystemClock.wall(), peer: result.peer, peerName: result.receiver, content: result.content,
+            when: SystemClock.wall(), peer: result.peer, peerName: start?.peerName ?? result.receiver, content: result.content,
             size: result.byteCount, outcome: result.missing == nil ? result.outcome.word : MissingFiles.word,
             reason: result.declineReason,
             presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) }, attempt: start?.attempt)
         // The parts of a content have results of their own.
-        entry.offeredSize = result.part?.size ?? (result.content == source.label ? offeredSize : nil)
+        entry.offeredSize = result.part?.size ?? (result.content == source.label ? source.size : nil)
         append(entry)
     }
 
     /// Records the end of a begun transfer, where it is clear which one has failed.
     private func recordFailure() {
-        let failed = begun.withLock { begun in
-            guard begun.count == 1, source.sources.count == 1 else { return nil as TransferLog.Entry? }
-            return begun.popFirst()?.value
+        let failed = state.withLock { state in
+            guard state.begun.count == 1, state.receiverCount == 1 else { return nil as TransferLog.Entry? }
+            return state.begun.popFirst()?.value
         }
         guard var entry = failed else { return }
         (entry.when, entry.outcome) = (SystemClock.wall(), "failed")

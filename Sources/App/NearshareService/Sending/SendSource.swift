@@ -10,8 +10,15 @@ package struct SendSource: Sendable {
         case stream
     }
 
-    /// One source for each receiver.
-    package var sources: [any ResourceSource]
+    /// How receivers read the content.
+    private enum Reading: Sendable {
+        /// Each reads it from the beginning.
+        case repeatable(any ResourceSource)
+        /// All of them together, once.
+        case standardInput(named: ClaimedFileName)
+    }
+
+    private let reading: Reading
     package var content: Content
     /// The label, escaped for a terminal.
     package var label: String
@@ -26,11 +33,19 @@ package struct SendSource: Sendable {
     /// The limit for all direct receivers together.
     package var rateLimit: TransmissionLimit?
 
+    /// - Parameter source: can be read again for each receiver.
     package init(
-        sources: [any ResourceSource], content: Content, label: String, canResume: Bool, skipped: [String] = [],
+        _ source: any ResourceSource, content: Content, label: String, skipped: [String] = [],
         parts: (@Sendable () throws -> [any ResourceSource])? = nil
     ) {
-        self.sources = sources
+        self.init(.repeatable(source), content: content, label: label, canResume: true, skipped: skipped, parts: parts)
+    }
+
+    private init(
+        _ reading: Reading, content: Content, label: String, canResume: Bool, skipped: [String] = [],
+        parts: (@Sendable () throws -> [any ResourceSource])? = nil
+    ) {
+        self.reading = reading
         self.content = content
         self.label = label
         self.canResume = canResume
@@ -38,26 +53,36 @@ package struct SendSource: Sendable {
         self.parts = parts
     }
 
-    package static func text(_ text: String, receivers: Int) throws -> SendSource {
-        let source = try TextSource(text)
-        return SendSource(
-            sources: Array(repeating: source, count: receivers), content: .text(text), label: "message", canResume: true)
+    package static func text(_ text: String) throws -> SendSource {
+        SendSource(try TextSource(text), content: .text(text), label: "message")
     }
 
     /// Standard input, read once for all receivers.
-    package static func standardInput(named name: ClaimedFileName, receivers: Int) -> SendSource {
-        let stream = StreamSource(
-            descriptor: STDIN_FILENO, name: name, receivers: receivers, clock: { SystemClock.monotonic() })
-        return SendSource(sources: stream.readers, content: .stream, label: name.shown, canResume: false)
+    package static func standardInput(named name: ClaimedFileName) -> SendSource {
+        SendSource(.standardInput(named: name), content: .stream, label: name.shown, canResume: false)
     }
 
-    package static func files(_ source: FileSource, receivers: Int) throws -> SendSource {
+    package static func files(_ source: FileSource) throws -> SendSource {
         let paths = source.localPaths
         var result = SendSource(
-            sources: Array(repeating: source, count: receivers), content: .files(paths),
-            label: OfferText.summary(source.offer), canResume: true, skipped: source.skipped,
+            source, content: .files(paths), label: OfferText.summary(source.offer), skipped: source.skipped,
             parts: { try paths.map { try FileSource(localPaths: [$0], options: source.options) } })
         result.unreadableCount = source.unreadableCount
         return result
+    }
+
+    /// The size of the content in bytes; nil for standard input.
+    var size: UInt64? { if case .repeatable(let source) = reading { source.offer.totalSize } else { nil } }
+
+    /// Each receiver with the source that it reads. Standard input must be read by all of them.
+    func sources<Receiver>(for receivers: [Receiver]) -> [(receiver: Receiver, source: any ResourceSource)] {
+        switch reading {
+        case .repeatable(let source): return receivers.map { ($0, source) }
+        case .standardInput(let name):
+            let stream = StreamSource(
+                descriptor: STDIN_FILENO, name: name, receivers: receivers.count, clock: { SystemClock.monotonic() })
+            // The stream has one reader for each.
+            return zip(receivers, stream.readers).map { ($0, $1) }
+        }
     }
 }
