@@ -1,0 +1,55 @@
+internal import NearshareBase
+internal import NearshareDirect
+internal import NearshareInterfaces
+internal import Synchronization
+
+/// The peers that advertise a room.
+final class RoomPeers: Sendable {
+    private struct State {
+        var table: PeerTable
+        var candidates: RoomCandidates
+    }
+
+    private let state: Mutex<State>
+    private let room: SessionRoom
+
+    init(own: PeerID, _ room: SessionRoom) {
+        state = Mutex(State(table: PeerTable(ownID: own), candidates: RoomCandidates(own: own)))
+        self.room = room
+    }
+
+    /// - Returns: the peers that were seen, or at other addresses than before.
+    func apply(_ event: DiscoveryEvent, now: MonotonicInstant) -> [NearbyPeer] {
+        var event = event
+        // A peer may advertise several rooms.
+        if case .seen(let seen) = event,
+            PeerTXTRecord(strings: seen.txt)?.info.pairs[SessionRoom.infoKey] != room.session.hex
+        {
+            event = .gone(seen.key)
+        }
+        return state.withLock { state in
+            state.table.apply(event).compactMap { change in
+                guard change.isPresent else {
+                    state.candidates.recordLoss(of: change.peer.id)
+                    return nil
+                }
+                state.candidates.recordSighting(of: change.peer.id, now: now)
+                return change.peer
+            }
+        }
+    }
+
+    func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> NearbyPeer? {
+        state.withLock { state in
+            state.candidates.next(now: now, isMember: isMember).flatMap { state.table.peers[$0] }
+        }
+    }
+
+    func recordOutcome(of id: PeerID, isMember: Bool, isRefused: Bool, now: MonotonicInstant) {
+        state.withLock { $0.candidates.recordOutcome(of: id, isMember: isMember, isRefused: isRefused, now: now) }
+    }
+
+    func deadline(isMember: (PeerID) -> Bool) -> MonotonicInstant? {
+        state.withLock { $0.candidates.deadline(isMember: isMember) }
+    }
+}
