@@ -98,6 +98,28 @@ import Testing
         }
     }
 
+    @Test("the address of a peer that is not seen in the room any more is forgotten", arguments: [true, false])
+    func lost(isInOtherRoom: Bool) throws {
+        let room = try #require(SessionRoom(name: "attic", service: try Self.service.name, secret: nil))
+        let peer = LocalIdentity(seed: [UInt8](repeating: 9, count: 64)).peerID
+        let peers = RoomPeers(own: LocalIdentity(seed: [UInt8](repeating: 8, count: 64)).peerID, room)
+        let key = ServiceSighting.Key(instance: "ben", interfaceIndex: 1, isIPv6: false)
+        func seen(in room: String) throws -> DiscoveryEvent {
+            let info = try DiscoveryInfo(checking: [SessionRoom.infoKey: room])
+            let record = PeerTXTRecord(id: peer, name: try DisplayName("ben"), info: info)
+            return .seen(
+                ServiceSighting(
+                    key: key, address: LinkAddress(host: "192.0.2.1", port: 7), txt: record.strings, isOwn: false))
+        }
+        func apply(_ event: DiscoveryEvent) -> [PeerID: [String]] {
+            let changes = peers.apply(event, now: MonotonicInstant(nanoseconds: 0))
+            return Dictionary(uniqueKeysWithValues: changes.map { ($0.peer, $0.addresses.map(\.host)) })
+        }
+        #expect(apply(try seen(in: room.session.hex)) == [peer: ["192.0.2.1"]])
+        #expect(apply(isInOtherRoom ? try seen(in: "other") : .gone(key)) == [peer: []])
+        #expect(apply(.gone(key)).isEmpty)
+    }
+
     @Test("wrong arguments are errors") func wrongArguments() async throws {
         try await withNodes(1, .memory) { _, nodes in
             for name in ["", String(repeating: "a", count: 64)] {

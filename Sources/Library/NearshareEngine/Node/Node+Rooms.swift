@@ -71,8 +71,8 @@ extension Node {
             group.addTask { [self] in
                 do {
                     for try await event in changes.events {
-                        for peer in peers.apply(event, now: settings.clock()) {
-                            session.recordFound(peer.id, at: peer.addresses)
+                        for (peer, addresses) in peers.apply(event, now: settings.clock()) {
+                            session.recordFound(peer, at: addresses)
                         }
                         session.progress.notifyAll()
                     }

@@ -18,8 +18,8 @@ final class RoomPeers: Sendable {
         self.room = room
     }
 
-    /// - Returns: the peers that were seen, or at other addresses than before.
-    func apply(_ event: DiscoveryEvent, now: MonotonicInstant) -> [NearbyPeer] {
+    /// - Returns: the peers that have changed, and the addresses at which they are seen now; none for one that is not seen any more.
+    func apply(_ event: DiscoveryEvent, now: MonotonicInstant) -> [(peer: PeerID, addresses: [LinkAddress])] {
         var event = event
         // A peer may advertise several rooms.
         if case .seen(let seen) = event,
@@ -28,13 +28,14 @@ final class RoomPeers: Sendable {
             event = .gone(seen.key)
         }
         return state.withLock { state in
-            state.table.apply(event).compactMap { change in
+            state.table.apply(event).map { change in
+                let peer = change.peer
                 guard change.isPresent else {
-                    state.candidates.recordLoss(of: change.peer.id)
-                    return nil
+                    state.candidates.recordLoss(of: peer.id)
+                    return (peer.id, [])
                 }
-                state.candidates.recordSighting(of: change.peer.id, now: now)
-                return change.peer
+                state.candidates.recordSighting(of: peer.id, now: now)
+                return (peer.id, peer.addresses)
             }
         }
     }
