@@ -213,17 +213,10 @@ struct VoiceRecordCommand: ConfinedCommand {
         }
         guard let failure else { return }
         // The note exists, whatever has kept it from the receivers.
-        let missed = peers.indices.filter { !reached.contains($0) }.map { " --to \(Self.quoted(peers[$0]))" }.joined()
+        let missed = peers.indices.filter { !reached.contains($0) }.map { " --to \(ShellWord.quoted(peers[$0]))" }.joined()
         Console.warn(
-            "the note is kept; send it later with `nearshare send \(Self.quoted(note.path))\(missed)`")
+            "the note is kept; send it later with `nearshare send \(ShellWord.quoted(note.path))\(missed)`")
         throw failure
-    }
-
-    /// A word for a shell, safe for a terminal.
-    private static func quoted(_ word: String) -> String {
-        let shown = TerminalText.escaped(word, columns: 4096)
-        return PeerArgument.isPlainWord(word.replacing(scalar: "/", with: ""))
-            ? shown : "'\(shown.replacing(scalar: "'", with: "'\\''"))'"
     }
 
     private func listAllDevices() throws {
