@@ -33,6 +33,7 @@ private let peerID = ChatTyping.peerID
         "commands without their argument explain themselves",
         arguments: [
             ("/chat", "missing name"), ("/chat   ", "missing name"), ("/send", "missing file"), ("/send ''", "missing file"),
+            ("/send --allow-unencrypted", "missing file"), ("/send --allow-unencrypted  ''", "missing file"),
         ])
     func missingArguments(_ command: String, _ words: String) {
         var typing = ChatTyping()
@@ -219,6 +220,19 @@ private let peerID = ChatTyping.peerID
         typing.meet("anna")
         let unsealed = typing.type("/send --allow-unencrypted 'b c.jpg'")
         #expect(unsealed == [.sendFile("b c.jpg", peerID, isSealed: false, .sendFile(.peer(peerID), "b c.jpg"))])
+        for line in ["/send 'b c.jpg' --allow-unencrypted", "/send  --allow-unencrypted  b c.jpg"] {
+            #expect(typing.type(line) == unsealed, "\(line)")
+        }
+        for path in ["--allow-unencrypted a", "a --allow-unencrypted", "--allow-unencrypted"] {
+            let sealed: [ChatScreen.Reaction] = [.sendFile(path, peerID, .sendFile(.peer(peerID), path))]
+            #expect(typing.type("/send '\(path)'") == sealed)
+        }
+        #expect(
+            typing.type("/send --allow-unencrypteda.jpg")
+                == [
+                    .sendFile(
+                        "--allow-unencrypteda.jpg", peerID, .sendFile(.peer(peerID), "--allow-unencrypteda.jpg"))
+                ])
         var start = ChatTyping(.latest)
         #expect(start.type("/send a.jpg").isEmpty && start.text.contains("no conversation is open"), "\(start.text)")
     }

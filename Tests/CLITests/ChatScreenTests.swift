@@ -515,6 +515,10 @@ private final class ChatHarness {
         chat.press(.text("t"))
         chat.handle(.paths("docs/", ["docs/one"]))
         #expect(chat.lines.last == "> /send docs/t")
+        chat.press(.control("u"))
+        #expect(chat.press(.text("/send --allow-unencrypted do"), .tab) == [.listPaths("do")])
+        chat.handle(.paths("do", ["docs/one"]))
+        #expect(chat.lines.last == "> /send --allow-unencrypted docs/one")
         chat.press(.control("u"), .text("/chat b"), .tab)
         #expect(chat.lines.last == "> /chat ben")
     }

@@ -55,7 +55,7 @@ extension ChatScreen {
             return []
         }
         guard let conversation = views.visible.conversation else {
-            addNotice("no conversation is open: /chat NAME opens one, /who lists peers; \(Self.unsentAdvice)", at: now)
+            addNotice("\(Self.noConversation), /who lists peers; \(Self.unsentAdvice)", at: now)
             return []
         }
         guard canSend else {
@@ -88,13 +88,7 @@ extension ChatScreen {
             } else {
                 return lookUp(argument, at: now)
             }
-        case "/send":
-            let path = Self.unquoted(argument)
-            guard !path.isEmpty else {
-                addNotice("missing file: /send FILE; Tab completes its name", at: now)
-                return []
-            }
-            return send(path, at: now)
+        case "/send": return send(argument, at: now)
         case "/block": return withPeer(argument, at: now) { [.request(.block($0), .setBlocked(conversation, true))] }
         // Blocked peers are in no list.
         case "/unblock" where !argument.isEmpty: return [.request(.unblock(name: argument), .setBlocked(conversation, false))]
@@ -197,9 +191,11 @@ extension ChatScreen {
 
     private mutating func requireConversation(at now: WallTime) -> Conversation? {
         if let conversation = views.visible.conversation { return conversation }
-        addNotice("no conversation is open: /chat NAME opens one", at: now)
+        addNotice(Self.noConversation, at: now)
         return nil
     }
+
+    private static let noConversation = "no conversation is open: /chat NAME opens one"
 
     /// Whether the user has entered a command twice, one after the other, in one conversation.
     private mutating func isConfirmed(_ command: String, _ consequence: String, at now: WallTime) -> Bool {
@@ -247,8 +243,11 @@ extension ChatScreen {
     }
 
     private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {
-        let isSealed = !argument.hasPrefix(Self.unencryptedOption)
-        let path = isSealed ? argument : Self.unquoted(Self.trimmed(argument.dropFirst(Self.unencryptedOption.count)))
+        let (path, isSealed) = Self.file(of: argument)
+        guard !path.isEmpty else {
+            addNotice("missing file: /send FILE; Tab completes its name", at: now)
+            return []
+        }
         if views.visible.conversation == .publicRoom {
             guard canSend else {
                 views.visible.editor.replace(with: "/send \(argument)")
@@ -261,8 +260,18 @@ extension ChatScreen {
         return [.sendFile(path, peer, isSealed: isSealed, .sendFile(.peer(peer), path))]
     }
 
-    /// The user agrees that all relays can read a file.
-    private static let unencryptedOption = "--allow-unencrypted "
+    /// By this option, before or after the file, the user agrees that all relays can read it.
+    private static let unencryptedOption = "--allow-unencrypted"
+
+    /// The path in the argument of /send, and whether the file is sent sealed. In quotation marks, the option is part of the path.
+    private static func file(of argument: String) -> (path: String, isSealed: Bool) {
+        if argument == unencryptedOption { return ("", false) }
+        let rest = argument.dropFirst(unencryptedOption.count)
+        if argument.hasPrefix(unencryptedOption), rest.first?.isWhitespace == true { return (unquoted(trimmed(rest)), false) }
+        let path = argument.dropLast(unencryptedOption.count)
+        if argument.hasSuffix(unencryptedOption), path.last?.isWhitespace == true { return (unquoted(trimmed(path)), false) }
+        return (unquoted(argument), true)
+    }
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
         if case .peer(let peer)? = views.visible.conversation { return peer }
@@ -272,7 +281,7 @@ extension ChatScreen {
         }
         addNotice(
             views.visible.conversation == nil
-                ? "no conversation is open: /chat NAME opens one"
+                ? Self.noConversation
                 : "\(what) needs a single receiver: /chat NAME opens a conversation", at: now)
         return nil
     }
@@ -406,7 +415,9 @@ extension ChatScreen {
     private mutating func tab() -> [Reaction] {
         let text = views.visible.editor.text
         guard text.hasPrefix("/"), views.visible.editor.isAtEnd else { return views.visible.editor.isEmpty ? step(1) : [] }
-        if text.hasPrefix("/send ") { return [.listPaths(String(text.dropFirst(6)))] }
+        if let prefix = Self.filePrefixes.first(where: { text.hasPrefix($0) }) {
+            return [.listPaths(String(text.dropFirst(prefix.count)))]
+        }
         if text.hasPrefix("/chat ") {
             let names = contacts.values.map(\.name).map(\.claimed).filter { TerminalText.escaped($0) == $0 }.sorted()
             complete(String(text.dropFirst(6)), with: names, after: "/chat ")
@@ -415,6 +426,9 @@ extension ChatScreen {
         }
         return []
     }
+
+    /// The beginnings of lines behind which Tab completes the name of a file.
+    private static let filePrefixes = ["/send \(unencryptedOption) ", "/send "]
 
     private static let commands = [
         "/accept ", "/block ", "/cancel", "/chat ", "/clear", "/decline ", "/export", "/fav ", "/help", "/msg ", "/panic",
@@ -425,8 +439,9 @@ extension ChatScreen {
 
     mutating func complete(_ path: String, with candidates: [String]) {
         // The user may have typed more in the meantime.
-        guard views.visible.editor.text == "/send " + path else { return }
-        complete(path, with: candidates, after: "/send ")
+        let text = views.visible.editor.text
+        guard let prefix = Self.filePrefixes.first(where: { text == $0 + path }) else { return }
+        complete(path, with: candidates, after: prefix)
     }
 
     private mutating func complete(_ begun: String, with candidates: [String], after prefix: String) {
