@@ -3,7 +3,6 @@ internal import CNearshareShims
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
-internal import NearshareTerminal
 
 /// The root command, `nearshare`.
 package struct NearshareCommand: AsyncParsableCommand {
@@ -93,23 +92,4 @@ private func raiseDescriptorLimit() {
     guard limit.rlim_cur < wanted else { return }
     limit.rlim_cur = wanted
     setrlimit(resource, &limit)
-}
-
-/// Runs the body of a command; reports a failure on standard error and as the exit status.
-func runCommand(_ body: () async throws -> Void) async throws {
-    do {
-        try await body()
-        if let problem = DescriptorOutput.outputFailure { throw CommandFailure(.failure, problem) }
-    } catch is SignalHandling.Interrupted {
-        // The terminal has shown ^C where the shell writes its prompt.
-        if !StatusDisplay.shared.clear(), TerminalProperties.isTerminal(STDERR_FILENO) {
-            DescriptorOutput.write("\n", to: STDERR_FILENO)
-        }
-        throw ExitCode(ExitStatus.interrupted.rawValue)
-    } catch {
-        let failure = CommandFailure(error)
-        StatusDisplay.shared.clear()
-        if !failure.message.isEmpty { Console.warn(failure.message) }
-        throw ExitCode(failure.status.rawValue)
-    }
 }

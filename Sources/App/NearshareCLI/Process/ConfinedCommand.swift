@@ -27,26 +27,3 @@ func startHelper(_ routines: [WorkerJob: WorkerRoutine]) throws -> HelperProcess
         throw CommandFailure(.failure, "could not start a helper process: \(systemErrorText(error.code))")
     }
 }
-
-/// A parsed command whose process is prepared.
-package struct PreparedCommand {
-    let run: () async throws -> Void
-
-    /// Called while the process has one thread.
-    /// - Throws: the errors of the command line.
-    static func parse() throws -> PreparedCommand {
-        let command = try NearshareCommand.parseAsRoot()
-        if let command = command as? any ConfinedCommand {
-            let prepared = Result { try command.prepare() }
-            return PreparedCommand { try await runCommand { try await prepared.get()() } }
-        }
-        return PreparedCommand {
-            var command = command
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
-            }
-        }
-    }
-}
