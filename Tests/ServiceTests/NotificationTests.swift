@@ -187,8 +187,4 @@ struct NotificationTests {
             category: "")
         #expect(long.summary.count <= 120 && long.lines.count == 12 && long.lines[0].count <= 240)
     }
-
-    @Test func `the address of a file keeps no character that has a meaning`() {
-        #expect(NotificationServer.address(of: "/a b/%20?#é'\n") == "file:///a%20b/%2520%3F%23%C3%A9%27%0A")
-    }
 }

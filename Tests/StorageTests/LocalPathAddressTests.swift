@@ -21,4 +21,10 @@ struct LocalPathAddressTests {
     @Test func `bytes that are not UTF-8 are kept`() {
         #expect(LocalPath(address: "file:///%ff")?.bytes == [0x2f, 0xff])
     }
+
+    @Test func `the address of a file keeps no character that has a meaning, and leads back to the path`() {
+        let path = LocalPath("/a b/%20?#é'\n")
+        #expect(path.address == "file:///a%20b/%2520%3F%23%C3%A9%27%0A")
+        #expect(LocalPath(address: path.address) == path)
+    }
 }

@@ -97,24 +97,7 @@ package final class NotificationServer: EventLoop {
     /// Shows a file in the user's file manager.
     /// - Parameter failure: called when there is none.
     package func showInFolder(_ path: String, failure: @escaping @Sendable () -> Void) {
-        let call = DBusMethodCall(
-            destination: "org.freedesktop.FileManager1", path: "/org/freedesktop/FileManager1",
-            interface: "org.freedesktop.FileManager1", member: "ShowItems",
-            arguments: [.strings([Self.address(of: path)]), .string("")])
-        do {
-            try bus.call(call, timeout: Self.startTimeout) { if case .failure = $0 { failure() } }
-        } catch {
-            failure()
-        }
-    }
-
-    /// The path as a `file` URI (RFC 8089).
-    package static func address(of path: String) -> String {
-        path.utf8.reduce(into: "file://") { address, byte in
-            let isPlain =
-                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte) || "-._~/".utf8.contains(byte)
-            address += isPlain ? String(UnicodeScalar(byte)) : "%" + Hex.encode([byte]).uppercased()
-        }
+        DesktopFileManager.show(LocalPath(path), on: bus, timeout: Self.startTimeout, failure: failure)
     }
 
     private func call(

@@ -38,6 +38,15 @@ package struct LocalPath: Sendable, Hashable {
         self.bytes = bytes
     }
 
+    /// The path as a `file` URI (RFC 8089).
+    package var address: String {
+        bytes.reduce(into: "file://") { address, byte in
+            let isPlain =
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte) || "-._~/".utf8.contains(byte)
+            address += isPlain ? String(UnicodeScalar(byte)) : "%" + Hex.encode([byte]).uppercased()
+        }
+    }
+
     /// The path as text, in which U+FFFD replaces invalid UTF-8.
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 
