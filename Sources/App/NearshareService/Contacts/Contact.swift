@@ -58,6 +58,12 @@ extension PeerID {
 }
 
 extension ControlFailure {
+    /// The failure of a request that concerns a blocked peer.
+    static func blocked(_ contact: Contact) -> ControlFailure {
+        ControlFailure(
+            .blocked, "\(contact.name.shown) is blocked; `nearshare peers unblock \(contact.id.hex)` unblocks it")
+    }
+
     /// The failure of a request that concerns a peer under the name of another known one (K2).
     static func nameClash(_ contact: Contact, ownedBy owner: Fingerprint) -> ControlFailure {
         ControlFailure(

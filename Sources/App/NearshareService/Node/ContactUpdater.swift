@@ -179,11 +179,3 @@ final class ContactUpdater: Sendable {
         return try await publishChange(of: id)
     }
 }
-
-extension ControlFailure {
-    /// The failure of a request that concerns a blocked peer.
-    static func blocked(_ contact: Contact) -> ControlFailure {
-        ControlFailure(
-            .blocked, "\(contact.name.shown) is blocked; `nearshare peers unblock \(contact.id.hex)` unblocks it")
-    }
-}
