@@ -10,10 +10,12 @@ struct SharedFile: Sendable, Hashable {
 
     /// Limit on the files that a conversation lists when it is opened.
     private static let maximumListedCount = 20
+    /// Limit on a text that a conversation shows, in bytes.
+    private static let maximumTextByteCount = 2_000
 
     init(_ entry: TransferHistory.Entry) {
         when = entry.when
-        if entry.isMessage, let text = entry.path.flatMap(DeliveredContent.shortText) {
+        if let text = entry.text(upTo: Self.maximumTextByteCount) {
             let lines = TextLayout.lines(of: text).map { TextLayout.escaped($0) }
             sentence = "\(entry.name.shown(of: entry.id)): \(lines.joined(separator: " "))"
             return

@@ -25,7 +25,15 @@ package struct TransferHistory {
         /// The path of the received item; nil for what was sent or not received.
         package let path: String?
         /// Whether the received item has the name of a text message.
-        package var isMessage = false
+        var isMessage = false
+
+        /// The text of a received message; nil for other items, and where it is empty, longer, not UTF-8, or no longer there.
+        package func text(upTo byteCount: Int) -> String? {
+            guard isMessage, let path, let bytes = DeliveredContent.bytes(at: path, upTo: byteCount), !bytes.isEmpty else {
+                return nil
+            }
+            return String(validating: bytes, as: UTF8.self)
+        }
     }
 
     package private(set) var entries: [Entry]

@@ -17,21 +17,12 @@ package enum DeliveredContent: Sendable {
         }
     }
 
-    /// Limit on a text that a conversation shows, in bytes.
-    private static let maximumShortTextByteCount = 2_000
-
-    /// The text of a message that was received earlier; nil where it is long, not UTF-8, or no longer there.
-    package static func shortText(at path: String) -> String? {
-        guard let bytes = bytes(at: path, upTo: maximumShortTextByteCount), !bytes.isEmpty else { return nil }
-        return String(validating: bytes, as: UTF8.self)
-    }
-
     private static func text(at path: String) -> String? {
         bytes(at: path, upTo: TextSource.maximumByteCount).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// The content of a regular file; nil for any other, and for one that is longer than `limit`.
-    private static func bytes(at path: String, upTo limit: Int) -> ArraySlice<UInt8>? {
+    static func bytes(at path: String, upTo limit: Int) -> ArraySlice<UInt8>? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
