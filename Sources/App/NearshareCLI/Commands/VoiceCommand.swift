@@ -189,34 +189,19 @@ struct VoiceRecordCommand: ConfinedCommand {
     }
 
     private func send(_ note: VoiceNote, from machine: LocalMachine, on node: Node) async throws {
-        let source = try FileSource(paths: [note.path])
-        let sendSource = SendSource(
-            source, content: .files([LocalPath(note.path)]), label: "voice note, \(note.duration.asClock)")
-        let operation = SendOperation(
-            machine: machine, source: sendSource, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
-            timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: true, transport: transport.preferred,
+        let operation = try VoiceNoteSendOperation(
+            note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
+            timeout: machine.configuration.answerTimeout(timeout?.duration), transport: transport.preferred,
             pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
-        var failure: (any Error)?
+        @Sendable func cancelOrExit() { if !operation.cancel() { SignalHandling.exitNow() } }
         do {
-            let targets = peers.map { SendOperation.Target.text($0) }
-            try await SignalHandling.run(onSignal: operation.cancelOrExit) { try await operation.run(to: targets, on: node) }
+            try await SignalHandling.run(onSignal: cancelOrExit) { try await operation.run(on: node) }
         } catch {
-            failure = error
+            // The note exists, whatever has kept it from the receivers.
+            let missed = operation.missedPeers.map { " --to \(ShellWord.quoted($0))" }.joined()
+            Console.warn("the note is kept; send it later with `nearshare send \(ShellWord.quoted(note.path))\(missed)`")
+            throw error
         }
-        let reached = operation.reachedTargets
-        if !reached.isEmpty {
-            do {
-                try VoiceNoteStore(machine).recordSent(note.path, to: reached.map { peers[$0] }, at: SystemClock.wall())
-            } catch {
-                Console.warn("the note was sent, but is not listed by `nearshare voice list`: \(error)")
-            }
-        }
-        guard let failure else { return }
-        // The note exists, whatever has kept it from the receivers.
-        let missed = peers.indices.filter { !reached.contains($0) }.map { " --to \(ShellWord.quoted(peers[$0]))" }.joined()
-        Console.warn(
-            "the note is kept; send it later with `nearshare send \(ShellWord.quoted(note.path))\(missed)`")
-        throw failure
     }
 
     private func listAllDevices() throws {
