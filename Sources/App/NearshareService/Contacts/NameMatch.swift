@@ -35,7 +35,6 @@ package enum NameMatch<Candidate: NamedPeer> {
 
     /// The message for a text that selects several peers.
     package static func ambiguity(of text: String, _ candidates: [Candidate]) -> String {
-        let list = candidates.map { "\n  \($0.name.shown)  \($0.id)" }.sorted().joined()
-        return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list)"
+        NodeError.ambiguity(of: text, rows: candidates.map { "\($0.name.shown)  \($0.id)" }.sorted())
     }
 }

@@ -315,10 +315,10 @@ package struct PeerResolver: Sendable {
     /// The message for a text that selects several peers nearby, with the trust in each.
     private func ambiguity(of text: String, _ peers: [NearbyPeer]) -> String {
         let trust = (try? machine.trust.read()) ?? TrustStore()
-        let list = peers.map { peer in
-            "\n  \(peer.name.shown)  \(peer.id)  \(trust.trustStatus(claiming: peer.id, named: peer.name).label)"
+        let rows = peers.map { peer in
+            "\(peer.name.shown)  \(peer.id)  \(trust.trustStatus(claiming: peer.id, named: peer.name).label)"
         }
-        return "\(TerminalText.escaped(text)) matches several peers; use the id of one:\(list.joined())"
+        return NodeError.ambiguity(of: text, rows: rows)
     }
 
     private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport, isLocalSend: Bool = false) {

@@ -38,9 +38,13 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .notFound(let text, let nearby):
             "\(TerminalText.escaped(text)) is not nearby; these are: \(Self.list(nearby))"
         case .ambiguous(let text, let peers):
-            "\(TerminalText.escaped(text)) matches several peers; use the id of one:"
-                + peers.map { "\n  \($0.name.shown)  \($0.id.hex)" }.joined()
+            Self.ambiguity(of: text, rows: peers.map { "\($0.name.shown)  \($0.id.hex)" })
         }
+    }
+
+    /// The sentence for a text that selects several peers, with a row for each.
+    package static func ambiguity(of text: String, rows: [String]) -> String {
+        "\(TerminalText.escaped(text)) matches several peers; use the id of one:" + rows.map { "\n  \($0)" }.joined()
     }
 
     /// The first of the peers; those that share a name with their ids.
