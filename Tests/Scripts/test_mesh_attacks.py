@@ -317,7 +317,7 @@ class Names(AttackStory):
         for command in ((*message, "annabelle"), (*message, "annab"), ("chat", "annabelle")) * 2:
             said = self.ben.run(*command, "--timeout", "5", *options, input=b"secret\n")
             self.assertCode(5, said)
-            self.assertIn(f"uses the name of a peer that you know ({known.ready['id']})", said.stderr.decode())
+            self.assertIn(f"uses the name of a peer that you know with another key, {known.ready['id']}", said.stderr.decode())
         self.assertEqual([], [each for each in stranger.events if each["event"] in ("message", "chat_message", "invitation")])
 
 

@@ -389,7 +389,8 @@ struct FriendCandidateTests {
         let (machine, name) = (try machine(isProven: true), try DisplayName("anna"))
         try machine.trust.update { _ = $0.introduce(fingerprint(9), claiming: name, as: name, at: day) }
         let failure = #expect(throws: CommandFailure.self) { try FriendCandidate(known: anna.peerID.hex, on: machine) }
-        #expect(failure?.status == .notTrusted && failure?.message.contains("known with another key") == true)
+        #expect(
+            failure?.status == .notTrusted && failure?.message.contains("with another key, \(fingerprint(9).peerID)") == true)
     }
 }
 

@@ -130,7 +130,7 @@ struct SendOperationTests {
             ]
         }
         #expect(failures.map { $0?.status } == [.notTrusted, nil, .notTrusted])
-        #expect(failures[0]?.message.contains("\"anna\" answers to the name of another peer") == true)
+        #expect(failures[0]?.message.contains("anna (\(anna.id)) uses the name of a peer that you know") == true)
         #expect(failures[0]?.message.contains("\(ben.id)") == true && failures[0]?.message.contains("\(anna.id)") == true)
         #expect(invitations.load(ordering: .relaxed) == 1)
         #expect(reporter.invitations.map(\.name) == ["\"anna\""])

@@ -66,9 +66,6 @@ extension ControlFailure {
 
     /// The failure of a request that concerns a peer under the name of another known one (K2).
     static func nameClash(_ contact: Contact, ownedBy owner: Fingerprint) -> ControlFailure {
-        ControlFailure(
-            .nameClash,
-            "nothing was sent: \(contact.id) uses the name of a peer that you know (\(owner.peerID)), with another key; ask its owner, "
-                + "and use its id if you mean it")
+        ControlFailure(.nameClash, NameClash.refusal(of: contact.name, contact.id, ownedBy: owner))
     }
 }

@@ -47,10 +47,7 @@ package struct FriendCandidate: Sendable {
         _ trustStatus: TrustStatus, _ name: DisplayName, _ id: PeerID
     ) throws(CommandFailure) {
         guard case .nameClash(let owner) = trustStatus else { return }
-        throw CommandFailure(
-            .notTrusted,
-            "\(name.shown) is known with another key, \(owner.peerID), and this is \(id). If the key has "
-                + "changed, run `nearshare peers forget \(owner.peerID)`; otherwise another peer uses the name")
+        throw CommandFailure(.notTrusted, NameClash.sentence(about: name, id, ownedBy: owner))
     }
 
     /// - Parameters:

@@ -670,21 +670,15 @@ package final class SendOperation: Sendable {
     private func refuseOtherPeer(
         _ fingerprint: Fingerprint, _ trustStatus: TrustStatus, claiming name: DisplayName?
     ) throws(CommandFailure) {
-        let id = fingerprint.peerID
-        if case .nameClash(let known) = trustStatus {
-            throw CommandFailure(
-                .notTrusted,
-                "\(name?.shown ?? "that peer") answers with another key than before (known as \(known.peerID), now \(id)); "
-                    + "if this is a new machine of theirs, `nearshare peers forget \(known.peerID)` and verify it anew; if it is "
-                    + "another peer, `nearshare peers rename` gives it a name of its own")
-        }
-        guard let name, let trust = try? machine.trust.read(),
-            let meant = trust.peerMeant(by: name, insteadOf: fingerprint)
-        else { return }
-        let answering = trust.name(of: fingerprint, claiming: name)
-        throw CommandFailure(
-            .notTrusted,
-            "nothing was sent: \(answering.quoted(of: id)) answers to the name of another peer that you know, \(name.quoted) "
-                + "(\(meant.peerID)); use the id of the one that you mean: \(id) for \(answering.quoted)")
+        let trust = try? machine.trust.read()
+        let owner: Fingerprint? =
+            if case .nameClash(let owner) = trustStatus {
+                owner
+            } else {
+                name.flatMap { trust?.peerMeant(by: $0, insteadOf: fingerprint) }
+            }
+        guard let owner else { return }
+        let known = name.map { trust?.name(of: fingerprint, claiming: $0) ?? $0 }
+        throw CommandFailure(.notTrusted, NameClash.refusal(of: known, fingerprint.peerID, ownedBy: owner))
     }
 }
