@@ -201,9 +201,9 @@ import Testing
         book.recordContact(with: second, named: Self.ada, at: WallTime(milliseconds: 1))
         #expect(book.trustStatus(of: first, claiming: Self.ada) == .known(.seen, isFriend: false))
         #expect(book.trustStatus(of: second, claiming: Self.ada) == .nameClash(knownAs: first.fingerprint))
-        #expect(book.peerKnown(as: Self.ada, besides: second.fingerprint) == first.fingerprint)
-        #expect(book.peerKnown(as: Self.ada, besides: first.fingerprint) == nil)
-        #expect(book.peerKnown(as: try DisplayName("ben"), besides: first.fingerprint) == nil)
+        #expect(book.peer(knownAs: Self.ada, otherThan: second.fingerprint) == first.fingerprint)
+        #expect(book.peer(knownAs: Self.ada, otherThan: first.fingerprint) == nil)
+        #expect(book.peer(knownAs: try DisplayName("ben"), otherThan: first.fingerprint) == nil)
         book.rename(second.fingerprint, to: try DisplayName("Ada at work"))
         #expect(book.trustStatus(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
         book.recordContact(with: second, named: Self.ada, at: now)
@@ -265,9 +265,9 @@ import Testing
         // Whom the user means by the name is not for the friend to decide.
         #expect(book[ada.fingerprint]?.claimedName.claimed == "Ada two")
         #expect(book.name(of: ada.fingerprint, claiming: Self.ada).claimed == "Ada two")
-        #expect(book.peerMeant(by: Self.ada, insteadOf: ada.fingerprint) == impostor.fingerprint)
+        #expect(book.otherOwner(of: Self.ada, claimedBy: ada.fingerprint) == impostor.fingerprint)
         #expect(book.trustStatus(of: impostor, claiming: Self.ada) == .known(.seen, isFriend: false))
-        #expect(book.peerMeant(by: Self.ada, insteadOf: impostor.fingerprint) == nil)
+        #expect(book.otherOwner(of: Self.ada, claimedBy: impostor.fingerprint) == nil)
         #expect(book.name(of: impostor.fingerprint, claiming: Self.ada) == Self.ada)
         // A name that the local user has given is no peer's to claim.
         book.rename(impostor.fingerprint, to: Self.ada)
@@ -275,7 +275,7 @@ import Testing
         // The friend has the name that the user has given to it, whatever it claims.
         book.rename(ada.fingerprint, to: try DisplayName("My Ada"))
         book.rename(impostor.fingerprint, to: nil)
-        #expect(book.peerMeant(by: Self.ada, insteadOf: ada.fingerprint) == nil)
+        #expect(book.otherOwner(of: Self.ada, claimedBy: ada.fingerprint) == nil)
         #expect(book.name(of: ada.fingerprint, claiming: Self.ada).claimed == "My Ada")
     }
 
@@ -303,8 +303,8 @@ import Testing
         book.recordVerification(of: ada, named: Self.ada, at: now)
         book.recordContact(with: ada, named: other, at: now)
         book.recordContact(with: impostor, named: Self.ada, at: now)
-        #expect(book.peerMeant(by: Self.ada, insteadOf: ada.fingerprint) == nil)
-        #expect(book.peerMeant(by: Self.ada, insteadOf: impostor.fingerprint) == ada.fingerprint)
+        #expect(book.otherOwner(of: Self.ada, claimedBy: ada.fingerprint) == nil)
+        #expect(book.otherOwner(of: Self.ada, claimedBy: impostor.fingerprint) == ada.fingerprint)
         book.recordContact(with: ada, named: Self.ada, at: now)
         #expect(book[ada.fingerprint]?.claimedName == Self.ada)
         #expect(book.name(of: ada.fingerprint, claiming: other) == other)

@@ -151,7 +151,8 @@ struct PeersRenameCommand: AsyncParsableCommand {
     /// With a name of two known peers, the one that had it first would be refused as an impostor.
     private func refuseIfTaken(_ name: DisplayName) throws {
         let peers = try LocalMachine().trust.read()
-        guard let owner = peers.peerKnown(as: name, besides: try peers.requirePeer(named: peerArgument.peer).fingerprint) else {
+        guard let owner = peers.peer(knownAs: name, otherThan: try peers.requirePeer(named: peerArgument.peer).fingerprint)
+        else {
             return
         }
         throw CommandFailure(

@@ -113,7 +113,7 @@ package struct ContactSnapshot: Sendable {
     /// The other known peer to which the name of a contact belongs (K2); nil for none.
     private func nameOwner(of contact: Contact) -> Fingerprint? {
         guard let name = claimedName(of: contact.id), let fingerprint = announcedFingerprint(of: contact.id) else { return nil }
-        return trust.peerMeant(by: name, insteadOf: fingerprint)
+        return trust.otherOwner(of: name, claimedBy: fingerprint)
     }
 
     /// Refuses a contact that uses the name of another known peer, and a new one with the beginning of such a name (K2).

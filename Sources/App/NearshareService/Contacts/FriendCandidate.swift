@@ -25,7 +25,7 @@ package struct FriendCandidate: Sendable {
         guard let id = PeerID(hex: text), let met = try machine.contacts.read().entry(of: id), met.isProven else { return nil }
         try Self.refuseNameClash(trust.trustStatus(of: met.fingerprint, claiming: met.name), met.name, id)
         try self.init(met.fingerprint, met.name, nil) {
-            $0.recordContact(withProven: met.fingerprint, named: met.name, at: SystemClock.wall())
+            $0.recordEarlierProof(of: met.fingerprint, named: met.name, at: SystemClock.wall())
         }
     }
 

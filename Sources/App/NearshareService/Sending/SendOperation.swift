@@ -675,7 +675,7 @@ package final class SendOperation: Sendable {
             if case .nameClash(let owner) = trustStatus {
                 owner
             } else {
-                name.flatMap { trust?.peerMeant(by: $0, insteadOf: fingerprint) }
+                name.flatMap { trust?.otherOwner(of: $0, claimedBy: fingerprint) }
             }
         guard let owner else { return }
         let known = name.map { trust?.name(of: fingerprint, claiming: $0) ?? $0 }

@@ -83,7 +83,7 @@ package struct TrustStore: Sendable, Hashable {
             return entries[known]?.trust == .blocked ? .known(.blocked, isFriend: false) : .nameClash(knownAs: known)
         }
         // A peer with a given name is known by that, and may claim the same name as another one.
-        if let name, let owner = owner(of: name, besides: fingerprint), owner.isNameGiven || entry?.givenName == nil {
+        if let name, let owner = owner(of: name, claimedBy: fingerprint), owner.isNameGiven || entry?.givenName == nil {
             return .nameClash(knownAs: owner.fingerprint)
         }
         return entry.map { .known($0.trust, isFriend: $0.isFriend) } ?? .new
@@ -94,22 +94,22 @@ package struct TrustStore: Sendable, Hashable {
     ///
     /// A name given by the local user belongs to that key alone. A claimed name belongs to the peer that claimed it first. A
     /// friend or verified peer keeps its former names while it uses another one.
-    /// - Parameter yieldsToTrust: whether a peer that is merely seen owns no name against a friend or verified peer, which could
-    ///   otherwise be locked out by claiming its next name first.
+    /// - Parameter allowsTrustedClaims: whether a friend or verified peer may claim the name of a peer that was merely seen, which could
+    ///   otherwise lock it out by claiming its next name first.
     private func owner(
-        of name: DisplayName, besides fingerprint: Fingerprint?, yieldsToTrust: Bool = true
+        of name: DisplayName, claimedBy fingerprint: Fingerprint?, allowsTrustedClaims: Bool = true
     ) -> (fingerprint: Fingerprint, isNameGiven: Bool)? {
         let folded = Self.folded(name)
         let own = fingerprint.flatMap { entries[$0] }
         if let given = own?.givenName, Self.folded(given) == folded { return nil }
         let isTrusted = own?.isTrusted ?? false
-        let isKnownByIt = own.map { Self.isKnown($0, by: folded) } ?? false
+        let isKnownByName = own.map { Self.isKnown($0, by: folded) } ?? false
         // Sorted, so that one of several is the same in each process.
         let others = (keysByName[folded] ?? []).sorted { $0.hex < $1.hex }
             .compactMap { key in entries[key].map { (key: key, value: $0) } }
             .filter { $0.key != fingerprint && $0.value.trust != .blocked }
         if let owner = others.first(where: { $0.value.givenName.map(Self.folded) == folded }),
-            owner.value.isTrusted || !isTrusted || !isKnownByIt
+            owner.value.isTrusted || !isTrusted || !isKnownByName
         {
             return (owner.key, true)
         }
@@ -117,15 +117,16 @@ package struct TrustStore: Sendable, Hashable {
         let owner = owners.first { $0.value.isTrusted } ?? owners.first
         guard let owner else { return nil }
         let isOutranked =
-            isKnownByIt ? isTrusted || !owner.value.isTrusted : yieldsToTrust && isTrusted && !owner.value.isTrusted
+            isKnownByName ? isTrusted || !owner.value.isTrusted : allowsTrustedClaims && isTrusted && !owner.value.isTrusted
         return isOutranked ? nil : (owner.key, false)
     }
 
-    /// The other known peer that the user may mean by a name that a peer claims, and is not known by; nil for none. Unlike for
-    /// ``TrustStatus/nameClash(knownAs:)``, a friend or verified peer takes no name of a peer that was merely seen (K2).
-    package func peerMeant(by name: DisplayName, insteadOf fingerprint: Fingerprint) -> Fingerprint? {
+    /// The other known peer to which the user may assign a name that a peer claims; nil for none. Unlike for
+    /// ``TrustStatus/nameClash(knownAs:)``, a friend or verified peer does not take over the name of a peer that was merely
+    /// seen (K2).
+    package func otherOwner(of name: DisplayName, claimedBy fingerprint: Fingerprint) -> Fingerprint? {
         // A peer with a given name is known by that.
-        guard let owner = owner(of: name, besides: fingerprint, yieldsToTrust: false),
+        guard let owner = owner(of: name, claimedBy: fingerprint, allowsTrustedClaims: false),
             owner.isNameGiven || entries[fingerprint]?.givenName == nil
         else { return nil }
         return owner.fingerprint
@@ -136,7 +137,7 @@ package struct TrustStore: Sendable, Hashable {
     package func name(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName {
         guard let entry = entries[fingerprint] else { return name }
         if let given = entry.givenName { return given }
-        let isOwn = Self.mayReplace(entry.claimedName, with: name) && peerMeant(by: name, insteadOf: fingerprint) == nil
+        let isOwn = Self.mayReplace(entry.claimedName, with: name) && otherOwner(of: name, claimedBy: fingerprint) == nil
         return entry.isTrusted && !isOwn ? entry.claimedName : name
     }
 
@@ -145,8 +146,8 @@ package struct TrustStore: Sendable, Hashable {
         known == name || !AlphabetMixture.isFound(in: name.claimed)
     }
 
-    /// The known peer that a name identifies, besides one; nil when there is none.
-    package func peerKnown(as name: DisplayName, besides fingerprint: Fingerprint) -> Fingerprint? {
+    /// The known peer that a name identifies, if it is not the given one; nil for none.
+    package func peer(knownAs name: DisplayName, otherThan fingerprint: Fingerprint) -> Fingerprint? {
         let folded = Self.folded(name)
         return (keysByName[folded] ?? []).sorted { $0.hex < $1.hex }.first { key in
             guard key != fingerprint, let entry = entries[key] else { return false }
@@ -168,7 +169,7 @@ package struct TrustStore: Sendable, Hashable {
 
     // MARK: Changes
 
-    /// Records a contact and pins the peer's key: content was accepted from the peer, or by it.
+    /// Records a contact with a peer that proves its key now, and pins the key: content was accepted from the peer, or by it.
     /// - Parameter version: The version of the direct protocol on the peer's link; nil for a contact without one.
     package mutating func recordContact(
         with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
@@ -177,8 +178,9 @@ package struct TrustStore: Sendable, Hashable {
         _ = update(peer.fingerprint) { $0.recordVersion(version) }
     }
 
-    /// Records a peer that has proven its key before, as the ``ContactBook/Entry/isProven`` of the address book says.
-    package mutating func recordContact(withProven fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
+    /// Records a peer that is not connected and has proven its key before, according to ``ContactBook/Entry/isProven`` of the
+    /// address book.
+    package mutating func recordEarlierProof(of fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
         record(fingerprint, named: name, at: now)
     }
 
@@ -197,7 +199,7 @@ package struct TrustStore: Sendable, Hashable {
     /// - Returns: false when the device is not known.
     @discardableResult
     package mutating func setDeviceVerified(_ fingerprint: Fingerprint, _ isVerified: Bool) -> Bool {
-        defer { settleName(of: fingerprint) }
+        defer { endNameContest(of: fingerprint) }
         return update(fingerprint) { entry in
             if entry.trust != .blocked { entry.trust = isVerified ? .verified : .seen }
         }
@@ -218,7 +220,7 @@ package struct TrustStore: Sendable, Hashable {
 
     /// Whether a name that a peer claims belongs to another one.
     private func isContested(_ name: DisplayName, claimedBy fingerprint: Fingerprint) -> Bool {
-        owner(of: name, besides: fingerprint, yieldsToTrust: false) != nil
+        owner(of: name, claimedBy: fingerprint, allowsTrustedClaims: false) != nil
     }
 
     /// The newest version that a peer has spoken, where `version` is older; nil otherwise (K12).
@@ -231,7 +233,7 @@ package struct TrustStore: Sendable, Hashable {
     package mutating func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) {
         record(peer.fingerprint, named: name, at: now)
         _ = update(peer.fingerprint) { if $0.trust != .blocked { $0.trust = .verified } }
-        settleName(of: peer.fingerprint)
+        endNameContest(of: peer.fingerprint)
     }
 
     /// Records that the short authentication string on the peer's link did not match, which revokes an earlier verification.
@@ -255,7 +257,7 @@ package struct TrustStore: Sendable, Hashable {
     /// - Returns: false when the key is not known.
     @discardableResult
     package mutating func setFriend(_ fingerprint: Fingerprint, _ isFriend: Bool) -> Bool {
-        defer { settleName(of: fingerprint) }
+        defer { endNameContest(of: fingerprint) }
         return update(fingerprint) { $0.isFriend = isFriend }
     }
 
@@ -359,9 +361,9 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     /// Ends the contest for a peer's name when trust has made the name its own.
-    private mutating func settleName(of fingerprint: Fingerprint) {
+    private mutating func endNameContest(of fingerprint: Fingerprint) {
         guard let entry = entries[fingerprint], entry.isNameContested,
-            owner(of: entry.claimedName, besides: fingerprint) == nil
+            owner(of: entry.claimedName, claimedBy: fingerprint) == nil
         else { return }
         _ = update(fingerprint) { $0.isNameContested = false }
     }
