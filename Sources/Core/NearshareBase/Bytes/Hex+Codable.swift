@@ -1,12 +1,14 @@
 /// The coding of identifiers, as texts of hexadecimal digits.
 extension Hex {
-    /// Decodes the bytes of an identifier.
-    /// - Parameter name: of the identifier, with its article, for the error.
-    static func decode(_ name: String, byteCount: Int, from decoder: any Decoder) throws -> [UInt8] {
+    /// Decodes the bytes of an identifier from a text.
+    /// - Parameters:
+    ///   - kind: the kind of identifier with its article, such as "a peer id", for the error.
+    ///   - byteCount: the length of the identifier; a text of another length is an error.
+    static func decodeIdentifier(_ kind: String, byteCount: Int, from decoder: any Decoder) throws -> [UInt8] {
         let container = try decoder.singleValueContainer()
         guard let bytes = decode(try container.decode(String.self)), bytes.count == byteCount else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "\(name) is \(2 * byteCount) hexadecimal digits")
+                in: container, debugDescription: "\(kind) is \(2 * byteCount) hexadecimal digits")
         }
         return bytes
     }

@@ -38,7 +38,7 @@ extension BundleID: CustomStringConvertible {
 
 extension BundleID: Codable {
     package init(from decoder: any Decoder) throws {
-        let bytes = try Hex.decode("a bundle id", byteCount: Self.byteCount, from: decoder)
+        let bytes = try Hex.decodeIdentifier("a bundle id", byteCount: Self.byteCount, from: decoder)
         (short, rest) = (UInt64(truncatingBigEndian: bytes.prefix(8)), UInt64(truncatingBigEndian: bytes.dropFirst(8)))
     }
 

@@ -31,7 +31,8 @@ extension EndpointID: CustomStringConvertible {
 
 extension EndpointID: Codable {
     package init(from decoder: any Decoder) throws {
-        rawValue = UInt64(truncatingBigEndian: try Hex.decode("an endpoint id", byteCount: Self.byteCount, from: decoder))
+        rawValue = UInt64(
+            truncatingBigEndian: try Hex.decodeIdentifier("an endpoint id", byteCount: Self.byteCount, from: decoder))
     }
 
     package func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }

@@ -39,7 +39,7 @@ extension Fingerprint: LosslessStringConvertible {
 
 extension Fingerprint: Codable {
     public init(from decoder: any Decoder) throws {
-        bytes = try Hex.decode("a fingerprint", byteCount: Self.byteCount, from: decoder)
+        bytes = try Hex.decodeIdentifier("a fingerprint", byteCount: Self.byteCount, from: decoder)
     }
 
     public func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }

@@ -49,7 +49,7 @@ extension PeerID: LosslessStringConvertible {
 
 extension PeerID: Codable {
     public init(from decoder: any Decoder) throws {
-        value = UInt64(truncatingBigEndian: try Hex.decode("a peer id", byteCount: Self.byteCount, from: decoder))
+        value = UInt64(truncatingBigEndian: try Hex.decodeIdentifier("a peer id", byteCount: Self.byteCount, from: decoder))
     }
 
     public func encode(to encoder: any Encoder) throws { try Hex.encode(bytes, to: encoder) }

@@ -23,7 +23,7 @@ extension TransferID: CustomStringConvertible {
 
 extension TransferID: Codable {
     package init(from decoder: any Decoder) throws {
-        rawValue = UInt64(truncatingBigEndian: try Hex.decode("a transfer id", byteCount: 8, from: decoder))
+        rawValue = UInt64(truncatingBigEndian: try Hex.decodeIdentifier("a transfer id", byteCount: 8, from: decoder))
     }
 
     package func encode(to encoder: any Encoder) throws { try Hex.encode(rawValue.bigEndianBytes, to: encoder) }
