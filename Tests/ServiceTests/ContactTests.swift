@@ -260,7 +260,7 @@ struct ContactSnapshotTests {
         #expect(try friend.contact(named: "annabelle", with: []) == nil)
         #expect(try friend.contact(named: "ben", with: [])?.id == ben.peerID)
         let failure = #expect(throws: ControlFailure.self) {
-            try friend.requireMeant(friend.contact(ben.peerID), by: "annabelle")
+            try friend.requireUnambiguous(friend.contact(ben.peerID), selectedBy: "annabelle")
         }
         #expect(failure?.kind == .nameClash)
     }

@@ -61,7 +61,7 @@ package struct ContactDirectory: Sendable {
                 let peer = try await messenger.find(text, timeout: timeout)
                 let snapshot = try self.snapshot()
                 let contact = snapshot.contact(peer.id)
-                try snapshot.requireMeant(contact, by: text)
+                try snapshot.requireUnambiguous(contact, selectedBy: text)
                 return contact
             },
             { try await self.contact(named: text, after: changes, timeout: timeout) })

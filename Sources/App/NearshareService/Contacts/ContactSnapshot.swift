@@ -103,9 +103,9 @@ package struct ContactSnapshot: Sendable {
             throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
         }
         if let found {
-            try requireMeant(found, by: text)
+            try requireUnambiguous(found, selectedBy: text)
         } else if let other = try match(text, among: candidates) {
-            try requireMeant(other, by: text)
+            try requireUnambiguous(other, selectedBy: text)
         }
         return found
     }
@@ -118,10 +118,10 @@ package struct ContactSnapshot: Sendable {
 
     /// Refuses a contact that uses the name of another known peer, and a new one with the beginning of such a name (K2).
     /// - Parameter text: by which the contact was found. An id means one peer.
-    func requireMeant(_ contact: Contact, by text: String) throws(ControlFailure) {
+    func requireUnambiguous(_ contact: Contact, selectedBy text: String) throws(ControlFailure) {
         guard PeerID(hex: text) != contact.id else { return }
         if let owner = nameOwner(of: contact) { throw .nameClash(contact, ownedBy: owner) }
-        if contact.trustStatus == .new { try trust.requireMeant(contact.name, contact.id, by: text) }
+        if contact.trustStatus == .new { try trust.requireUnambiguous(contact.name, contact.id, selectedBy: text) }
     }
 
     /// The BlueChat peer that a text selects.

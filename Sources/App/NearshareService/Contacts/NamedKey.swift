@@ -40,7 +40,7 @@ extension TrustStore {
     /// - Parameters:
     ///   - name: of the new peer.
     ///   - text: as the user typed it.
-    package func requireMeant(_ name: DisplayName, _ id: PeerID, by text: String) throws(ControlFailure) {
+    package func requireUnambiguous(_ name: DisplayName, _ id: PeerID, selectedBy text: String) throws(ControlFailure) {
         guard name.claimed.lowercased() != text.lowercased() else { return }
         let known = peers(named: text) { _ in true }
         guard !known.isEmpty else { return }

@@ -1,18 +1,18 @@
 package import Nearshare
 package import NearshareMesh
 
-/// Finds the peer that a text means, and the way to it: on the network, over Bluetooth, or in the mesh.
+/// Finds the peer that a text selects, and the transport to it: the network, Bluetooth, or the mesh.
 package struct PeerResolver: Sendable {
     package enum Destination: Sendable {
         case direct(PeerDestination)
         case mesh(MeshDriver, MeshPeer)
-        /// Through the node of this user, which has its place in the mesh.
+        /// Through the running node of this user, which is in the mesh.
         case node(Contact)
         /// All peers of the mesh, in which this node has a neighbour.
         case everyone(MeshDriver)
     }
 
-    /// Times that a peer is looked for.
+    /// Limits on the time of a search.
     private enum Timeout {
         static let network = Duration.seconds(5)
         /// On the network, before the mesh is joined as well.
@@ -25,14 +25,14 @@ package struct PeerResolver: Sendable {
         /// For a peer whose key is to be verified.
         static let connection = Duration.seconds(8)
         /// Time for other peers of the same name to appear; a search by name waits as long for a second one.
-        static let others = Duration.milliseconds(60)
+        static let namesakes = Duration.milliseconds(60)
     }
 
     private let machine: LocalMachine
     private let reporter: any Reporter
-    /// nil for the best one that there is.
+    /// nil for the best available one.
     package let transport: Transport?
-    /// Whether the mesh, where it is not chosen, is no way to the peer.
+    /// Whether the mesh is not used unless it is chosen.
     private let needsDirectPath: Bool
 
     package init(machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false) {
@@ -49,7 +49,7 @@ package struct PeerResolver: Sendable {
             destination.isLocalSend = address.port == Node.localSendPort
             return .direct(destination)
         }
-        guard text != node.id.hex, text != node.name.claimed || isKnown(text) else {
+        guard text != node.id.hex, text != node.name.claimed || isTrustedName(text) else {
             throw CommandFailure(
                 .usage, "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others")
         }
@@ -60,39 +60,39 @@ package struct PeerResolver: Sendable {
         let known =
             id.flatMap { trust.entry(claiming: $0)?.fingerprint } ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil)
         guard let fingerprint = Fingerprint(hex: text) ?? known else {
-            let found = try checked(try await find(text, on: node), asked: text, besides: trusted)
+            let found = try requireTrusted(try await find(text, on: node), among: trusted, selectedBy: text)
             guard case .direct(var peer) = found else { return found }
             peer.isIDGiven = id != nil
-            // A new peer is not meant by the beginning of a known one's name (K2).
+            // The beginning of a known peer's name does not select a new one (K2).
             if let name = peer.name, let found = peer.id, found != id, trust.trustStatus(claiming: found, named: name) == .new {
-                try trust.requireMeant(name, found, by: text)
+                try trust.requireUnambiguous(name, found, selectedBy: text)
             }
             return .direct(peer)
         }
         do {
             guard let key = trusted.first, key.fingerprint == fingerprint, id == nil else {
-                return try checked(try await find(fingerprint.peerID.hex, on: node), expecting: fingerprint)
+                return try pinned(try await find(fingerprint.peerID.hex, on: node), to: fingerprint)
             }
-            let destination = try await sayingWhoIsMeant(key, on: node) { try await find(key.id.hex, on: node) }
-            return try checked(destination, expecting: fingerprint)
+            let destination = try await resolveTrusted(key, on: node) { try await find(key.id.hex, on: node) }
+            return try pinned(destination, to: fingerprint)
         } catch NodeError.notFound(_, let nearby) {
-            guard let other = otherKey(than: fingerprint.peerID, nearby, asked: text) else {
+            guard let mismatch = keyMismatch(of: fingerprint.peerID, among: nearby, selectedBy: text) else {
                 throw NodeError.notFound(text, nearby: nearby)
             }
-            throw CommandFailure(.notTrusted, "nothing was sent: \(other)")
+            throw CommandFailure(.notTrusted, "nothing was sent: \(mismatch)")
         }
     }
 
-    /// The sentence about a peer nearby that has the name of a known one, which is not there (K2).
-    private func otherKey(than id: PeerID, _ nearby: [NearbyPeer], asked text: String) -> String? {
+    /// The sentence about a peer nearby that has the name of a known one, which is not nearby (K2).
+    private func keyMismatch(of id: PeerID, among nearby: [NearbyPeer], selectedBy text: String) -> String? {
         guard let other = nearby.first(where: { $0.name.claimed.lowercased() == text.lowercased() }) else { return nil }
         return
             "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you know (\(id)); it "
             + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
     }
 
-    /// Finds a trusted peer by its key. Where other peers nearby have its name, the user is told which one is meant (K2).
-    private func sayingWhoIsMeant(
+    /// Finds a trusted peer by its key. Reports which one is used where other peers nearby have its name (K2).
+    private func resolveTrusted(
         _ key: NamedKey, on node: Node, _ find: () async throws -> Destination
     ) async throws -> Destination {
         let others = Monitor(Set<PeerID>())
@@ -111,7 +111,7 @@ package struct PeerResolver: Sendable {
             }
             let destination = try await find()
             switch destination {
-            case .direct: try await Task.sleep(for: Timeout.others)
+            case .direct: try await Task.sleep(for: Timeout.namesakes)
             case .mesh(let mesh, _):
                 let peers = mesh.peers.filter { $0.id != key.id && SharedName.areEqual($0.name, key.name) }
                 others.withLock { $0.formUnion(peers.map(\.id)) }
@@ -132,13 +132,14 @@ package struct PeerResolver: Sendable {
     private func idsListed(as name: String) -> Set<PeerID> { (try? machine.trust.read())?.peersListed(as: name) ?? [] }
 
     /// Whether a trusted peer has this name.
-    private func isKnown(_ name: String) -> Bool {
+    private func isTrustedName(_ name: String) -> Bool {
         !((try? machine.trust.read())?.trustedPeers(named: name) ?? []).isEmpty
     }
 
-    /// The destination, unless it is a newcomer under a name by which the user knows several trusted peers.
-    private func checked(
-        _ destination: Destination, asked text: String, besides trusted: [NamedKey]
+    /// Refuses a new peer under a name by which the user knows several trusted peers.
+    /// - Returns: the destination.
+    private func requireTrusted(
+        _ destination: Destination, among trusted: [NamedKey], selectedBy text: String
     ) throws(CommandFailure) -> Destination {
         let id: PeerID? =
             switch destination {
@@ -151,9 +152,9 @@ package struct PeerResolver: Sendable {
         throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
     }
 
-    /// The destination, where the whole key decides and not the id alone (K4).
-    private func checked(
-        _ destination: Destination, expecting fingerprint: Fingerprint
+    /// The destination with the key that the connection must prove: an id alone does not identify a key (K4).
+    private func pinned(
+        _ destination: Destination, to fingerprint: Fingerprint
     ) throws(CommandFailure) -> Destination {
         switch destination {
         case .direct(var peer):
@@ -179,7 +180,7 @@ package struct PeerResolver: Sendable {
         }
     }
 
-    /// Everyone in the mesh, through the node of this machine if one runs.
+    /// The mesh with all its peers, through the running node of this machine if there is one.
     func resolveEveryone(on node: Node) async throws -> Destination {
         if let everyone = Contact.everyone, try await withRunningNode(of: machine, { _ in true }) == true {
             return .node(everyone)
@@ -210,7 +211,7 @@ package struct PeerResolver: Sendable {
         }
     }
 
-    /// Looks for a peer again whose link broke, on all media of the transport.
+    /// Finds a peer again after its link broke, on all media of the transport.
     /// - Parameter failedAddresses: used only when the peer is seen at no other address.
     /// - Returns: nil when it is not found in time.
     func resolveAgain(
@@ -221,7 +222,7 @@ package struct PeerResolver: Sendable {
         ).destination
     }
 
-    /// Looks for a peer to connect to for the sake of its key. Of peers with one name, the one that the user knows is meant.
+    /// Finds a peer whose key is to be verified. Of several peers with one name, the known one is selected.
     func resolveForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
@@ -229,7 +230,7 @@ package struct PeerResolver: Sendable {
         let trusted = trust.trustedPeers(named: text)
         if trusted.count == 1, let key = trusted.first, PeerID(hex: text) == nil {
             do {
-                let destination = try await sayingWhoIsMeant(key, on: node) {
+                let destination = try await resolveTrusted(key, on: node) {
                     .direct(try await node.find(key.id.hex, timeout: Timeout.connection, on: media).destination)
                 }
                 if case .direct(var peer) = destination {
@@ -237,10 +238,10 @@ package struct PeerResolver: Sendable {
                     return peer
                 }
             } catch NodeError.notFound(_, let nearby) {
-                guard let other = otherKey(than: key.id, nearby, asked: text) else {
+                guard let mismatch = keyMismatch(of: key.id, among: nearby, selectedBy: text) else {
                     throw NodeError.notFound(text, nearby: nearby)
                 }
-                throw CommandFailure(.notTrusted, other)
+                throw CommandFailure(.notTrusted, mismatch)
             }
         }
         do {
@@ -291,7 +292,7 @@ package struct PeerResolver: Sendable {
         } catch NodeError.ambiguous(let text, let peers) {
             throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
         }
-        record(
+        recordFound(
             peer.id, peer.name, Transport(peer.addresses.first?.medium ?? .network),
             isLocalSend: peer.destination.isLocalSend)
         return .direct(peer.destination)
@@ -299,7 +300,7 @@ package struct PeerResolver: Sendable {
 
     private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {
         let peer = try await mesh.find(name, knownAs: idsListed(as: name), timeout: timeout)
-        record(peer.id, peer.name, .mesh)
+        recordFound(peer.id, peer.name, .mesh)
         return .mesh(mesh, peer)
     }
 
@@ -307,7 +308,7 @@ package struct PeerResolver: Sendable {
     private func resolveThroughNode(_ name: String, timeout: Duration) async throws -> Destination? {
         try await withRunningNode(of: machine) { client in
             let contact = try await client.find(name, timeout: timeout)
-            record(contact.id, contact.name, .mesh)
+            recordFound(contact.id, contact.name, .mesh)
             return .node(contact)
         }
     }
@@ -321,7 +322,7 @@ package struct PeerResolver: Sendable {
         return NodeError.ambiguity(of: text, rows: rows)
     }
 
-    private func record(_ id: PeerID, _ name: DisplayName, _ transport: Transport, isLocalSend: Bool = false) {
+    private func recordFound(_ id: PeerID, _ name: DisplayName, _ transport: Transport, isLocalSend: Bool = false) {
         // Only the shell's completion and advice depend on it.
         try? RecentPeers.record(
             [RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall(), isLocalSend: isLocalSend)], in: machine.state)
