@@ -13,14 +13,14 @@ final class ChatTerminal: Sendable {
         case keyboardBytes([UInt8])
         case resized
         case draw
-        /// The recorder has given the terminal back.
+        /// The recorder of voice notes has released the terminal.
         case recordingEnded
         /// A signal, or the terminal is closed.
         case interrupted
         /// The node's event stream has ended.
         case nodeEnded
         /// The time for pending requests after quitting has expired.
-        case end
+        case quitTimeout
     }
 
     private let client: any NodeClient
@@ -32,7 +32,7 @@ final class ChatTerminal: Sendable {
     /// The screen's state, kept while another node takes over.
     private let savedScreen: Monitor<ChatScreen>
     /// Set when the user wants everything removed after the command has ended.
-    private let erases: Monitor<Bool>
+    private let wantsErasure: Monitor<Bool>
     private let inputs: AsyncStream<Input>
     private let sink: AsyncStream<Input>.Continuation
 
@@ -43,12 +43,12 @@ final class ChatTerminal: Sendable {
 
     /// - Parameters:
     ///   - screen: a new screen, or that of an earlier node; saved when this node stops.
-    ///   - erases: set when the user wants everything removed.
+    ///   - wantsErasure: set when the user wants everything removed.
     init(
         client: any NodeClient, machine: LocalMachine, decoders: any WorkerLauncher, terminal: TerminalDevice,
-        keyboard: KeyboardReader, screen: Monitor<ChatScreen>, erases: Monitor<Bool>
+        keyboard: KeyboardReader, screen: Monitor<ChatScreen>, wantsErasure: Monitor<Bool>
     ) {
-        self.erases = erases
+        self.wantsErasure = wantsErasure
         self.client = client
         self.machine = machine
         self.decoders = decoders
@@ -58,7 +58,7 @@ final class ChatTerminal: Sendable {
         (inputs, sink) = AsyncStream.makeStream(of: Input.self)
     }
 
-    private enum Ending {
+    private enum EndReason {
         case quit
         /// A signal, or a closed terminal.
         case interrupted
@@ -74,7 +74,7 @@ final class ChatTerminal: Sendable {
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
         Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
         FullScreen.enter(terminal)
-        let (ending, screen, unsent) = await withDiscardingTaskGroup { group in
+        let (endReason, screen, unsent) = await withDiscardingTaskGroup { group in
             group.addTask { [sink] in
                 for await event in events { sink.yield(.screen(.event(event))) }
                 if !Task.isCancelled { sink.yield(.nodeEnded) }
@@ -85,13 +85,13 @@ final class ChatTerminal: Sendable {
             }
             group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
             // One after the other, so that lines keep their order.
-            group.addTask { [self] in for await (request, tag) in submissions { await ask(request, tag) } }
-            let last = await handleAll(&group, submissionSink)
+            group.addTask { [self] in for await (request, tag) in submissions { await submit(request, tag) } }
+            let last = await handleInputs(&group, submissionSink)
             submissionSink.finish()
             group.cancelAll()
             return last
         }
-        switch ending {
+        switch endReason {
         case .quit:
             guard unsent.isEmpty else { throw CommandFailure(.failure, unsent.joined(separator: "; ")) }
         case .interrupted: throw CommandFailure.silent(.interrupted)
@@ -101,7 +101,7 @@ final class ChatTerminal: Sendable {
         }
     }
 
-    /// Makes the node ask about offers here. That of another process sends them with its other events.
+    /// Subscribes to the node's questions about offers. A node in another process sends them with its other events.
     private func subscribeToOffers() async throws -> AsyncStream<ReceiveEvent> {
         let (offers, continuation) = AsyncStream.makeStream(of: ReceiveEvent.self)
         guard client is NodeService else {
@@ -123,17 +123,17 @@ final class ChatTerminal: Sendable {
         var screen: ChatScreen
         var decoder = TerminalInput(maximumPasteByteCount: ChatMessage.maximumTextByteCount + 1)
         /// nil when all rows have to be drawn.
-        var drawn: ScreenFrame?
+        var drawnFrame: ScreenFrame?
         var lastDrawn: MonotonicInstant?
         var isDrawPlanned = false
         /// Set when the command ends as soon as no request is pending.
-        var ending: Ending?
-        /// Whether the recorder of voice notes has the terminal.
+        var endReason: EndReason?
+        /// Whether the recorder of voice notes uses the terminal.
         var isRecording = false
-        /// Set by what ends the chat as soon as the recorder has ended.
-        var endingAfterRecording: Ending?
-        /// Whether the command ends now.
-        var isOver = false
+        /// The reason to end once the recorder has ended.
+        var endReasonAfterRecording: EndReason?
+        /// Whether the command ends without waiting for pending requests.
+        var isFinished = false
         var pendingCount = 0
         /// The paths of the files that this screen sends.
         var sentFiles: [TransferStatus.ID: String] = [:]
@@ -143,9 +143,9 @@ final class ChatTerminal: Sendable {
         var unsent: [String] = []
     }
 
-    private func handleAll(
+    private func handleInputs(
         _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
-    ) async -> (Ending, ChatScreen, unsent: [String]) {
+    ) async -> (EndReason, ChatScreen, unsent: [String]) {
         var state = RunState(screen: savedScreen.withLock { $0 })
         keyboard.start()
         keyboard.setHandler { [sink] event in
@@ -160,20 +160,20 @@ final class ChatTerminal: Sendable {
         sink.yield(.draw)
         for await input in inputs {
             // Reactions cause new inputs, never further reactions.
-            for reaction in handle(input, &state, &group) where !state.isOver {
+            for reaction in handle(input, &state, &group) where !state.isFinished {
                 await perform(reaction, &state, &group, submissions)
             }
-            if state.isOver || (state.ending != nil && state.pendingCount == 0) { break }
+            if state.isFinished || (state.endReason != nil && state.pendingCount == 0) { break }
             draw(&state, &group)
         }
         keyboard.setHandler(nil)
-        if state.ending != .nodeEnded {
+        if state.endReason != .nodeEnded {
             await keyboard.stop()
             // Restores the terminal before pending requests end.
             FullScreen.leave()
         }
         if state.pendingCount > 0 { state.unsent.append("the node has not confirmed what was sent last") }
-        return (state.ending ?? .quit, state.screen, state.unsent)
+        return (state.endReason ?? .quit, state.screen, state.unsent)
     }
 
     private func handle(_ input: Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) -> [ChatScreen.Reaction] {
@@ -181,45 +181,45 @@ final class ChatTerminal: Sendable {
         case .screen(let event):
             if case .replied(let tag, let result) = event, tag.isOrdered {
                 state.pendingCount -= 1
-                if state.ending != nil, case .failure(let failure) = result {
+                if state.endReason != nil, case .failure(let failure) = result {
                     state.unsent.append("not sent: \(TextLayout.sanitized(failure.description))")
                 }
             }
-            record(event, &state, &group)
+            recordSentFile(event, &state, &group)
             return state.screen.handle(event, at: now)
         case .keyboardBytes(let bytes):
             let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
             return keys.flatMap { state.screen.handle(.key($0), at: now) }
         case .resized:
-            state.drawn = nil
+            state.drawnFrame = nil
             return state.screen.handle(.resized(terminal.size), at: now)
         case .draw: state.isDrawPlanned = false
-        case .end: state.isOver = true
+        case .quitTimeout: state.isFinished = true
         case .recordingEnded:
             keyboard.start()
-            (state.isRecording, state.drawn) = (false, nil)
-            switch state.endingAfterRecording {
+            (state.isRecording, state.drawnFrame) = (false, nil)
+            switch state.endReasonAfterRecording {
             case .interrupted: return handle(.interrupted, &state, &group)
             case .nodeEnded: return handle(.nodeEnded, &state, &group)
             case .quit, nil: break
             }
         // The recorder receives signals itself, and keeps what it has recorded.
-        case .interrupted where state.isRecording: state.endingAfterRecording = .interrupted
+        case .interrupted where state.isRecording: state.endReasonAfterRecording = .interrupted
         case .nodeEnded where state.isRecording:
-            state.endingAfterRecording = state.endingAfterRecording ?? .nodeEnded
-        case .interrupted: (state.ending, state.isOver) = (.interrupted, true)
+            state.endReasonAfterRecording = state.endReasonAfterRecording ?? .nodeEnded
+        case .interrupted: (state.endReason, state.isFinished) = (.interrupted, true)
         case .nodeEnded:
             if client.isEndFinal { return state.screen.handle(.nodeEnded, at: now) }
-            if state.ending == nil {
-                state.ending = .nodeEnded
-                scheduleEnd(&group)
+            if state.endReason == nil {
+                state.endReason = .nodeEnded
+                scheduleQuitTimeout(&group)
             }
         }
         return []
     }
 
-    /// Records the files that this screen sends in the history.
-    private func record(_ event: ChatScreen.Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) {
+    /// Adds a file that this screen has sent to the history, once its transfer has ended.
+    private func recordSentFile(_ event: ChatScreen.Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) {
         switch event {
         case .recorded(_, .saved(let path)): state.recordedNotes.insert(path)
         case .replied(.sendFile(_, let path), .success(.transferAccepted(let id))): state.sentFiles[.transfer(id)] = path
@@ -249,11 +249,11 @@ final class ChatTerminal: Sendable {
         case .request(let request, let tag) where tag.isOrdered:
             state.pendingCount += 1
             submissions.yield((request, tag))
-        case .request(let request, let tag): group.addTask { await self.ask(request, tag) }
+        case .request(let request, let tag): group.addTask { await self.submit(request, tag) }
         case .sendFile(let path, let peer, let isSealed, let tag):
             state.pendingCount += 1
-            resolve(path, for: peer, isSealed: isSealed, tag, submissions)
-        case .listPaths(let path): complete(path)
+            submitFile(path, for: peer, isSealed: isSealed, tag, submissions)
+        case .listPaths(let path): completePath(path)
         case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
         case .listFiles(let peer, let end):
             group.addTask { [machine, sink] in
@@ -262,29 +262,29 @@ final class ChatTerminal: Sendable {
                 sink.yield(.screen(.files(peer, files)))
             }
         case .erase:
-            erases.withLock { $0 = true }
-            state.ending = .quit
-            scheduleEnd(&group)
+            wantsErasure.withLock { $0 = true }
+            state.endReason = .quit
+            scheduleQuitTimeout(&group)
         case .record(let peer, let name):
             await keyboard.stop()
             state.isRecording = true
             // The events of the node are handled meanwhile.
             let limit = state.screen.contacts[peer].flatMap { VoiceNoteReceivers(through: $0).limit }
-            group.addTask { await self.record(for: peer, name: name, limit: limit) }
+            group.addTask { await self.recordVoiceNote(for: peer, name: name, limit: limit) }
         case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
-        case .redraw: state.drawn = nil
+        case .redraw: state.drawnFrame = nil
         case .suspend:
             FullScreen.suspend(terminal)
-            state.drawn = nil
+            state.drawnFrame = nil
             sink.yield(.resized)
         case .quit:
             // The second time quits at once.
-            if state.ending == .quit {
-                state.isOver = true
+            if state.endReason == .quit {
+                state.isFinished = true
                 return
             }
-            state.ending = .quit
-            scheduleEnd(&group)
+            state.endReason = .quit
+            scheduleQuitTimeout(&group)
         }
     }
 
@@ -295,11 +295,11 @@ final class ChatTerminal: Sendable {
         let delay = state.lastDrawn.map { Self.drawInterval - (drawTime - $0) } ?? .zero
         if delay <= .zero {
             let (frame, settings) = (state.screen.render(), state.screen.settings)
-            if frame != state.drawn {
+            if frame != state.drawnFrame {
                 DescriptorOutput.write(
-                    frame.encoded(replacing: state.drawn, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
+                    frame.encoded(replacing: state.drawnFrame, hasColor: settings.hasColor, hasUTF8: settings.hasUTF8),
                     to: terminal.descriptor)
-                (state.drawn, state.lastDrawn) = (frame, drawTime)
+                (state.drawnFrame, state.lastDrawn) = (frame, drawTime)
             }
             state.screen.recordDrawn()
         } else if !state.isDrawPlanned {
@@ -311,17 +311,17 @@ final class ChatTerminal: Sendable {
         }
     }
 
-    /// Limits the time for pending requests.
-    private func scheduleEnd(_ group: inout DiscardingTaskGroup) {
+    /// Starts the timeout of pending requests.
+    private func scheduleQuitTimeout(_ group: inout DiscardingTaskGroup) {
         group.addTask { [sink] in
             try? await Task.sleep(for: Self.quitTimeout)
-            sink.yield(.end)
+            sink.yield(.quitTimeout)
         }
     }
 
     private var now: WallTime { SystemClock.wall() }
 
-    private func ask(_ request: ControlRequest, _ tag: ChatScreen.RequestTag) async {
+    private func submit(_ request: ControlRequest, _ tag: ChatScreen.RequestTag) async {
         do throws(ControlFailure) {
             sink.yield(.screen(.replied(tag, .success(try await client.submit(request)))))
         } catch {
@@ -334,7 +334,7 @@ final class ChatTerminal: Sendable {
     // On threads that the end of the chat does not wait for: the file system may not respond.
 
     /// Submits a file after its path is resolved.
-    private func resolve(
+    private func submitFile(
         _ path: String, for peer: PeerID, isSealed: Bool, _ tag: ChatScreen.RequestTag,
         _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
     ) {
@@ -350,7 +350,7 @@ final class ChatTerminal: Sendable {
         }
     }
 
-    private func complete(_ path: String) {
+    private func completePath(_ path: String) {
         // Without a thread there are no completions.
         _ = try? BlockingThread.start { [completion, sink] in
             sink.yield(.screen(.paths(path, completion.paths(beginningWith: path))))
@@ -373,7 +373,7 @@ final class ChatTerminal: Sendable {
 
     // MARK: Voice notes
 
-    private func record(for peer: PeerID, name: String, limit: NoteSizeLimit?) async {
+    private func recordVoiceNote(for peer: PeerID, name: String, limit: NoteSizeLimit?) async {
         let handler = Console.fullScreenMessageHandler.withLock { handler in
             defer { handler = nil }
             return handler

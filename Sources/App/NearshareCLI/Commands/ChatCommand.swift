@@ -83,15 +83,15 @@ struct ChatCommand: ConfinedCommand {
         }
         let keyboard = KeyboardReader(terminal)
         let screen = Monitor(ChatScreen(settings))
-        let erases = Monitor(false)
+        let wantsErasure = Monitor(false)
         try await withNodeClient(machine, options, .command, continues: true) { client in
             try await ChatTerminal(
                 client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard, screen: screen,
-                erases: erases
+                wantsErasure: wantsErasure
             ).run()
-            if erases.withLock({ $0 }) { try? await client.stop() }
+            if wantsErasure.withLock({ $0 }) { try? await client.stop() }
         }
-        if erases.withLock({ $0 }) {
+        if wantsErasure.withLock({ $0 }) {
             try await IdentityDestroyCommand.destroyWhenUnused(machine.state)
         }
     }
