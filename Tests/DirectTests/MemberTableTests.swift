@@ -64,10 +64,10 @@ import Testing
     }
 
     /// Whether a newer entry replaces an older one.
-    private func verdict(_ new: SessionMember, known: SessionMember) -> MemberTable.Verdict {
+    private func verdict(_ new: SessionMember, known: SessionMember) -> MemberTable.MergeDecision {
         var table = table()
         _ = table.store(known)
-        return table.judge(new)
+        return table.classify(new)
     }
 
     @Test("the rule for newer entries is a strict order, so that members converge", arguments: seeds(1...20))
@@ -97,16 +97,16 @@ import Testing
         forged[31] = 9
         var entry = Self.member(1, incarnation: 5)
         entry.fingerprint = Fingerprint(bytes: forged)!
-        #expect(entry.id == Self.member(1).id && table.judge(entry) == .ignored)
+        #expect(entry.id == Self.member(1).id && table.classify(entry) == .ignored)
     }
 
     @Test("R7: an incarnation far ahead is ignored, about this member as well")
     func farAhead() {
         let table = table()
-        #expect(table.judge(Self.member(1, incarnation: 1_024)) == .newer)
-        #expect(table.judge(Self.member(1, incarnation: 1_025)) == .ignored)
-        #expect(table.judge(Self.member(0, incarnation: 1_024)) == .aboutOwn)
-        #expect(table.judge(Self.member(0, incarnation: .max)) == .ignored)
+        #expect(table.classify(Self.member(1, incarnation: 1_024)) == .newer)
+        #expect(table.classify(Self.member(1, incarnation: 1_025)) == .ignored)
+        #expect(table.classify(Self.member(0, incarnation: 1_024)) == .aboutOwn)
+        #expect(table.classify(Self.member(0, incarnation: .max)) == .ignored)
     }
 
     @Test("A4: a claim that this member is gone is refuted by a higher incarnation")
@@ -128,7 +128,7 @@ import Testing
         var table = table(4)
         for byte in 1...200 as ClosedRange<UInt8> {
             let entry = Self.member(byte, presence: byte % 2 == 0 ? .gone : .present)
-            if table.judge(entry) == .newer { _ = table.store(entry) }
+            if table.classify(entry) == .newer { _ = table.store(entry) }
         }
         #expect(table.isFull && table.otherIDs.count == 3)
         #expect(table.all.count <= SessionFrame.maximumRosterCount)

@@ -212,7 +212,7 @@ import Testing
         roster.admit(other, now: Self.start)
         #expect(roster.dueAttempts(now: Self.start).isEmpty)
         let found = SessionMember.Address(host: "10.0.0.2", port: 7)
-        roster.setFoundAddresses([found], of: other.id, now: Self.start)
+        roster.setDiscoveredAddresses([found], of: other.id, now: Self.start)
         other.addresses = [found]
         #expect(roster.dueAttempts(now: Self.start) == [.connect(other)])
     }

@@ -99,7 +99,7 @@ extension Session {
     func recordFound(_ peer: PeerID, at addresses: [LinkAddress]) {
         let now = node.settings.clock()
         let found = addresses.filter { $0.medium == .network }.map { SessionMember.Address(host: $0.host, port: $0.port) }
-        update { $0.members.roster.setFoundAddresses(found, of: peer, now: now) }
+        update { $0.members.roster.setDiscoveredAddresses(found, of: peer, now: now) }
     }
 
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }

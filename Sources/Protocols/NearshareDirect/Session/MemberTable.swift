@@ -4,7 +4,7 @@ internal import NearshareBase
 /// are commutative, so that all members converge to the same table.
 struct MemberTable: Sendable {
     /// The decision about another member's entry.
-    enum Verdict {
+    enum MergeDecision {
         /// The entry is older than the known one, or not acceptable.
         case ignored
         /// The entry is newer.
@@ -101,7 +101,7 @@ struct MemberTable: Sendable {
     // MARK: Merging
 
     /// Compares another member's entry with the known one.
-    func judge(_ member: SessionMember) -> Verdict {
+    func classify(_ member: SessionMember) -> MergeDecision {
         let known = entries[member.id]
         // An incarnation far ahead is refused: counted up to its end, it could never be refuted.
         let latest = known?.incarnation ?? 0

@@ -50,12 +50,12 @@ package struct SessionRoster: Sendable {
     private var changes: [SessionChange] = []
     /// The state of each member that was reported last.
     private var reportedStates: [PeerID: MemberState] = [:]
-    /// Members to which a link is needed that the topology does not demand.
-    private var demands: Set<PeerID> = []
+    /// Members to which a link is needed that the topology does not require.
+    private var demandedLinks: Set<PeerID> = []
     /// The members to which all others keep links, each with the time since which this roster has chosen it; empty in a mesh.
     private var hubs: [PeerID: MonotonicInstant] = [:]
-    /// Addresses at which this node has found members, and peers that may become members, in this node's notation.
-    private var foundAddresses: [PeerID: [SessionMember.Address]] = [:]
+    /// Addresses at which discovery or a link has found members, and peers that may become members, with the zones of this node.
+    private var discoveredAddresses: [PeerID: [SessionMember.Address]] = [:]
     /// The time of the latest updates to other members.
     private var updateTime: MonotonicInstant?
 
@@ -131,7 +131,7 @@ package struct SessionRoster: Sendable {
         member.presence = .present
         store(member, now: now)
         table.markUrgent(member.id)
-        refresh(now: now)
+        updateTopology(now: now)
     }
 
     /// The member that has announced a member, and so vouches for its key; nil for one that joined at this member.
@@ -142,7 +142,7 @@ package struct SessionRoster: Sendable {
         for member in members where member.presence == .gone || !isRemoved(member.fingerprint) {
             let before = table.member(member.id)
             defer { if table.isKnown(member) { table.recordKnowledge(of: member.id, by: announcer) } }
-            switch table.judge(member) {
+            switch table.classify(member) {
             case .ignored: break
             case .aboutOwn: table.refute(member)
             case .newer:
@@ -160,7 +160,7 @@ package struct SessionRoster: Sendable {
                 }
             }
         }
-        refresh(now: now)
+        updateTopology(now: now)
     }
 
     /// Records that a member leaves.
@@ -168,12 +168,12 @@ package struct SessionRoster: Sendable {
         guard id != table.own, var member = table.member(id) else { return }
         member.presence = .gone
         store(member, now: now)
-        refresh(now: now)
+        updateTopology(now: now)
     }
 
-    /// Decides a claim that a member is gone. A member that is still connected has not left: it would have said so, or its link
+    /// Resolves the claim that a member is gone. A member that is still connected has not left: it would have said so, or its link
     /// would have broken. So no member can talk another one out of the session.
-    private mutating func settleDepartureClaim(of id: PeerID, now: MonotonicInstant) {
+    private mutating func resolveDepartureClaim(of id: PeerID, now: MonotonicInstant) {
         guard let claim = departureClaims.removeValue(forKey: id), var member = table.member(id) else { return }
         if reachability.linkState(of: id).isConnected {
             member.incarnation = max(member.incarnation, claim.incarnation &+ 1)
@@ -194,7 +194,7 @@ package struct SessionRoster: Sendable {
             departureClaims[member.id] = nil
             announcers[member.id] = nil
             reportedStates[member.id] = nil
-            demands.remove(member.id)
+            demandedLinks.remove(member.id)
             // Other members may have refused a member for which there is room now.
             if wasFull { table.markAllChanged() }
         }
@@ -250,27 +250,27 @@ package struct SessionRoster: Sendable {
         settings.topology == .mesh || table.otherIDs.count < SessionTopology.maximumMeshCount
     }
 
-    /// Whether the topology demands a direct link to a member.
-    private func isLinkWanted(to id: PeerID, now: MonotonicInstant) -> Bool {
-        isMesh || [id, table.own].contains { hub in hubs[hub].map { now - $0 >= hubSettlingTime } ?? false }
+    /// Whether the topology requires a direct link to a member.
+    private func requiresDirectLink(to id: PeerID, now: MonotonicInstant) -> Bool {
+        isMesh || [id, table.own].contains { hub in hubs[hub].map { now - $0 >= hubStabilityInterval } ?? false }
     }
 
     /// The time for which a member has to be a hub before the others connect to it: two rounds of updates. While a session forms,
     /// each member has heard of other links, and every choice that is dropped a moment later would leave a link behind.
-    private var hubSettlingTime: Duration { updateInterval * 2 }
+    private var hubStabilityInterval: Duration { updateInterval * 2 }
 
     /// Determines the hubs, and the relays of the members without a link.
-    /// - Parameter beginsAbsences: false after a change by which no member becomes absent.
-    private mutating func refresh(now: MonotonicInstant, beginsAbsences: Bool = true) {
+    /// - Parameter startsAbsences: false after a change by which no member becomes absent.
+    private mutating func updateTopology(now: MonotonicInstant, startsAbsences: Bool = true) {
         if isMesh {
             hubs = [:]
-            reachability.setRelays([:], now: beginsAbsences ? now : nil)
+            reachability.setRelays([:], now: startsAbsences ? now : nil)
         } else {
             let members = others + [table.ownEntry].compactMap { $0 }
             let chosen = members.sorted { ($1.neighbours.count, $0.id) < ($0.neighbours.count, $1.id) }
                 .prefix(SessionTopology.hubCount).map(\.id)
             hubs = Dictionary(chosen.map { ($0, hubs[$0] ?? now) }) { first, _ in first }
-            reachability.setRelays(relays, now: beginsAbsences ? now : nil)
+            reachability.setRelays(relays, now: startsAbsences ? now : nil)
         }
         for id in table.otherIDs { report(id) }
     }
@@ -294,34 +294,35 @@ package struct SessionRoster: Sendable {
     @discardableResult
     package mutating func demandLink(to id: PeerID) -> Bool {
         guard table.member(id) != nil, !reachability.linkState(of: id).isConnected else { return false }
-        return demands.insert(id).inserted
+        return demandedLinks.insert(id).inserted
     }
 
     /// Records that this node's network has changed: it may lead to members without a direct link.
     package mutating func recordNetworkChange(now: MonotonicInstant) {
-        for member in others where mayConnect(to: member) || relay(to: member) != nil {
+        for member in others where hasAddresses(of: member) || relay(to: member) != nil {
             reachability.recordReachabilityHint(member.id, isOwn: true, now: now)
         }
     }
 
-    /// Sets the addresses at which this node has found a member, or a peer that may become one; none for one that is not seen any
-    /// more.
-    package mutating func setFoundAddresses(_ addresses: [SessionMember.Address], of id: PeerID, now: MonotonicInstant) {
+    /// Sets the addresses at which discovery sees a member, or a peer that may become one; empty for one that is not seen any more.
+    package mutating func setDiscoveredAddresses(_ addresses: [SessionMember.Address], of id: PeerID, now: MonotonicInstant) {
         let addresses = Array(addresses.prefix(SessionMember.maximumAddressCount))
-        guard foundAddresses[id] ?? [] != addresses else { return }
+        guard discoveredAddresses[id] ?? [] != addresses else { return }
         let isMember = table.member(id) != nil
-        guard isMember || foundAddresses[id] != nil || foundAddresses.count < Self.maximumFoundCount else { return }
-        foundAddresses[id] = addresses.isEmpty ? nil : addresses
+        guard isMember || discoveredAddresses[id] != nil || discoveredAddresses.count < Self.maximumDiscoveredCount else {
+            return
+        }
+        discoveredAddresses[id] = addresses.isEmpty ? nil : addresses
         if isMember, !addresses.isEmpty { reachability.recordReachabilityHint(id, isOwn: false, now: now) }
     }
 
-    private func mayConnect(to member: SessionMember) -> Bool {
-        !member.addresses.isEmpty || foundAddresses[member.id] != nil
+    private func hasAddresses(of member: SessionMember) -> Bool {
+        !member.addresses.isEmpty || discoveredAddresses[member.id] != nil
     }
 
     /// A member with all addresses that may lead to it.
-    private func withFoundAddresses(_ member: SessionMember) -> SessionMember {
-        guard let found = foundAddresses[member.id] else { return member }
+    private func withDiscoveredAddresses(_ member: SessionMember) -> SessionMember {
+        guard let found = discoveredAddresses[member.id] else { return member }
         var member = member
         member.addresses = found + member.addresses.filter { !found.contains($0) }
         return member
@@ -340,11 +341,11 @@ package struct SessionRoster: Sendable {
     /// - Parameter relay: nil for a direct link.
     package mutating func recordConnection(to id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
         guard table.member(id) != nil else { return }
-        demands.remove(id)
+        demandedLinks.remove(id)
         reachability.recordConnection(id, via: relay)
         report(id)
         table.setOwnNeighbours(reachability.neighbours)
-        refresh(now: now, beginsAbsences: false)
+        updateTopology(now: now, startsAbsences: false)
     }
 
     /// Records the loss of the last link to a member.
@@ -352,9 +353,9 @@ package struct SessionRoster: Sendable {
         guard table.member(id) != nil else { return }
         reachability.recordDisconnection(id, now: now)
         report(id)
-        settleDepartureClaim(of: id, now: now)
+        resolveDepartureClaim(of: id, now: now)
         table.setOwnNeighbours(reachability.neighbours)
-        refresh(now: now)
+        updateTopology(now: now)
     }
 
     /// Records a failed connection attempt; the back-off grows with each.
@@ -379,26 +380,26 @@ package struct SessionRoster: Sendable {
 
     /// Returns the connection attempts that are due. The member with the lower id starts; the other one follows when that has
     /// failed, so that two attempts rarely cross. A relay is tried when there is no direct link, and behind a relay a direct
-    /// link is tried again and again. Links that the topology does not want are opened on demand, and to members out of reach.
+    /// link is tried again and again. Links that the topology does not require are opened on demand, and to members out of reach.
     package func dueAttempts(now: MonotonicInstant) -> [ConnectionAttempt] {
         table.otherIDs.compactMap { id in
             guard reachability.linkState(of: id) != .connected(via: nil), reachability.mayAttempt(id, now: now),
                 let member = table.member(id)
             else { return nil }
-            let isWanted = isLinkWanted(to: id, now: now)
-            let mayConnect = mayConnect(to: member)
-            let direct = mayConnect ? ConnectionAttempt.connect(withFoundAddresses(member)) : nil
+            let isRequired = requiresDirectLink(to: id, now: now)
+            let hasAddresses = hasAddresses(of: member)
+            let direct = hasAddresses ? ConnectionAttempt.connect(withDiscoveredAddresses(member)) : nil
             // The other side may be the only one that can connect, behind its firewall.
             let isOwnTurn = table.own < id || now >= reachability.secondAttemptTime(id)
-            if reachability.linkState(of: id).isConnected { return isWanted && isOwnTurn ? direct : nil }
-            let isDemanded = demands.contains(id)
-            guard isWanted || isDemanded || reachability.isMissing(id, now: now) else { return nil }
+            if reachability.linkState(of: id).isConnected { return isRequired && isOwnTurn ? direct : nil }
+            let isDemanded = demandedLinks.contains(id)
+            guard isRequired || isDemanded || reachability.isMissing(id, now: now) else { return nil }
             guard isOwnTurn || isDemanded else { return nil }
             // The member's addresses are about to arrive: a relayed link would be closed at once.
-            if !mayConnect, !isDemanded, !reachability.isMissing(id, now: now) { return nil }
-            let isEven = reachability.failureCount(of: id).isMultiple(of: 2)
-            let isRelaysTurn = isWanted ? !isEven : isEven
-            if isRelaysTurn || !mayConnect, let relay = relay(to: member) { return .relay(member, through: relay) }
+            if !hasAddresses, !isDemanded, !reachability.isMissing(id, now: now) { return nil }
+            let isEvenAttempt = reachability.failureCount(of: id).isMultiple(of: 2)
+            let triesRelay = isRequired ? !isEvenAttempt : isEvenAttempt
+            if triesRelay || !hasAddresses, let relay = relay(to: member) { return .relay(member, through: relay) }
             return direct
         }
     }
@@ -418,11 +419,11 @@ package struct SessionRoster: Sendable {
 
     // MARK: Time
 
-    /// Removes members that have been unreachable for too long, and settles claims of departure.
+    /// Removes members that have been unreachable for too long, and resolves claims of departure.
     package mutating func advance(to now: MonotonicInstant) {
         // Sorted, so that all members reach the same result.
-        let settled = departureClaims.filter { now - $0.value.time >= Self.claimTimeout }.keys
-        for id in settled.sorted() { settleDepartureClaim(of: id, now: now) }
+        let expired = departureClaims.filter { now - $0.value.time >= Self.claimTimeout }.keys
+        for id in expired.sorted() { resolveDepartureClaim(of: id, now: now) }
         for id in reachability.absentees(after: settings.absenceTimeout, now: now) { recordDeparture(of: id, now: now) }
     }
 
@@ -432,14 +433,14 @@ package struct SessionRoster: Sendable {
             reachability.deadlines(own: table.own, timeout: settings.absenceTimeout) { id in
                 !isMesh || table.member(id)?.addresses.isEmpty == true
             }
-            + departureClaims.values.map { $0.time + Self.claimTimeout } + hubs.values.map { $0 + hubSettlingTime }
+            + departureClaims.values.map { $0.time + Self.claimTimeout } + hubs.values.map { $0 + hubStabilityInterval }
             + (table.hasUpdates ? [updateTime.map { $0 + updateInterval }].compactMap { $0 } : [])
         // Times in the past have been handled without effect.
         return times.filter { $0 > now }.min()
     }
 
     /// Limit on peers outside the session whose addresses are kept: names on the network are free.
-    private static let maximumFoundCount = 256
+    private static let maximumDiscoveredCount = 256
     /// The time for which a claim of departure waits for the member's link to end.
     private static let claimTimeout = Duration.seconds(2)
     /// The least time between two updates in a session of at most eight members, all of which have direct links.
