@@ -520,6 +520,17 @@ class BitchatStory(Story):
         chat.end()
         self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
 
+    def test_panic_ends_the_node_of_another_process_first(self):
+        node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        chat = Chat(self, self.anna)
+        chat.type("/panic")
+        chat.read_until("press Enter again")
+        chat.type("")
+        chat.end()
+        node.end()
+        self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
+
     def test_a_message_that_needs_a_session(self):
         self.receive()
         ben = self.ben.receive("--interface", "lo", name="ben")

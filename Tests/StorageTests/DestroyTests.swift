@@ -101,6 +101,31 @@ struct DestroyTests {
         #expect(try names() == [])
     }
 
+    @Test("once the process of another node has ended, its locks are released") func nodeProcess() throws {
+        try fill()
+        let state = try StateDirectory(path: path)
+        #expect(try state.otherNodeProcess() == nil)
+        // Locks the directory and the file like a node.
+        let command = "exec 8<'\(path)' 9>'\(path)/node.lock'; flock -s 8; flock -x 9; echo $$ >&9; echo $$; exec sleep 600"
+        let output = try #require(popen(command, "r"))
+        var line = [CChar](repeating: 0, count: 32)
+        let hasRead = fgets(&line, Int32(line.count), output) != nil
+        let id = try #require(
+            hasRead ? Int32(String(decoding: line.prefix { $0 != 10 }.map { UInt8($0) }, as: UTF8.self)) : nil)
+        defer {
+            kill(id, SIGKILL)
+            pclose(output)
+        }
+        let process = try #require(try state.otherNodeProcess())
+        #expect(!process.awaitEnd(timeout: .zero))
+        #expect(throws: StorageError.self) { try state.destroy() }
+        kill(id, SIGKILL)
+        #expect(process.awaitEnd(timeout: .seconds(30)))
+        try state.destroy()
+        #expect(try names() == [])
+        #expect(try state.otherNodeProcess() == nil)
+    }
+
     @Test("killed in the middle, at whatever step: the next one to come finds nothing, and no half of an identity")
     func killed() throws {
         try fill()

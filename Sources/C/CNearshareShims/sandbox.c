@@ -40,6 +40,8 @@ int nearshare_landlock_restrict(int ruleset) {
 
 int nearshare_fork(void) { return fork(); }
 
+int nearshare_pidfd_open(int process) { return (int)syscall(SYS_pidfd_open, process, 0u); }
+
 void nearshare_become_helper(int descriptor, const char *name) {
     // A helper must not keep the readers of its parent's output waiting.
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

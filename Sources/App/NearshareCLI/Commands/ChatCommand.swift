@@ -84,15 +84,20 @@ struct ChatCommand: ConfinedCommand {
         let keyboard = KeyboardReader(terminal)
         let screen = Monitor(ChatScreen(settings))
         let wantsErasure = Monitor(false)
+        // The process of the node that is stopped to remove everything.
+        let node = Monitor<ProcessHandle?>(nil)
         try await withNodeClient(machine, options, .command, continues: true) { client in
             try await ChatTerminal(
                 client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard, screen: screen,
                 wantsErasure: wantsErasure
             ).run()
-            if wantsErasure.withLock({ $0 }) { try? await client.stop() }
+            guard wantsErasure.withLock({ $0 }) else { return }
+            let process = try machine.state.otherNodeProcess()
+            node.withLock { $0 = process }
+            try? await client.stop()
         }
         if wantsErasure.withLock({ $0 }) {
-            try await IdentityDestroyCommand.destroyWhenUnused(machine.state)
+            try await IdentityDestroyCommand.destroy(machine.state, after: node.withLock { $0 })
         }
     }
 

@@ -112,25 +112,19 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
             if try machine.state.isEmpty { return Console.notice("there is no identity and no stored state") }
             try machine.state.checkUnused()
             if !yes { try await ask(machine) }
-            try machine.state.destroy()
-            Console.notice("the identity and all stored state are removed")
+            try await Self.destroy(machine.state, after: nil)
         }
     }
 
-    /// Removes everything as soon as no other process uses it, such as a node that is shutting down. Asks again and again:
-    /// the lock of another process can be waited for only without a bound.
-    static func destroyWhenUnused(_ state: StateDirectory) async throws {
-        let end = SystemClock.monotonic() + .seconds(10)
-        while true {
-            do throws(StorageError) {
-                try state.destroy()
-                return Console.notice("the identity and all stored state are removed")
-            } catch {
-                guard SystemClock.monotonic() < end else { throw error }
-            }
-            try await Task.sleep(for: .milliseconds(100))
-        }
+    /// Removes everything once a node that is shutting down has released it.
+    /// - Parameter node: the node's process; nil where it was this one.
+    static func destroy(_ state: StateDirectory, after node: ProcessHandle?) async throws {
+        if let node { _ = try await BlockingThread.run { node.awaitEnd(timeout: shutdownTimeout) } }
+        try state.destroy()
+        Console.notice("the identity and all stored state are removed")
     }
+
+    private static let shutdownTimeout = Duration.seconds(10)
 
     private func ask(_ machine: LocalMachine) async throws {
         guard let terminal = TerminalDevice() else {

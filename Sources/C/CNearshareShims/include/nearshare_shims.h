@@ -100,6 +100,9 @@ int nearshare_filter_worker_calls(void);
 /// fork(2). The caller has one thread.
 int nearshare_fork(void);
 
+/// pidfd_open(2).
+int nearshare_pidfd_open(int process);
+
 /// Prepares a forked process: closes all descriptors but one, and ignores the signals that end its parent.
 void nearshare_become_helper(int descriptor, const char *name);
 
