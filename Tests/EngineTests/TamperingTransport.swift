@@ -27,13 +27,13 @@ struct TamperingTransport: StreamTransport {
     }
 }
 
-private final class TamperingLink: StreamLink {
+private final class TamperingLink: ForwardingLink {
     private struct State {
         var writes = 0
         var held: [UInt8]?
     }
 
-    private let inner: any StreamLink
+    let inner: any StreamLink
     private let mischief: TamperingTransport.Mischief
     private let state = Monitor(State())
     /// Handshake, greeting and admission are complete by then.
@@ -43,11 +43,6 @@ private final class TamperingLink: StreamLink {
         self.inner = inner
         self.mischief = mischief
     }
-
-    var remote: LinkAddress { inner.remote }
-    var localHost: String? { inner.localHost }
-
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try inner.read(into: buffer) }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
         for piece in pieces(Array(bytes)) {
@@ -76,7 +71,4 @@ private final class TamperingLink: StreamLink {
             }
         }
     }
-
-    func finishWriting() { inner.finishWriting() }
-    func close() { inner.close() }
 }
