@@ -9,16 +9,13 @@ import Testing
 private let peerID = ChatTyping.peerID
 
 @Suite("commands of the chat screen") struct ChatCommandTests {
-    @Test("/help lists every command", arguments: ["/help", "/h", "/?"])
+    @Test("/help lists every command that Tab completes", arguments: ["/help", "/h", "/?"])
     func help(_ command: String) {
-        var typing = ChatTyping()
+        var typing = ChatTyping(columns: 200, rows: 60)
         typing.type(command)
-        for name in [
-            "/chat", "/public", "/who", "/send", "/voice", "/verify", "/quit", "/msg", "/block", "/unblock", "/fav", "/unfav",
-            "/ping",
-            "/trace", "/search", "/export", "/clear", "/panic",
-        ] {
-            #expect(typing.text.contains(name), "\(typing.text)")
+        let words = Set(typing.text.split { !($0.isLetter || $0 == "/") }.map(String.init))
+        for name in ChatScreen.commands where name != "/help" {
+            #expect(words.contains(name.filter { $0 != " " }), "\(name) in \(typing.text)")
         }
     }
 
@@ -42,13 +39,12 @@ private let peerID = ChatTyping.peerID
         #expect(typing.text.contains(words), "\(typing.text)")
     }
 
-    @Test("commands for one peer need a conversation", arguments: ["/voice"])
-    func needsPeer(_ command: String) {
-        var (room, start) = (ChatTyping(), ChatTyping(.latest))
-        let reactions = room.type(command) + start.type(command)
+    @Test("a voice note needs a conversation with one peer") func needsPeer() {
+        var (room, start) = (ChatTyping(columns: 200), ChatTyping(.latest, columns: 200))
+        let reactions = room.type("/voice") + start.type("/voice")
         #expect(reactions.isEmpty)
-        #expect(room.text.contains("single receiver") || room.text.contains("no conversation is open"), "\(room.text)")
-        #expect(start.text.contains("no conversation is open"), "\(start.text)")
+        #expect(room.text.contains("a voice note needs a single receiver: /chat NAME opens a conversation"), "\(room.text)")
+        #expect(start.text.contains("no conversation is open: /chat NAME opens one"), "\(start.text)")
     }
 
     @Test func `the public room is opened by its command`() {
@@ -202,7 +198,9 @@ private let peerID = ChatTyping.peerID
         let cleared = typing.press(.enter)
         #expect(cleared == [.request(.clear(.publicRoom), .clear(.publicRoom))])
         typing.handle(.replied(.clear(.publicRoom), .success(.done)))
+        // The lines before are gone, the question among them.
         #expect(typing.text.contains("all lines of this conversation are removed from this machine"), "\(typing.text)")
+        #expect(!typing.text.contains("press Enter again") && !typing.text.contains("no peers nearby"), "\(typing.text)")
         #expect(typing.type("/panic").isEmpty)
         // A text in between is one as well.
         typing.press(.control("u"))
@@ -393,10 +391,13 @@ private let peerID = ChatTyping.peerID
         #expect(reactions == [.request(.sendLine("a\nb", in: .publicRoom), .sendLine(.publicRoom, "a\nb"))])
     }
 
-    @Test("T1: notices are escaped", arguments: ["\u{1b}[2J", "\u{202e}abc", "a\u{7}"])
-    func notices(_ text: String) {
+    @Test(
+        "T1: notices are shown escaped",
+        arguments: [("\u{1b}[2J", #"\u{1b}[2J"#), ("\u{202e}abc", #"\u{202e}abc"#), ("a\u{7}", #"a\u{7}"#)])
+    func notices(_ text: String, _ shown: String) {
         var typing = ChatTyping()
         typing.handle(.event(.notice(text)))
+        #expect(typing.text.contains(shown), "\(typing.text)")
         #expect(!typing.text.unicodeScalars.contains { $0 == "\u{1b}" || $0 == "\u{202e}" || $0 == "\u{7}" })
     }
 

@@ -308,7 +308,7 @@ class KeysStory(Home):
         self.assertIn("there are no keys of", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
         self.assertNotIn("\x1b", self.say(3, self.anna, "keys", "forget", "zoe\x1b[2J"))
 
-    def test_T1_a_claimed_name_is_escaped_for_the_terminal(self):
+    def test_T1_the_name_in_a_file_of_keys_is_escaped_in_lists(self):
         self.say(0, self.anna, "identity", "rename", "a\u202enna")
         # Names that the command line rejects may still be claimed by peers.
         name = self.state(self.anna) / "name.json"
@@ -319,6 +319,8 @@ class KeysStory(Home):
             self.assertTrue(shown)
             self.assertNotIn("\u202e".encode(), shown)
             self.assertNotIn(b"\x07", shown)
+            if "--json" not in command:
+                self.assertIn(b"\"a nna\\u{7}\"", shown)
 
 
 class FriendsStory(Home):

@@ -72,18 +72,21 @@ struct TransferQuotaTests {
         let reserved = Monitor<[UInt64]>([])
         var limits = InboxRig.limits
         (limits.maximumSize, limits.minimumFreeByteCount) = (5000, 50)
-        var quota = try TransferQuota(
+        let unused = try TransferQuota(
             offer: Offer(items: [], itemCount: 1, entryCount: 1, totalSize: 1000), limits: limits
         ) { bytes throws(StorageError) in
             if reserved.withLock({ !$0.isEmpty }) { throw StorageError(.overLimit, "full") }
             reserved.withLock { $0.append(bytes) }
         }
-        #expect(throws: StorageError.self) { try quota.admit(beyond: 0, free: 1000) }
-        #expect(!quota.isAdmitted && reserved.withLock { $0.isEmpty })
+        var quota = unused
+        let noSpace = #expect(throws: StorageError.self) { try quota.admit(beyond: 0, free: 1000) }
+        #expect(noSpace?.code == .noSpace && !quota.isAdmitted && reserved.withLock { $0.isEmpty })
         try quota.admit(beyond: 0, free: 10_000)
         #expect(quota.isAdmitted && reserved.withLock { $0 } == [quota.storedByteCount])
-        var second = quota
-        #expect(throws: StorageError.self) { try second.admit(beyond: 0, free: 10_000) }
+        // A second transfer of the peer, whose bytes cannot be reserved beside those of the first.
+        var second = unused
+        let full = #expect(throws: StorageError.self) { try second.admit(beyond: 0, free: 10_000) }
+        #expect(full?.code == .overLimit && !second.isAdmitted)
     }
 
     @Test("the free space is read only now and then")

@@ -430,7 +430,8 @@ extension ChatScreen {
     /// The beginnings of lines behind which Tab completes the name of a file.
     private static let filePrefixes = ["/send \(unencryptedOption) ", "/send "]
 
-    private static let commands = [
+    /// The commands that Tab completes, those with an argument with the space before it.
+    static let commands = [
         "/accept ", "/block ", "/cancel", "/chat ", "/clear", "/decline ", "/export", "/fav ", "/help", "/msg ", "/panic",
         "/ping ",
         "/public", "/quit", "/search ",
