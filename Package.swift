@@ -133,7 +133,7 @@ let app: [Target] = [
             "Nearshare", "NearshareAudio", "NearshareBundles", "NearshareDBus", "NearshareDatabase", "NearshareDiscovery",
             "NearshareMesh", "CNearshareShims", logging,
         ]),
-    module("NearshareTerminal", "App", ["NearshareBase", "CNearshareShims"]),
+    module("NearshareTerminal", "App", ["NearshareBase", "NearshareInterfaces", "CNearshareShims"]),
     module(
         "NearshareCLI", "App",
         [

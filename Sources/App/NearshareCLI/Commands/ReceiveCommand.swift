@@ -97,6 +97,8 @@ struct ReceiveCommand: ConfinedCommand {
     }
 
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
+        // Peers are served whether or not the terminal takes what is written.
+        DescriptorOutput.startQueueing()
         let destination = try makeDestination(machine)
         let rendering: any Reporter =
             output.json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))

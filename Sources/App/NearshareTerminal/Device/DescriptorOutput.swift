@@ -1,8 +1,20 @@
 internal import Glibc
 internal import Synchronization
 
-/// Blocking writes to standard output, standard error and terminals.
+/// Writes to standard output, standard error and terminals. They block, but for terminals after ``startQueueing()``.
 package enum DescriptorOutput {
+    private static let terminalQueue = Mutex<TerminalQueue?>(nil)
+    private static let flushTimeout = Duration.seconds(1)
+
+    /// Writes to terminals without waiting for them, from now on. Where the kernel refuses the thread for it, writes go on to block.
+    package static func startQueueing() {
+        terminalQueue.withLock { queue in
+            guard queue == nil, let started = try? TerminalQueue() else { return }
+            queue = started
+            atexit { DescriptorOutput.terminalQueue.withLock { $0 }?.flush(timeout: DescriptorOutput.flushTimeout) }
+        }
+    }
+
     /// The first errno of a write to standard output, other than of a closed pipe; 0 for none.
     private static let outputError = Atomic<Int32>(0)
 
@@ -27,10 +39,20 @@ package enum DescriptorOutput {
         write(Array(text.utf8), to: descriptor)
     }
 
-    /// Writes all bytes. Other errors than a closed pipe are kept in ``outputFailure``, and ignored on standard error.
+    /// Writes all bytes, or queues them for a terminal. Other errors than a closed pipe are kept in ``outputFailure``, and ignored
+    /// on standard error.
     ///
     /// A closed pipe ends the process, as it ends other tools: successfully where standard output was closed (`| head`).
     package static func write(_ bytes: [UInt8], to descriptor: Int32) {
+        guard !bytes.isEmpty else { return }
+        if let queue = terminalQueue.withLock({ $0 }), TerminalProperties.isTerminal(descriptor) {
+            queue.append(bytes, to: descriptor)
+        } else {
+            writeAll(bytes, to: descriptor)
+        }
+    }
+
+    static func writeAll(_ bytes: [UInt8], to descriptor: Int32) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

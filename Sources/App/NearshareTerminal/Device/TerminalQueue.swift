@@ -1,0 +1,72 @@
+internal import Glibc
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// Output to terminals through a bounded queue and a thread of its own, for processes that serve peers: they must not wait for a
+/// terminal that is stopped (Ctrl-S), slow, or at the other end of a broken connection. Output that finds no room is left out,
+/// and counted.
+final class TerminalQueue: Sendable {
+    private struct Chunk {
+        let bytes: [UInt8]
+        let descriptor: Int32
+    }
+
+    private struct State {
+        var chunks: [Chunk] = []
+        /// Bytes of the chunks, and of those that are being written.
+        var byteCount = 0
+        /// Lines that found no room since the last one that did.
+        var omittedLineCount = 0
+
+        mutating func append(_ bytes: [UInt8], to descriptor: Int32) {
+            chunks.append(Chunk(bytes: bytes, descriptor: descriptor))
+            byteCount += bytes.count
+        }
+    }
+
+    /// Limit on the bytes that wait: more than a burst of a fast program, and more than a user scrolls through.
+    static let maximumByteCount = 256 << 10
+
+    private let state = Monitor(State())
+
+    /// Starts the thread, which runs until the process ends.
+    init() throws(ThreadError) {
+        _ = try BlockingThread.start { [state] in
+            while true {
+                let chunks = state.wait { state -> [Chunk]? in
+                    guard !state.chunks.isEmpty else { return nil }
+                    defer { state.chunks = [] }
+                    return state.chunks
+                }
+                for chunk in chunks {
+                    DescriptorOutput.writeAll(chunk.bytes, to: chunk.descriptor)
+                    state.update { $0.byteCount -= chunk.bytes.count }
+                }
+            }
+        }
+    }
+
+    /// Queues output. After some was left out, the queue takes more once it is half empty, behind a line that says how much.
+    func append(_ bytes: [UInt8], to descriptor: Int32) {
+        state.update { state in
+            let room = state.omittedLineCount > 0 ? Self.maximumByteCount / 2 : Self.maximumByteCount
+            guard state.byteCount + bytes.count <= room else {
+                state.omittedLineCount += bytes.count { $0 == UInt8(ascii: "\n") }
+                return
+            }
+            if state.omittedLineCount > 0 {
+                let lines = state.omittedLineCount == 1 ? "1 line was" : "\(state.omittedLineCount) lines were"
+                state.append(
+                    Array("nearshare: \(lines) not shown: the terminal did not take them in time\n".utf8), to: descriptor)
+                state.omittedLineCount = 0
+            }
+            state.append(bytes, to: descriptor)
+        }
+    }
+
+    /// Waits until all is written, at most for `timeout`.
+    func flush(timeout: Duration) {
+        let end = SystemClock.monotonic() + timeout
+        _ = state.wait(untilNanoseconds: end.nanoseconds) { $0.byteCount == 0 ? true : nil }
+    }
+}
