@@ -145,6 +145,27 @@ private final class MovableTime: Sendable {
         #expect(written.all[22].hasSuffix(" more lines because of unknown peers; \(showing)"))
     }
 
+    @Test("M12: a message is shown up to ten rows, and counts as many, whatever its length and its line breaks")
+    func longMessages() throws {
+        for text in [
+            String(repeating: "x", count: 60_000), String(repeating: "\u{1b}", count: 60_000),
+            String(repeating: "\n", count: 60_000),
+        ] {
+            let (clock, written) = (MovableTime(), WrittenLines())
+            let friend = try #require(PeerID(hex: "00000000000000ff"))
+            let limit = UnknownPeerLines(clock: { clock.now }, isKnown: { $0 == friend })
+            let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
+            for _ in 0..<100 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
+            // Two of ten rows, and a notice for each; then that others are hidden.
+            let width = written.all.reduce(0) { $0 + max(80, TerminalText.width(of: $1)) }
+            #expect(width <= 26 * 80 && written.all.last?.hasSuffix(showing) == true)
+            #expect(written.all.count { $0 == "… the rest of this message is not shown; `nearshare chat` shows it" } == 2)
+            let before = written.all.count
+            reporter.report(.node(.chatMessage(line(text, from: friend), isBundle: false)))
+            #expect((2...11).contains(written.all.count - before))
+        }
+    }
+
     private let showing = "`nearshare history`, `nearshare chat` and `nearshare messages` show all"
 
     @Test("R11: transfers of unknown peers that break off are limited on the screen as well; those that arrive are all shown")

@@ -4,6 +4,21 @@ import Testing
 @testable import NearshareTerminal
 
 @Suite struct TextLayoutTests {
+    @Test("T4: no word of a peer goes on at the edge of the screen, where it could pass for a line of this program")
+    func longWords() {
+        #expect(TextLayout.wrapWords("ab: 1234567890", columns: 8) == ["ab:", "  123456", "  7890"])
+        #expect(TextLayout.wrapWords("1234567890 b", columns: 8, keepsAddresses: false) == ["12345678", "  90 b"])
+        #expect(TextLayout.wrapWords("/a/long/path b", columns: 8, keepsAddresses: false) == ["/a/long/", "  path b"])
+        // Other spaces than the ordinary one do not fill rows either.
+        let forged = "mal: " + String(repeating: "─", count: 13) + String(repeating: "\u{a0}", count: 15) + "accept? [y]es:"
+        let rows = TextLayout.wrapWords(TextLayout.escaped(forged), columns: 20)
+        #expect(rows.dropFirst().allSatisfy { $0.hasPrefix("  ") && TerminalText.width(of: $0) <= 20 })
+        for space in ["\u{a0}", "\u{2007}", "\u{202f}", "\u{2003}", "\u{1680}"] { #expect(TerminalText.escaped(space) == " ") }
+        #expect(TerminalText.escaped("\u{3000}") == "  ")
+        // At least one character fits into each row.
+        #expect(TextLayout.wrapWords("abc", columns: 1) == ["a", "  b", "  c"])
+    }
+
     @Test("texts break at spaces, long words anywhere, and no row is wider than its limit")
     func wrapping() {
         #expect(TextLayout.wrap("one two three", firstColumns: 7, columns: 5) == ["one two", "three"])
@@ -18,12 +33,13 @@ import Testing
         }
     }
 
-    @Test("a message is broken at words, and a word that is longer than a row stays whole")
+    @Test("a message is broken at words, and an address that is longer than a row stays whole")
     func words() {
         #expect(TextLayout.wrapWords("one two three", columns: 13) == ["one two three"])
         #expect(TextLayout.wrapWords("one two three four", columns: 10) == ["one two", "  three", "  four"])
         #expect(TextLayout.wrapWords("to /a/very/long/path now", columns: 8) == ["to", "  /a/very/long/path", "  now"])
-        #expect(TextLayout.wrapWords("  one two", columns: 6) == ["  one", "    two"])
+        #expect(TextLayout.wrapWords("  one two", columns: 7) == ["  one", "    two"])
+        #expect(TextLayout.wrapWords("a https://x/long b", columns: 8) == ["a", "  https://x/long", "  b"])
         #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == ["   "])
     }
 

@@ -22,9 +22,10 @@ enum Console {
         }
     }
 
-    /// Writes a text of the command's result, wrapped at words on a terminal.
+    /// Writes a text of the command's result, in which peers may have chosen words, wrapped on a terminal.
     static func writeWrappedResult(_ text: String) {
-        writeResult(columns(of: STDOUT_FILENO).map { TextLayout.wrappedText(text, columns: $0) } ?? text)
+        writeResult(
+            columns(of: STDOUT_FILENO).map { TextLayout.wrappedText(text, columns: $0, keepsAddresses: false) } ?? text)
     }
 
     /// Writes a sentence of the command's result behind a label, wrapped at words on a terminal.

@@ -62,13 +62,38 @@ struct TextReporter: Reporter {
     // MARK: Output
 
     private func writeResult(_ line: String) { write(line) { Console.writeWrappedResult($0) } }
-    private func writeResult(_ lines: [String], from author: PeerID?) {
-        for line in lines where admitsLine(from: author) { writeResult(line) }
+
+    /// Writes lines that a peer has written; only the first rows of them where lines are limited.
+    /// - Parameters:
+    ///   - lines: escaped for a terminal.
+    ///   - place: where all of them are, as a sentence.
+    private func writeMessage(_ lines: [some StringProtocol], from author: PeerID?, rows limit: Int, elsewhere place: String) {
+        guard unknownPeers != nil else {
+            for line in lines { writeResult(String(line)) }
+            return
+        }
+        var shown: [String] = []
+        var rowCount = 0
+        for line in lines {
+            let room = (limit - rowCount) * Self.rowColumns
+            guard room > 0 else { break }
+            let row = TextLayout.truncated(String(line), to: room)
+            rowCount += max(1, (TerminalText.width(of: row) + Self.rowColumns - 1) / Self.rowColumns)
+            shown.append(row)
+        }
+        guard admitsRows(rowCount, from: author) else { return }
+        for line in shown { writeResult(line) }
+        if shown.count < lines.count || shown.last?.hasSuffix("…") == true, shown != lines.map({ String($0) }) {
+            notice("… the rest of this message is not shown; \(place)")
+        }
     }
 
-    /// Decides whether a line that a peer has caused is shown, and says how many were not.
-    private func admitsLine(from peer: PeerID?) -> Bool {
-        switch unknownPeers?.admit(from: peer) {
+    /// The width by which rows are counted, of a usual terminal.
+    private static let rowColumns = 80
+
+    /// Decides whether rows that a peer has caused are shown, and says how many were not.
+    private func admitsRows(_ count: Int = 1, from peer: PeerID?) -> Bool {
+        switch unknownPeers?.admit(from: peer, rowCount: count) {
         case .shown, nil: return true
         case .shownAfter(let count):
             notice("\(count) more \(count == 1 ? "line" : "lines") because of unknown peers; \(Self.whereAllIsShown)")
@@ -147,19 +172,18 @@ struct TextReporter: Reporter {
 
     // MARK: Receiving
 
-    /// Limit on the lines of one text that are shown.
-    private static let maximumTextLineCount = 200
+    /// Limit on the rows of a text by a peer that the user knows.
+    private static let maximumTextRowCount = 200
 
     private func reportDelivered(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) {
         if case .text(let text) = content {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
-            let lines = TextLayout.lines(of: text)
-            for line in lines.prefix(Self.maximumTextLineCount) { writeResult("\(name): \(TextLayout.escaped(line))") }
-            let hiddenCount = lines.count - Self.maximumTextLineCount
-            if hiddenCount > 0 {
-                let place = item.path.isEmpty ? "" : "; the whole text is in \(TerminalText.path(item.path))"
-                notice("\(hiddenCount) more lines of this text are not shown\(place)")
-            }
+            let isUnknown = unknownPeers.map { !$0.isKnown(sender?.id) } ?? false
+            writeMessage(
+                TextLayout.lines(of: text).map { "\(name): \(TextLayout.escaped($0))" }, from: sender?.id,
+                rows: isUnknown ? UnknownPeerLines.burst : Self.maximumTextRowCount,
+                elsewhere: item.path.isEmpty
+                    ? "`nearshare history` shows it" : "all of it is in \(TerminalText.path(item.path))")
             return
         }
         // Standard output has no path.
@@ -198,7 +222,7 @@ struct TextReporter: Reporter {
         case .declined(let reason):
             notice("\(subject): declined (\(reason.words))\(result.detail.map { ": \($0)" } ?? "")")
         default:
-            guard admitsLine(from: result.peer) else { return }
+            guard admitsRows(from: result.peer) else { return }
             let sentence = result.outcome.receiverSentence(result.name, isResumable: result.isResumable)
             warn("\(subject): \(result.detail ?? sentence)")
         }
@@ -206,12 +230,21 @@ struct TextReporter: Reporter {
 
     // MARK: Node
 
+    /// Limit on the rows of one message: what is read in passing.
+    private static let maximumMessageRowCount = 10
+
     private func reportNodeEvent(_ event: ControlEvent) {
         switch event {
-        case .received(let message): writeResult([ReceivedMessageRenderer.line(message)], from: message.sender)
+        case .received(let message):
+            writeMessage(
+                TextLayout.lines(of: ReceivedMessageRenderer.line(message)), from: message.sender,
+                rows: Self.maximumMessageRowCount,
+                elsewhere: "`nearshare messages` shows it")
         case .chatMessage(let message, let isBundle):
             guard ChatMessageRenderer.isShown(message, isBundle: isBundle) else { return }
-            writeResult(ChatMessageRenderer.lines(message), from: message.author)
+            writeMessage(
+                ChatMessageRenderer.lines(message), from: message.author, rows: Self.maximumMessageRowCount,
+                elsewhere: "`nearshare chat` shows it")
         case .notice(let line): notice(line)
         case .messageChanged, .chatMessageChanged, .contacts, .transfer, .receiving: break
         }

@@ -21,13 +21,13 @@ final class UnknownPeerLines: Sendable {
 
     private let state: Mutex<State>
     private let clock: @Sendable () -> MonotonicInstant
-    private let isKnown: @Sendable (PeerID) -> Bool
+    private let isKnownID: @Sendable (PeerID) -> Bool
 
     /// - Parameter isKnown: whether the user knows a peer: then its lines are always shown.
     init(clock: @escaping @Sendable () -> MonotonicInstant, isKnown: @escaping @Sendable (PeerID) -> Bool) {
         self.clock = clock
-        self.isKnown = isKnown
-        state = Mutex(State(bucket: TokenBucket(capacity: Self.burst, perSecond: Self.linesPerSecond, now: clock())))
+        isKnownID = isKnown
+        state = Mutex(State(bucket: TokenBucket(capacity: Double(Self.burst), perSecond: Self.linesPerSecond, now: clock())))
     }
 
     /// Limits by what the user has on this machine: friends, verified peers and imported keys are known.
@@ -41,26 +41,34 @@ final class UnknownPeerLines: Sendable {
             })
     }
 
-    /// Decides whether a line is shown.
-    /// - Parameter author: nil when the key of its author is unknown.
-    func admit(from author: PeerID?) -> Verdict {
-        if let author, isKnown(author) { return .shown }
+    /// Whether the user knows the peer.
+    func isKnown(_ author: PeerID?) -> Bool { author.map(isKnownID) ?? false }
+
+    /// Decides whether some rows are shown.
+    /// - Parameters:
+    ///   - author: nil when the key of its author is unknown.
+    ///   - rowCount: at most ``burst``.
+    func admit(from author: PeerID?, rowCount: Int = 1) -> Verdict {
+        guard !isKnown(author) else { return .shown }
         let now = clock()
         return state.withLock { state in
             // Once lines are hidden, they stay so until a whole burst can be shown: a flood causes few
             // such notices.
-            guard state.bucket.consume(state.hiddenCount > 0 ? Self.burst : 1, now: now) else {
-                state.hiddenCount += 1
-                return state.hiddenCount == 1 ? .firstHidden : .hidden
+            let isFirst = state.hiddenCount == 0
+            let rows = Double(min(rowCount, Self.burst))
+            guard state.bucket.consume(isFirst ? rows : Double(Self.burst), now: now) else {
+                state.hiddenCount += rowCount
+                return isFirst ? .firstHidden : .hidden
             }
-            guard state.hiddenCount > 0 else { return .shown }
-            // One line is shown: the rest of the burst stays available.
-            state.bucket.refund(Self.burst - 1)
+            guard !isFirst else { return .shown }
+            // The rest of the burst stays available.
+            state.bucket.refund(Double(Self.burst) - rows)
             defer { state.hiddenCount = 0 }
             return .shownAfter(hiddenCount: state.hiddenCount)
         }
     }
 
-    private static let burst = 20.0
+    /// Rows that are shown at once.
+    static let burst = 20
     private static let linesPerSecond = 5.0
 }

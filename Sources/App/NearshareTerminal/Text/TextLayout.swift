@@ -144,9 +144,11 @@ package enum TextLayout {
         return rows
     }
 
-    /// Breaks an escaped line at spaces. A word that is longer than a row, such as a path, stays whole, so that it can be copied.
-    /// Further rows are indented by two columns more than the first.
-    package static func wrapWords(_ line: String, columns: Int) -> [String] {
+    /// Breaks an escaped line at spaces, and words that are longer than a row anywhere: the terminal would go on at its edge, where
+    /// the words of a peer could pass for a line of this program (T4). Further rows are indented by two columns more than the first.
+    /// - Parameter keepsAddresses: a path or a web address stays whole, so that it can be copied; for text in which no peer has
+    ///   chosen any.
+    package static func wrapWords(_ line: String, columns: Int, keepsAddresses: Bool = true) -> [String] {
         guard TerminalText.width(of: line) > columns else { return [line] }
         let indentation = String(line.prefix { $0 == " " })
         var rows: [String] = []
@@ -161,13 +163,41 @@ package enum TextLayout {
                 row = longer
             }
             hasWord = true
+            if !word.isEmpty, TerminalText.width(of: row) > columns, !(keepsAddresses && isAddress(word)) {
+                let pieces = broken(row, columns: columns, indentation: "\(indentation)  ")
+                rows += pieces.dropLast()
+                row = pieces.last ?? ""
+            }
         }
         return rows + [row]
     }
 
-    /// The lines of an escaped text, broken at spaces as by ``wrapWords(_:columns:)``.
-    package static func wrappedText(_ text: String, columns: Int) -> String {
-        lines(of: text).flatMap { wrapWords(String($0), columns: columns) }.joined(separator: "\n")
+    private static func isAddress(_ word: some StringProtocol) -> Bool {
+        word.hasPrefix("/") || ["http://", "https://", "bitchat://"].contains { word.hasPrefix($0) }
+    }
+
+    /// The pieces of a row that is too long, each but the first behind `indentation`. A terminal of a few columns has at least one
+    /// character in each.
+    private static func broken(_ row: String, columns: Int, indentation: String) -> [String] {
+        var pieces: [String] = []
+        var (piece, width, isEmpty) = ("", 0, true)
+        for character in row {
+            let characterWidth = TerminalText.width(of: String(character))
+            if !isEmpty, width + characterWidth > columns {
+                pieces.append(piece)
+                (piece, width) = (indentation, indentation.utf8.count)
+            }
+            piece.append(character)
+            width += characterWidth
+            isEmpty = false
+        }
+        return pieces + [piece]
+    }
+
+    /// The lines of an escaped text, broken as by ``wrapWords(_:columns:keepsAddresses:)``.
+    package static func wrappedText(_ text: String, columns: Int, keepsAddresses: Bool = true) -> String {
+        lines(of: text).flatMap { wrapWords(String($0), columns: columns, keepsAddresses: keepsAddresses) }
+            .joined(separator: "\n")
     }
 
     /// The longest start of an escaped text that fits, with "…" for the rest.

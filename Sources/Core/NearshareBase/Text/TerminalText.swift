@@ -4,7 +4,7 @@
 /// A visible escape (`\u{1b}`) replaces control characters of both sets, line and paragraph separators, bidirectional controls,
 /// zero-width and other invisible characters, private-use and unassigned code points, combining marks without a base
 /// character, and those after the second on one base character. Backslashes are doubled, so that text cannot forge an
-/// escape.
+/// escape. Spaces of every kind become ordinary ones.
 public enum TerminalText {
     /// Returns the text with unsafe characters escaped.
     /// - Parameters:
@@ -40,6 +40,12 @@ public enum TerminalText {
                 shown.append(contentsOf: [scalar, scalar])
                 width += 2
                 count += 2
+            } else if scalar.properties.generalCategory == .spaceSeparator {
+                // Other spaces than this one look the same, and are none to whatever breaks lines.
+                let spaces = String(repeating: " ", count: columnCount(of: scalar)).unicodeScalars
+                shown.append(contentsOf: spaces)
+                width += spaces.count
+                count += spaces.count
             } else {
                 shown.append(scalar)
                 width += columnCount(of: scalar)
