@@ -54,6 +54,14 @@ struct AcceptancePolicyTests {
         #expect(verdict(policy(.all), offer, clash) == .decline(.identityChanged))
         #expect(verdict(policy(.friends), offer, clash) == .decline(.notAllowed))
         #expect(verdict(policy(.ask, canAsk: true), offer, clash) == .ask)
+        // The key of a friend decides, and not the name.
+        for (accept, expected) in [(.all, .accept), (.friends, .accept), (.none, .decline(.acceptsNothing))]
+            as [(Configuration.Accept, AcceptancePolicy.Verdict)]
+        {
+            let verdict = policy(accept).verdict(
+                on: offer, from: peer, trustStatus: clash, hasFriendKey: true, freeSpace: nil)
+            #expect(verdict == expected)
+        }
     }
 
     @Test("limits on size, entries and free space come before the user is asked")

@@ -29,14 +29,16 @@ package struct AcceptancePolicy: Sendable {
     }
 
     /// - Parameters:
+    ///   - hasFriendKey: whether the peer has proven the key of a friend, also under the name of another known peer.
     ///   - freeSpace: bytes that received files may use; nil when unknown.
     ///   - received: returns the bytes of the offer that an interrupted transfer has stored.
     ///   - sendsParts: whether the sender would send a part of it.
     ///   - isPartlyPresent: whether files of the offer may be here, so that they are compared before they are sent.
     ///   - partial: returns the disk space that the peer's unfinished transfers take.
     package func verdict(
-        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, freeSpace: UInt64?, sendsParts: Bool = false,
-        at source: String? = nil, received: () -> UInt64 = { 0 }, isPartlyPresent: () -> Bool = { false },
+        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, hasFriendKey: Bool = false, freeSpace: UInt64?,
+        sendsParts: Bool = false, at source: String? = nil, received: () -> UInt64 = { 0 },
+        isPartlyPresent: () -> Bool = { false },
         partial: () -> UInt64 = { 0 }
     ) -> Verdict {
         var offered = refusal(of: offer, freeSpace: freeSpace, received)
@@ -52,10 +54,10 @@ package struct AcceptancePolicy: Sendable {
         case .none: return .decline(.acceptsNothing)
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
-            if case .nameClash = trustStatus { return .decline(.identityChanged) }
+            if case .nameClash = trustStatus, !hasFriendKey { return .decline(.identityChanged) }
             return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, partial)
         case .friends:
-            guard trustStatus.isFriend else { return .decline(.notAllowed) }
+            guard trustStatus.isFriend || hasFriendKey else { return .decline(.notAllowed) }
             return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, partial)
         case .ask: return canAsk ? .ask : .decline(.notAllowed)
         }

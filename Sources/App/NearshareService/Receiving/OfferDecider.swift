@@ -86,10 +86,11 @@ final class OfferDecider: Sendable {
 
     private func verdict(on invitation: Invitation, _ policy: AcceptancePolicy) -> AcceptancePolicy.Verdict {
         let peer = invitation.peer
+        let trustStatus = policy.accept == rules.standard.accept ? peer.trustStatus : self.trustStatus(of: peer)
         return policy.verdict(
-            on: invitation.offer, from: peer.fingerprint,
-            trustStatus: policy.accept == rules.standard.accept ? peer.trustStatus : trustStatus(of: peer),
-            freeSpace: destination.freeSpace, sendsParts: invitation.sendsParts, at: peer.quotaSource,
+            on: invitation.offer, from: peer.fingerprint, trustStatus: trustStatus,
+            hasFriendKey: hasFriendKey(peer, trustStatus), freeSpace: destination.freeSpace, sendsParts: invitation.sendsParts,
+            at: peer.quotaSource,
             received: { receivedByteCount(of: invitation) },
             isPartlyPresent: {
                 guard invitation.features.contains(.listsFiles), let inbox = destination.inbox else { return false }
@@ -233,6 +234,13 @@ final class OfferDecider: Sendable {
     private func trustStatus(of peer: Peer) -> TrustStatus {
         guard let proven = peer.proven else { return peer.trustStatus }
         return (try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus
+    }
+
+    /// Whether a peer has proven the key of a friend. Its name does not matter: lists show it under its own, or with a tag (K2).
+    private func hasFriendKey(_ peer: Peer, _ trustStatus: TrustStatus) -> Bool {
+        guard case .nameClash = trustStatus else { return trustStatus.isFriend }
+        guard let proven = peer.proven, let known = try? machine.trust.read()[proven.fingerprint] else { return false }
+        return known.isFriend && known.trust != .blocked
     }
 
     private static func clashWarning(_ peer: Peer) -> String {
