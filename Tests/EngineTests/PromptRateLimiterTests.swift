@@ -2,6 +2,8 @@ import NearshareBase
 import NearshareCrypto
 import NearshareInterfaces
 import NearshareMesh
+import NearshareTesting
+import Synchronization
 import Testing
 
 @testable import NearshareEngine
@@ -82,6 +84,24 @@ import Testing
         #expect(waiting.count == 3 * PromptRateLimiter.maximumCountPerSource)
         let shown = waiting.indices.reversed().count { limiter.show(&waiting[$0], now: moment(2 * window + 1)) }
         #expect(shown == PromptRateLimiter.maximumCountPerSource)
+    }
+
+    @Test("R11: the user is told once a minute that peers are turned away")
+    func report() throws {
+        let clock = ManualClock()
+        let reported = Mutex<[PeerID]>([])
+        let limiter = SharedPromptLimiter(clock: clock.read) { peer in reported.withLock { $0.append(peer) } }
+        let address = LinkAddress(host: "10.0.0.1", port: 1)
+        let peer = Peer(foreign: ForeignPeer(.web, identity: [1]), name: try DisplayName("phone"), address: address)
+        for _ in 0..<PromptRateLimiter.maximumCountPerSource {
+            #expect(limiter.admit(peer, on: .link(address)) != nil)
+        }
+        #expect(reported.withLock(\.self).isEmpty)
+        for _ in 0..<10 { #expect(limiter.admit(peer, on: .link(address)) == nil) }
+        #expect(reported.withLock(\.self) == [peer.id])
+        clock.advance(by: PromptRateLimiter.interval)
+        for _ in 0..<PromptRateLimiter.maximumCountPerSource + 1 { _ = limiter.admit(peer, on: .link(address)) }
+        #expect(reported.withLock(\.self) == [peer.id, peer.id])
     }
 
     @Test("R11: an offer that was accepted before its short code came does not count as shown afterwards")

@@ -59,6 +59,16 @@ import Testing
         #expect(try entries(after: [invitation(of: name)], to: name) == [["message", "interrupted", "0", "5"]])
     }
 
+    @Test("R11: a sender that has asked too often is told so, and not that another offer is open")
+    func askedTooOften() throws {
+        let user = try stage.user("ada")
+        let log = TransferLog(of: .sent, in: user.machine.state)
+        let recorder = SendRecorder(
+            reporter: EventRecorder(), history: log, source: try SendSource.text("hello"))
+        for event in [invitation, end(.declined(.busy), 0)] { recorder.report(event) }
+        #expect(try log.entries().map(\.reason) == [nil, "busy, or asked too often"])
+    }
+
     @Test func `a transfer that fails without a result has failed`() throws {
         let failure = OperationEvent.failed(receiver: "anna", CommandFailure(.failure, "refused"))
         #expect(try entries(after: [invitation, failure]) == [["message", "failed", "0", "5"]])

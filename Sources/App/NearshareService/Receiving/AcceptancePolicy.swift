@@ -142,7 +142,7 @@ extension DeclineReason {
         case .acceptsNothing: "nothing is accepted, by --accept none"
         case .tooLarge: "too large"
         case .noSpace: "not enough disk space"
-        case .busy: "another invitation is waiting"
+        case .busy: "busy"
         case .identityChanged: "known name, other key"
         }
     }

@@ -142,7 +142,7 @@ package final class ReceiveController: Sendable {
             recorder.reportEnd(of: invitation, .declined(reason), detail: detail)
         }
         guard destination.inbox != nil || output.reserve() else {
-            declineAccepted(.busy)
+            declineAccepted(.busy, detail: "standard output is used by another transfer")
             return false
         }
         defer { output.release() }

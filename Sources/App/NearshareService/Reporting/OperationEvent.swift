@@ -127,7 +127,8 @@ package struct SendResult: Sendable {
         // The only rule of those devices.
         case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
         case .acceptsNothing: "nothing is accepted there"
-        case .tooLarge, .noSpace, .busy, .identityChanged: reason.words
+        case .busy: "busy, or asked too often"
+        case .tooLarge, .noSpace, .identityChanged: reason.words
         }
     }
 }

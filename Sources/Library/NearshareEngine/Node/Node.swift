@@ -55,7 +55,9 @@ public final class Node: Sendable {
 
     init(_ settings: NodeSettings) {
         self.settings = settings
-        promptLimiter = SharedPromptLimiter(clock: settings.clock)
+        promptLimiter = SharedPromptLimiter(clock: settings.clock) { [log = settings.log] peer in
+            log.warning("too many offers or requests within a minute: one of \(peer) was declined unseen, and more may be")
+        }
     }
 
     /// The name that other peers see.

@@ -159,10 +159,14 @@ struct PromptRateLimiter: Sendable {
 /// The prompt limiter of a node, which the direct path, sessions and the mesh share.
 final class SharedPromptLimiter: Sendable {
     private let limiter = Mutex(PromptRateLimiter())
+    private let lastReport = Mutex<MonotonicInstant?>(nil)
     private let clock: @Sendable () -> MonotonicInstant
+    private let report: @Sendable (PeerID) -> Void
 
-    init(clock: @escaping @Sendable () -> MonotonicInstant) {
-        self.clock = clock
+    /// - Parameter report: called when a peer is turned away, at most once within ``PromptRateLimiter/interval``.
+    init(clock: @escaping @Sendable () -> MonotonicInstant, reportingTo report: @escaping @Sendable (PeerID) -> Void = { _ in })
+    {
+        (self.clock, self.report) = (clock, report)
     }
 
     /// Counts a prompt of a peer. Friends are exempt.
@@ -177,7 +181,17 @@ final class SharedPromptLimiter: Sendable {
         let now = clock()
         let key = peer.fingerprint
         let admission = limiter.withLock { $0.admit(key, on: path, isKnown: isKnown, isShown: isShown, now: now) }
+        if admission == nil { reportRejection(of: peer.id, now) }
         return admission.map { PromptAdmission($0, self) }
+    }
+
+    private func reportRejection(of peer: PeerID, _ now: MonotonicInstant) {
+        let isDue = lastReport.withLock { last in
+            if let last, now - last < PromptRateLimiter.interval { return false }
+            last = now
+            return true
+        }
+        if isDue { report(peer) }
     }
 
     fileprivate func show(_ admission: inout PromptRateLimiter.Admission) -> Bool {
