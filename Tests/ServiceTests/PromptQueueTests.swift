@@ -97,6 +97,22 @@ struct PromptQueueTests {
         }
     }
 
+    @Test func `a friend is blocked when the answer is repeated, with no other one between`() async throws {
+        let answer = try await running { queue in
+            async let answer = queue.ask(
+                "ben offers a file\n", question: "accept?", about: "ben", blockWarning: "ben is a friend: b again?",
+                until: Self.forever)
+            await display.awaitPrompt("accept?")
+            for line in ["b", "perhaps", "b", "block"] { display.type(line) }
+            return await answer
+        }
+        #expect(answer == .block)
+        display.state.withLock { state in
+            #expect(state.shown.count { $0 == "ben is a friend: b again?\n" } == 2)
+            #expect(state.confirmed == ["b", "perhaps", "b", "block"])
+        }
+    }
+
     @Test func `the prompt counts down, and keeps what is typed`() async throws {
         let answer = try await running { queue in
             async let answer = queue.ask(

@@ -357,6 +357,36 @@ struct ReceiveControllerTests {
         #expect(try bea.trust(in: mallory.fingerprint) == nil)
     }
 
+    @Test(
+        "K2: a friend is accepted by its key, also under the name of another known peer, and is shown by its own",
+        arguments: [Configuration.Accept.friends, .all])
+    func friendUnderAnotherName(_ accept: Configuration.Accept) async throws {
+        let (second, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let first = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try bea.introduce(first, as: "ada", isFriend: true)
+        try bea.introduce(second.fingerprint, as: "ada-work", isFriend: true)
+        _ = try await receiving(bea, accept: accept) { listener, _, _ async throws in
+            #expect(try await offer(second, bea, listener) == .completed)
+        }
+        #expect(reporter.warnings.isEmpty && reporter.ended.map(\.name) == ["ada-work"])
+    }
+
+    @Test func `a friend is blocked only when the user says so again`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try bea.introduce(ada.fingerprint, as: "ada", isFriend: true)
+        for (lines, level) in [(["b", "n"], TrustLevel.seen), (["b", "b"], .blocked)] {
+            let left = Mutex(lines)
+            let display = AnsweringDisplay { prompt in
+                left.withLock { $0.isEmpty || !prompt.contains("accept?") ? nil : $0.removeFirst() }
+            }
+            _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+                #expect(try await offer(ada, bea, listener) == .declined(.declined))
+            }
+            #expect(display.shown.contains("\"ada\" is a friend: answer b again to block it\n"))
+            #expect(try bea.trust(in: ada.fingerprint) == level)
+        }
+    }
+
     @Test("T1: names of the sender and of its files are escaped in the prompt")
     func escaping() async throws {
         let (ada, bea) = (try stage.user("a\u{1b}[31mda"), try stage.user("bea"))

@@ -125,7 +125,7 @@ final class HotspotResponder: Sendable {
         let trust = "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"
         let answer = await prompts.ask(
             "\(trust): \(quoted) \(wish)\n\(consequences)\n", question: "use the hotspot?", about: quoted,
-            isKnown: peer.trustStatus.isKnown,
+            isKnown: peer.trustStatus.isKnown, blockWarning: context.trust.blockWarning(of: peer),
             outline: PromptQueue.Outline(
                 title: "use a hotspot for the transfer from \(quoted)?", lines: [consequences, trust], yes: "Use it",
                 no: "Stay with Bluetooth"),

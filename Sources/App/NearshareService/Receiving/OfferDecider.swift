@@ -124,7 +124,7 @@ final class OfferDecider: Sendable {
         let answer = await prompts.ask(
             text, question: "accept?", about: shown.name.quoted(of: shown.id), isKnown: peer.trustStatus.isKnown,
             pages: parts.pages, parts: invitation.sendsParts ? parts : nil,
-            allowsAlways: warning == nil && peer.foreign == nil,
+            allowsAlways: warning == nil && peer.foreign == nil, blockWarning: trust.blockWarning(of: peer),
             deadline: invitation.expiry,
             outline: OfferText.outline(
                 invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal?.detail),

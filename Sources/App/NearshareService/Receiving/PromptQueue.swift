@@ -23,6 +23,7 @@ package final class PromptQueue: Sendable {
         let continuation: CheckedContinuation<Answer, Never>
         /// nil where a part is no answer.
         let parts: PartChooser?
+        let blockWarning: String?
         let isShownToFeed: Bool
     }
 
@@ -44,6 +45,8 @@ package final class PromptQueue: Sendable {
         var typed = ""
         /// The question that was the only one when the answer was begun: the one that a word without a number answers.
         var target: Int?
+        /// The question that the last line answered with "block", of which the user was asked again.
+        var blockTarget: Int?
         /// The time at which a question last ended without an answer.
         var lastEnd: MonotonicInstant?
         /// Whether reading of answers has ended.
@@ -111,13 +114,14 @@ package final class PromptQueue: Sendable {
     ///   - pages: shown one after the other when the user asks for them, in whole lines.
     ///   - parts: selects a part; nil where it is no answer.
     ///   - allowsAlways: whether "always" is an answer.
+    ///   - blockWarning: what the user is asked before "block" counts; nil where it counts at once.
     ///   - deadline: the time at which the subject ends by itself, for the countdown in the prompt; nil for none.
     ///   - outline: the question for front ends besides the terminal; nil for one that only the terminal asks.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
         _ text: String, question: String, about name: String, isKnown: Bool = false, pages: [String] = [],
         parts: PartChooser? = nil,
-        allowsAlways: Bool = false, deadline: MonotonicInstant? = nil, outline: Outline? = nil,
+        allowsAlways: Bool = false, blockWarning: String? = nil, deadline: MonotonicInstant? = nil, outline: Outline? = nil,
         until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
@@ -131,7 +135,9 @@ package final class PromptQueue: Sendable {
                         question, about: name, isKnown: isKnown, pages: pages, allowsPart: parts != nil,
                         allowsAlways: allowsAlways,
                         deadline: deadline, answerTime: deadline.map(answerTime),
-                        Reply(continuation: continuation, parts: parts, isShownToFeed: outline != nil))
+                        Reply(
+                            continuation: continuation, parts: parts, blockWarning: blockWarning,
+                            isShownToFeed: outline != nil))
                     display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
                     updatePrompt(state)
                     // With the lock held: the question is announced before an answer can end it.
@@ -229,6 +235,10 @@ package final class PromptQueue: Sendable {
 
     private func receive(_ text: String) {
         let line = PromptLine(text)
+        let blockTarget = state.withLock { state in
+            defer { state.blockTarget = nil }
+            return state.blockTarget
+        }
         if line.word.abbreviates("cancel") { return cancel((line.number.map { ["\($0)"] } ?? []) + line.rest) }
         let result = state.withLock { state -> PendingPrompts<Reply>.Result in
             state.typed = ""
@@ -241,7 +251,17 @@ package final class PromptQueue: Sendable {
         case .answer(let number, .yes): resolve(number, .yes)
         case .answer(let number, .always): resolve(number, .always)
         case .answer(let number, .no): resolve(number, .no)
-        case .answer(let number, .block): resolve(number, .block)
+        case .answer(let number, .block):
+            let warning = state.withLock { state in state.prompts.open.first { $0.number == number }?.reply.blockWarning }
+            guard let warning, blockTarget != number else {
+                resolve(number, .block)
+                return
+            }
+            display?.show("\(warning)\n")
+            state.withLock { state in
+                state.blockTarget = number
+                updatePrompt(state)
+            }
         case .answer(let number, .list):
             state.withLock { state in
                 display?.show(state.prompts.nextPage(of: number) ?? "there is nothing to list\n")

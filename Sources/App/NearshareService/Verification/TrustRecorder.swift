@@ -71,6 +71,18 @@ struct TrustRecorder: Sendable {
         return true
     }
 
+    /// The question before a friend or verified peer is blocked; nil for any other.
+    func blockWarning(of peer: Peer) -> String? {
+        guard let known = (try? machine.trust.read())?[peer.fingerprint] else { return nil }
+        let name = machine.shown(peer).name.quoted(of: peer.id)
+        switch (known.isFriend, known.trust) {
+        case (true, .verified): return "\(name) is a verified friend: answer b again to block it"
+        case (true, _): return "\(name) is a friend: answer b again to block it"
+        case (false, .verified): return "\(name) is verified: answer b again to block it"
+        case (false, _): return nil
+        }
+    }
+
     /// Blocks the peer, and reports how to undo it.
     func block(_ peer: Peer) {
         guard let proven = peer.proven else {

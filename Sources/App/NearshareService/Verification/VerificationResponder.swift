@@ -35,7 +35,7 @@ struct VerificationResponder: Sendable {
             + "\n    \(request.shortCode)\n\n"
         let answer = await prompts.ask(
             text, question: "is it the same on the screen of \(quoted)?", about: quoted,
-            isKnown: peer.trustStatus.isKnown,
+            isKnown: peer.trustStatus.isKnown, blockWarning: trust.blockWarning(of: peer),
             outline: PromptQueue.Outline(
                 title: "is the short code the same on the screen of \(quoted)?",
                 lines: ["\(request.shortCode)", "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"],
