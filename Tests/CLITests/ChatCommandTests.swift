@@ -122,6 +122,50 @@ private let peerID = ChatTyping.peerID
         #expect(start.text.contains("* mallory is no longer blocked"), "\(start.text)")
     }
 
+    @Test func `the status line says that a peer is blocked or a friend, also after the next list of peers`() {
+        var typing = ChatTyping(.latest)
+        typing.meet("mallory")
+        func reply(_ tag: ChatScreen.RequestTag, _ status: TrustStatus) -> ChatScreen.Input {
+            let contact = Contact(
+                id: peerID, name: DisplayName(truncating: "mallory")!, trustStatus: status, isNear: true, software: .nearshare,
+                hasKeys: true)
+            return .replied(tag, .success(.contact(contact)))
+        }
+        typing.type("/block")
+        typing.handle(reply(.setBlocked(.peer(peerID), true), .known(.blocked, isFriend: false)))
+        // The lists of the node are without blocked peers.
+        typing.handle(.event(.contacts([])))
+        #expect(typing.text.contains("mallory is blocked: nothing is sent or received before /unblock"), "\(typing.text)")
+        typing.handle(reply(.setBlocked(.peer(peerID), false), .known(.seen, isFriend: false)))
+        #expect(typing.text.contains("mallory is near"), "\(typing.text)")
+        typing.handle(reply(.setFriend(.peer(peerID), true), .known(.seen, isFriend: true)))
+        #expect(typing.text.contains("mallory is near  friend"), "\(typing.text)")
+        typing.handle(reply(.verify(.peer(peerID)), .known(.verified, isFriend: true)))
+        #expect(typing.text.contains("mallory is near  verified friend"), "\(typing.text)")
+    }
+
+    @Test func `the reply to a command is shown, however far the user has scrolled`() {
+        var typing = ChatTyping(.latest)
+        typing.meet("anna")
+        for _ in 0..<4 { typing.type("/help") }
+        typing.type("/fav")
+        typing.press(.pageUp)
+        let friend = Contact(
+            id: peerID, name: DisplayName(truncating: "anna")!, trustStatus: .known(.seen, isFriend: true), isNear: true,
+            software: .nearshare, hasKeys: true)
+        typing.handle(.replied(.setFriend(.peer(peerID), true), .success(.contact(friend))))
+        #expect(typing.text.contains("anna is a friend: --accept friends takes its files"), "\(typing.text)")
+    }
+
+    @Test(
+        "a command that takes no argument says so, and does nothing",
+        arguments: ["/who", "/public", "/clear", "/export", "/panic", "/voice"])
+    func needlessArgument(_ command: String) {
+        var typing = ChatTyping()
+        #expect(typing.type("\(command) x").isEmpty)
+        #expect(typing.text.contains("\(command) takes no argument: enter it alone"), "\(typing.text)")
+    }
+
     @Test func `replies about a peer whose name another one has as well are tagged like the rest of the screen`() {
         var typing = ChatTyping(.publicRoom)
         let contacts = ["1a2b3c4d5e6f7081", "2b2b3c4d5e6f7081"].map { id in

@@ -17,9 +17,10 @@ struct ChatOffersTests {
     @Test func `a single offer needs no number, several do`() {
         var offers = ChatOffers()
         #expect(offers.choose("", for: "/accept", at: start) == .hint("no offer is open"))
-        offers.add(question(1))
-        #expect(offers.choose("", for: "/accept", at: start) == .offer(1))
-        offers.add(question(2))
+        offers.add(question(1), at: start)
+        offers.beginLine(at: later(1))
+        #expect(offers.choose("", for: "/accept", at: later(1)) == .offer(1))
+        offers.add(question(2), at: start)
         #expect(offers.choose("", for: "/decline", at: start) == .hint("which one? /decline 1, /decline 2"))
         #expect(offers.choose("2", for: "/accept", at: start) == .offer(2))
         #expect(offers.choose("3", for: "/accept", at: start) == .hint("offer 3 is not open"))
@@ -29,9 +30,10 @@ struct ChatOffersTests {
     @Test("R4: an answer without a number never means an offer that has replaced another one")
     func replaced() {
         var offers = ChatOffers()
-        offers.add(question(1))
+        offers.add(question(1), at: start)
         #expect(offers.end(1, at: start)?.number == 1)
-        offers.add(question(2))
+        offers.add(question(2), at: start)
+        offers.beginLine(at: later(59))
         #expect(offers.choose("", for: "/accept", at: later(59)) == .hint("which one? /accept 2"))
         #expect(offers.choose("2", for: "/accept", at: later(1)) == .offer(2))
         #expect(offers.choose("", for: "/accept", at: later(60)) == .offer(2))
@@ -39,10 +41,25 @@ struct ChatOffersTests {
 
     @Test func `the end of an offer that the user has answered is expected`() {
         var offers = ChatOffers()
-        offers.add(question(1))
+        offers.add(question(1), at: start)
         offers.answer(1)
         #expect(offers.end(1, at: start) == nil)
-        offers.add(question(2))
-        #expect(offers.choose("", for: "/decline", at: start) == .offer(2))
+        offers.add(question(2), at: start)
+        offers.beginLine(at: later(1))
+        #expect(offers.choose("", for: "/decline", at: later(1)) == .offer(2))
+    }
+
+    @Test("R4: an answer without a number never means an offer that appears just before the line is begun, or after it")
+    func unread() {
+        var offers = ChatOffers()
+        offers.add(question(1), at: start)
+        offers.answer(1)
+        offers.beginLine(at: later(1))
+        offers.add(question(2), at: later(1))
+        #expect(offers.choose("", for: "/accept", at: later(10)) == .hint("which one? /accept 2"))
+        offers.beginLine(at: WallTime(milliseconds: later(2).milliseconds - 1))
+        #expect(offers.choose("", for: "/accept", at: later(10)) == .hint("which one? /accept 2"))
+        offers.beginLine(at: later(2))
+        #expect(offers.choose("", for: "/accept", at: later(10)) == .offer(2))
     }
 }

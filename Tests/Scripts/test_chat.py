@@ -113,6 +113,10 @@ class ChatStory(Story):
         self.assertEqual(130, ben.end(signal.SIGTERM))
         self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.drawn[-200:])
 
+    def number(self, screen):
+        """Returns the number of the offer about which a screen has asked last."""
+        return re.findall(r"/accept (\d+)", screen.text())[-1]
+
     def test_an_offered_file_is_asked_about_in_the_chat(self):
         anna, ben = self.screen(self.anna, "ben"), self.screen(self.ben, "anna")
         anna.wait_for("ben is near")
@@ -123,7 +127,7 @@ class ChatStory(Story):
             ben.forget()
             anna.press(f"/send {path}\r")
             ben.wait_for(r"photo\.jpg[\s\S]*/accept \d+ or /decline \d+")
-            ben.press(f"{answer}\r")
+            ben.press(f"{answer} {self.number(ben)}\r")
             ben.wait_for(outcome)
             anna.wait_for("ben declined" if answer == "/decline" else r"photo\.jpg")
         wait_until(lambda: "photo.jpg" in self.ben.received(), "the photo")
@@ -133,7 +137,7 @@ class ChatStory(Story):
         ben.forget()
         text = self.anna.start("send", "--text", "see you at 8", "--to", "ben", "--via", "lan")
         ben.wait_for(r"a message of 12 B[\s\S]*/accept \d+")
-        ben.press("/accept\r")
+        ben.press(f"/accept {self.number(ben)}\r")
         ben.wait_for("anna: see you at 8")
         self.assertEqual(0, text.end())
         for screen, sentence in ((ben, r"received \S*/photo\.jpg"), (anna, r"sent photo\.jpg")):

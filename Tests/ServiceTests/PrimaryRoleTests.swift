@@ -196,6 +196,7 @@ extension PrimaryRoleTests {
                 isProven: false, isFriend: { _ in false }, at: SystemClock.wall())
         }
         await expectFailure(.setFriend(mallory.peerID, true), "has not proven its key")
+        await expectFailure(.setFriend(mallory.peerID, false), "is not a friend")
         await expectFailure(.unblock(name: "mallory"), "is not blocked")
         let blocked = try await submit(.block(mallory.peerID))
         #expect(blocked?.trustStatus.isBlocked == true && blocked?.name == name)

@@ -10,27 +10,53 @@ struct ChatOffers: Sendable {
     }
 
     private(set) var open: [OpenPrompt] = []
+    /// The times since which the open offers are shown, by number.
+    private var shownSince: [Int: WallTime] = [:]
+    /// The offers that the user could have read before beginning the line.
+    private var readNumbers: Set<Int> = []
     /// The last end of an offer that the user has not answered.
     private var lastEnd: WallTime?
 
     /// Time after the end of another offer in which an answer needs a number: the user may have meant that one, and untrusted
     /// peers choose when they withdraw and offer (R4).
     private static let replacementMilliseconds: Int64 = 60_000
+    /// Time that the user needs to notice an offer, before an answer without a number can mean it.
+    private static let readingMilliseconds: Int64 = 1_000
 
-    mutating func add(_ question: OpenPrompt) {
+    mutating func add(_ question: OpenPrompt, at now: WallTime) {
         open.removeAll { $0.number == question.number }
         open.append(question)
+        if shownSince[question.number] == nil { shownSince[question.number] = now }
+    }
+
+    /// Records that the user begins to type a line.
+    mutating func beginLine(at now: WallTime) {
+        readNumbers = Set(
+            open.map(\.number).filter { number in
+                shownSince[number].map { Self.hasPassed(Self.readingMilliseconds, since: $0, now) } ?? false
+            })
     }
 
     /// Records the user's answer, so that the end of the offer is expected.
-    mutating func answer(_ number: Int) { open.removeAll { $0.number == number } }
+    mutating func answer(_ number: Int) { remove(number) }
+
+    @discardableResult
+    private mutating func remove(_ number: Int) -> OpenPrompt? {
+        shownSince[number] = nil
+        return open.firstIndex { $0.number == number }.map { open.remove(at: $0) }
+    }
+
+    /// The wall clock may have been set back.
+    private static func hasPassed(_ milliseconds: Int64, since time: WallTime, _ now: WallTime) -> Bool {
+        abs(time.milliseconds.distance(to: now.milliseconds)) >= milliseconds
+    }
 
     /// Records the end of an offer.
     /// - Returns: the offer, unless the user has answered it here.
     mutating func end(_ number: Int, at now: WallTime) -> OpenPrompt? {
-        guard let index = open.firstIndex(where: { $0.number == number }) else { return nil }
+        guard let ended = remove(number) else { return nil }
         lastEnd = now
-        return open.remove(at: index)
+        return ended
     }
 
     /// - Parameters:
@@ -41,10 +67,8 @@ struct ChatOffers: Sendable {
         if let number = Int(argument) {
             return open.contains { $0.number == number } ? .offer(number) : .hint("offer \(number) is not open")
         }
-        // The wall clock may have been set back.
-        let isSettled =
-            lastEnd.map { abs($0.milliseconds.distance(to: now.milliseconds)) >= Self.replacementMilliseconds } ?? true
-        if argument.isEmpty, open.count == 1, isSettled { return .offer(first.number) }
+        let isSettled = lastEnd.map { Self.hasPassed(Self.replacementMilliseconds, since: $0, now) } ?? true
+        if argument.isEmpty, open.count == 1, isSettled, readNumbers.contains(first.number) { return .offer(first.number) }
         return .hint("which one? \(open.map { "\(command) \($0.number)" }.joined(separator: ", "))")
     }
 }

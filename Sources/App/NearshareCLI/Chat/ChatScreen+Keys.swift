@@ -4,6 +4,7 @@ internal import NearshareTerminal
 
 extension ChatScreen {
     mutating func handle(_ key: TerminalKey, at now: WallTime) -> [Reaction] {
+        if views.visible.editor.isEmpty { offers.beginLine(at: now) }
         switch key {
         case .control("c"): return quit(at: now)
         case .control("z"): return [.suspend]
@@ -76,6 +77,10 @@ extension ChatScreen {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
         let conversation = views.visible.conversation
+        if !argument.isEmpty, Self.commandsWithoutArgument.contains(String(parts[0])) {
+            addNotice("\(parts[0]) takes no argument: enter it alone", at: now)
+            return []
+        }
         switch parts[0] {
         case "/quit", "/exit", "/q": return quit(at: now)
         case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
@@ -426,6 +431,8 @@ extension ChatScreen {
         }
         return []
     }
+
+    private static let commandsWithoutArgument: Set = ["/who", "/public", "/clear", "/export", "/panic", "/voice"]
 
     /// The beginnings of lines behind which Tab completes the name of a file.
     private static let filePrefixes = ["/send \(unencryptedOption) ", "/send "]

@@ -206,7 +206,9 @@ extension ChatScreen {
             let contact = contacts[peer]
             let nameColumns = isNarrow ? max(4, min(columns / 3, Self.maximumNameColumns)) : Self.maximumNameColumns
             line.append(name(of: peer, columns: nameColumns), .bold)
-            if contact?.isNear == true {
+            if contact?.trustStatus.isBlocked == true {
+                line.append(isNarrow ? " is blocked" : " is blocked: nothing is sent or received before /unblock", .failure)
+            } else if contact?.isNear == true {
                 line.append(" is near", TextStyle(color: .green))
             } else {
                 line.append(isNarrow ? " is away" : " is away: messages wait until the peer is near", .warning)
@@ -216,8 +218,9 @@ extension ChatScreen {
                 line.append(
                     isNarrow ? "  KEY CHANGED: /verify" : "  THE KEY HAS CHANGED: /verify", TextStyle(color: .red, isBold: true)
                 )
-            case .known(.blocked, _)?: line.append("  blocked", .failure)
-            case .known(.verified, _)?: line.append("  verified", TextStyle(color: .green))
+            case .known(.verified, let isFriend)?:
+                line.append(isFriend && !isNarrow ? "  verified friend" : "  verified", TextStyle(color: .green))
+            case .known(.seen, isFriend: true)?: line.append("  friend", TextStyle(color: .green))
             default: break
             }
         }

@@ -200,6 +200,13 @@ struct ChatScreen: Sendable {
         }
     }
 
+    /// Adds a reply of the node about a peer to the view in which the user has typed the command, and shows it there: it is all that
+    /// the command prints.
+    private mutating func addReply(_ text: String, in conversation: Conversation?, at now: WallTime) {
+        addNotice(text, in: conversation, at: now)
+        if views.visible.conversation == conversation { views.visible.position = .end }
+    }
+
     /// Adds a reply to what the user has done to the visible view, and shows it.
     /// - Parameter text: escaped for a terminal.
     mutating func addNotice(_ text: String, at now: WallTime) {
@@ -378,7 +385,7 @@ struct ChatScreen: Sendable {
 
     /// Asks about an offer, in the view that the user looks at.
     private mutating func show(_ question: OpenPrompt, at now: WallTime) -> [Reaction] {
-        offers.add(question)
+        offers.add(question, at: now)
         addNotices(about: question, at: now)
         return notify(at: now)
     }
@@ -424,7 +431,9 @@ struct ChatScreen: Sendable {
     }
 
     private mutating func setContacts(_ all: [Contact]) {
-        contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        // No list of the node has blocked peers, of which conversations may be open.
+        let blocked = contacts.filter { $0.value.trustStatus.isBlocked }
+        contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 }).merging(blocked) { listed, _ in listed }
     }
 
     private mutating func handle(
@@ -461,17 +470,17 @@ struct ChatScreen: Sendable {
             showFound(messages, text, in: conversation, at: now)
         case (.setBlocked(let conversation, let isBlocked), .contact(let contact)):
             contacts[contact.id] = contact
-            addNotice("\(name(of: contact.id)) is \(isBlocked ? "blocked" : "no longer blocked")", in: conversation, at: now)
+            addReply("\(name(of: contact.id)) is \(isBlocked ? "blocked" : "no longer blocked")", in: conversation, at: now)
         case (.setFriend(let conversation, let isFriend), .contact(let contact)):
             contacts[contact.id] = contact
             let text = isFriend ? "is a friend: --accept friends takes its files without a question" : "is no longer a friend"
-            addNotice("\(name(of: contact.id)) \(text)", in: conversation, at: now)
+            addReply("\(name(of: contact.id)) \(text)", in: conversation, at: now)
         case (.ping(let conversation, let showsPath), .pong(let report)):
-            addNotice(Self.text(report, showsPath: showsPath), in: conversation, at: now)
+            addReply(Self.text(report, showsPath: showsPath), in: conversation, at: now)
         case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
         case (.verify(let conversation), .contact(let contact)):
             contacts[contact.id] = contact
-            addNotice("\(name(of: contact.id)) is verified", in: conversation, at: now)
+            addReply("\(name(of: contact.id)) is verified", in: conversation, at: now)
         case (.answer(_, let answer), .done): addNotice(answer == .yes ? "accepted" : "declined", at: now)
         default: break
         }
@@ -500,9 +509,9 @@ struct ChatScreen: Sendable {
         case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
             addNotice(reason, in: conversation, at: now)
         case .setBlocked(let conversation, _), .setFriend(let conversation, _), .ping(let conversation, _):
-            addNotice(reason, in: conversation, at: now)
+            addReply(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
-        case .verify(let conversation): addNotice("not verified: \(reason)", in: conversation, at: now)
+        case .verify(let conversation): addReply("not verified: \(reason)", in: conversation, at: now)
         case .contacts, .conversations, .markRead, .answer: addNotice(reason, at: now)
         }
     }

@@ -90,8 +90,11 @@ final class ContactUpdater: Sendable {
     func setFriend(_ id: PeerID, _ isFriend: Bool) async throws -> Contact {
         let snapshot = try directory.snapshot()
         let contact = try Self.requireKey(snapshot.contact(id))
-        if snapshot.fingerprint(of: id) == nil {
-            guard isFriend else { return contact }
+        let known = snapshot.fingerprint(of: id)
+        if !isFriend, known.map({ snapshot.trust[$0]?.isFriend == true }) != true {
+            throw ControlFailure(.refused, "\(contact.name.identified(by: id)) is not a friend")
+        }
+        if known == nil {
             guard let peer = await messenger.authenticatedPeer(id, timeout: Self.proofTimeout) else {
                 let reason =
                     contact.isNear
