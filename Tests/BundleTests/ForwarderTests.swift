@@ -31,6 +31,13 @@ struct ForwarderTests {
             forwarder.start(id, index: &index, tree: tree, now: RouterFixtures.moment(seconds))
         }
 
+        mutating func retransmit(_ id: BundleID, after count: UInt8, to neighbour: EndpointID, at seconds: Double)
+            -> [RouterEffect]
+        {
+            forwarder.retransmit(
+                id, to: neighbour, after: count, index: &index, tree: tree, now: RouterFixtures.moment(seconds))
+        }
+
         mutating func timeOut(_ id: BundleID, at seconds: Double) -> [RouterEffect] {
             forwarder.acknowledgementTimedOut(id, index: &index, tree: tree, now: RouterFixtures.moment(seconds))
         }
@@ -46,17 +53,44 @@ struct ForwarderTests {
         let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(two)))
         let effects = bench.start(id)
         #expect(effects.forwardedTo == [two])
-        #expect(effects.timers == [.retransmission(id, to: two), .acknowledgementTimeout(id)])
+        #expect(effects.timers == [.retransmission(id, to: two, after: 1), .acknowledgementTimeout(id)])
         #expect(bench.index[id]?.state == .routed(to: two))
         let again = bench.forwarder.retransmit(
-            id, to: two, index: &bench.index, tree: bench.tree, now: RouterFixtures.moment(0.5))
+            id, to: two, after: 1, index: &bench.index, tree: bench.tree, now: RouterFixtures.moment(0.5))
         #expect(again.forwardedTo == [two])
         let confirmed = bench.forwarder.receiveReceipt(
             id.short, from: two, index: &bench.index, now: RouterFixtures.moment(0.6))
         #expect(confirmed.events == [.sent(id)])
         let late = bench.forwarder.retransmit(
-            id, to: two, index: &bench.index, tree: bench.tree, now: RouterFixtures.moment(1))
+            id, to: two, after: 2, index: &bench.index, tree: bench.tree, now: RouterFixtures.moment(1))
         #expect(late.isEmpty)
+    }
+
+    @Test func `copies for one destination are repeated in the order of their creation, whichever timer is due first`() {
+        var bench = Bench(neighbours: 1...1)
+        let ids = (0..<3).map { number in
+            bench.insert(RouterFixtures.stored(UInt8(number), to: .endpoint(one), created: Double(number)))
+        }
+        let other = bench.insert(RouterFixtures.stored(4, from: 2, to: .endpoint(one), created: 0))
+        for id in ids + [other] { _ = bench.start(id, at: 10) }
+        let first = bench.retransmit(ids[2], after: 1, to: one, at: 10.5)
+        #expect(first.forwardedIDs == ids)
+        #expect(first.timers == ids.map { .retransmission($0, to: one, after: 2) })
+        for id in ids.prefix(2) { #expect(bench.retransmit(id, after: 1, to: one, at: 10.6).isEmpty, "its timer is replaced") }
+        #expect(bench.retransmit(other, after: 1, to: one, at: 10.6).forwardedIDs == [other])
+        #expect(bench.retransmit(ids[1], after: 2, to: one, at: 11.5).forwardedIDs == [ids[0], ids[1]])
+        // One that was repeated more often does not go with it.
+        #expect(bench.retransmit(ids[2], after: 2, to: one, at: 11.6).forwardedIDs == [ids[2]])
+    }
+
+    @Test func `bundles for a neighbour that is tried again go in the order of their creation`() {
+        var bench = Bench(neighbours: 1...1)
+        let ids = (0..<3).map { number in
+            bench.insert(RouterFixtures.stored(UInt8(number), to: .endpoint(one), created: Double(number)))
+        }
+        let resent = bench.forwarder.resend(ids[1], to: one, index: &bench.index, now: RouterFixtures.moment(40))
+        #expect(resent.forwardedIDs == [ids[0], ids[1]])
+        #expect(bench.forwarder.resend(ids[0], to: one, index: &bench.index, now: RouterFixtures.moment(41)).isEmpty)
     }
 
     @Test("a reverse route is preferred to the tree, and a missing acknowledgement starts epidemic forwarding")

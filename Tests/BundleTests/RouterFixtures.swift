@@ -39,6 +39,11 @@ extension [RouterEffect] {
         compactMap { if case .react(.forward(_, to: let neighbour, _, _, _)) = $0 { neighbour } else { nil } }
     }
 
+    /// Bundles of which copies are sent, in order.
+    var forwardedIDs: [BundleID] {
+        compactMap { if case .react(.forward(let id, to: _, _, _, _)) = $0 { id } else { nil } }
+    }
+
     /// Modes of the copies that are sent, in order.
     var modes: [BundleCopy.ForwardingMode] {
         compactMap { if case .react(.forward(_, _, _, let mode, _)) = $0 { mode } else { nil } }

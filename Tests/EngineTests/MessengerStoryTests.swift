@@ -19,6 +19,8 @@ struct MessengerStoryTests {
         var contacts: [PeerID: ContactKeys] = [:]
         var blocked: Set<PeerID> = []
         var sendsReadReceipts = true
+        /// nil for that of the machine.
+        var wallClock: (@Sendable () -> WallTime)?
 
         init(_ number: UInt8, _ name: String) {
             identity = LocalIdentity(seed: [UInt8](repeating: number, count: 64))
@@ -39,6 +41,7 @@ struct MessengerStoryTests {
         ) async throws -> Result {
             var settings = stage.settings(identity, name)
             settings.discovery = segment.join(host: "127.0.0.1")
+            if let wallClock { settings.wallClock = wallClock }
             let (contacts, blocked) = (contacts, blocked)
             settings.trustStatus = { peer, _ in blocked.contains(peer.id) ? .known(.blocked, isFriend: false) : .new }
             var messengerSettings = MessengerSettings(
@@ -154,6 +157,31 @@ struct MessengerStoryTests {
         try await bea.run(on: segment, stage) { _, beaMessenger in
             let texts = try await beaMessenger.history(of: .peer(ada.id)).filter { !$0.isLocal }.map(\.text)
             #expect(texts == ["are you there?"])
+        }
+    }
+
+    @Test("lines that wait arrive in the order in which they were written", arguments: LinkKind.allCases)
+    func order(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        (ada.contacts, bea.contacts) = (
+            [bea.id: ContactKeys(bea.contact, areProven: true)], [ada.id: ContactKeys(ada.contact, areProven: true)]
+        )
+        // All within one millisecond.
+        ada.wallClock = { [now = SystemClock.wall()] in now }
+        let texts = (1...8).map { "line \($0)" }
+        try await ada.run(on: segment, stage) { [adaID = ada.id, bea] _, adaMessenger in
+            for text in texts { _ = try await adaMessenger.sendLine(text, in: .peer(bea.id)) }
+            try await bea.run(on: segment, stage) { _, beaMessenger in
+                let events = beaMessenger.events()
+                var arrived: [String] = []
+                while arrived.count < texts.count {
+                    arrived = try await beaMessenger.history(of: .peer(adaID)).map(\.text)
+                    guard arrived.count < texts.count, await firstLine(events) != nil else { break }
+                }
+                #expect(arrived == texts)
+            }
         }
     }
 

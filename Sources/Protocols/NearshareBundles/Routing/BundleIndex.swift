@@ -113,6 +113,15 @@ struct BundleIndex: Sendable {
         inCreationOrder { $0.destination == destination && $0.state != .retained }
     }
 
+    /// Older bundles of the same source for the same destination as this one, in the order of their creation.
+    func bundles(before entry: BundleEntry) -> [BundleID] {
+        guard let destination = entry.destination else { return [] }
+        return inCreationOrder { other in
+            other.source == entry.source && other.destination == destination && other.creationTime < entry.creationTime
+                && other.isAcknowledgement == entry.isAcknowledgement
+        }
+    }
+
     func bundles(in state: BundleEntry.State) -> [BundleID] {
         inCreationOrder { $0.state == state }
     }

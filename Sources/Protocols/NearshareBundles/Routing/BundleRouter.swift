@@ -178,8 +178,10 @@ package struct BundleRouter: Sendable {
             case .waitingRetry: for id in forwarder.retryDue(index: index) { start(id, now: now) }
             case .acknowledgementTimeout(let id):
                 apply(forwarder.acknowledgementTimedOut(id, index: &index, tree: tree, now: now), now: now)
-            case .retransmission(let id, let neighbour):
-                apply(forwarder.retransmit(id, to: neighbour, index: &index, tree: tree, now: now), now: now)
+            case .retransmission(let id, let neighbour, let attemptCount):
+                let effects = forwarder.retransmit(
+                    id, to: neighbour, after: attemptCount, index: &index, tree: tree, now: now)
+                apply(effects, now: now)
             case .resend(let id, let neighbour):
                 apply(forwarder.resend(id, to: neighbour, index: &index, now: now), now: now)
             case .receipts(let neighbour): apply(forwarder.sendReceipts(to: neighbour), now: now)

@@ -341,7 +341,7 @@ struct Forwarder: Sendable {
         } else {
             change(neighbour) { $0.unconfirmed[id.short] = SentCopy(id: id, firstSent: now.monotonic, attemptCount: 1) }
             effects.append(
-                .start(.retransmission(id, to: neighbour), JitteredDelay(Self.retransmissionDelay, by: 1...1.2)))
+                .start(.retransmission(id, to: neighbour, after: 1), JitteredDelay(Self.retransmissionDelay, by: 1...1.2)))
         }
         return true
     }
@@ -381,9 +381,25 @@ struct Forwarder: Sendable {
         return effects
     }
 
-    /// Repeats a copy that is not confirmed, at growing intervals, as long as the sharing time lasts.
+    /// Repeats a copy that is not confirmed, at growing intervals, as long as the sharing time lasts. Older copies of the same
+    /// source for the same destination are repeated before it, because the timers are random: the lines of a conversation would
+    /// arrive in another order than they were written.
+    /// - Parameter attemptCount: of the copy when the timer was started; a timer for an earlier attempt has no effect.
     mutating func retransmit(
-        _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, tree: SpanningTree, now: Moment
+        _ id: BundleID, to neighbour: EndpointID, after attemptCount: UInt8, index: inout BundleIndex, tree: SpanningTree,
+        now: Moment
+    ) -> [RouterEffect] {
+        guard let entry = index[id], neighbours[neighbour]?.unconfirmed[id.short]?.attemptCount == attemptCount else {
+            return []
+        }
+        let older = index.bundles(before: entry).filter { other in
+            (neighbours[neighbour]?.unconfirmed[other.short]?.attemptCount).map { $0 <= attemptCount } ?? false
+        }
+        return (older + [id]).flatMap { repeatCopy(of: $0, to: neighbour, index: &index, tree: tree, now: now) }
+    }
+
+    private mutating func repeatCopy(
+        of id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, tree: SpanningTree, now: Moment
     ) -> [RouterEffect] {
         guard let entry = index[id], let last = neighbours[neighbour]?.unconfirmed[id.short] else { return [] }
         let sharingTime = Duration.milliseconds(min(entry.sharingTime, settings.profile.sharingTime))
@@ -398,7 +414,7 @@ struct Forwarder: Sendable {
         let copy = copy(of: id, entry, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index)
         change(neighbour) { $0.unconfirmed[id.short]?.attemptCount += 1 }
         let delay = JitteredDelay(Self.retransmissionDelay * Double(1 << last.attemptCount))
-        return [copy, .start(.retransmission(id, to: neighbour), delay)]
+        return [copy, .start(.retransmission(id, to: neighbour, after: last.attemptCount + 1), delay)]
     }
 
     private func offerAgain(_ id: BundleID, to neighbour: EndpointID) -> RouterEffect {
@@ -410,11 +426,15 @@ struct Forwarder: Sendable {
     mutating func resend(
         _ id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, now: Moment
     ) -> [RouterEffect] {
-        guard let entry = index[id], isNeighbour(neighbour), !isHeldOrSent(id, by: neighbour),
-            entry.isEpidemic || entry.destination == neighbour, isWithinLimits(entry)
-        else { return [] }
+        guard let entry = index[id], !isHeldOrSent(id, by: neighbour) else { return [] }
         var effects: [RouterEffect] = []
-        forward(id, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index, now: now, effects: &effects)
+        // In the order of their creation, like copies that are repeated sooner.
+        for id in index.bundles(before: entry) + [id] {
+            guard let entry = index[id], isNeighbour(neighbour), !isHeldOrSent(id, by: neighbour),
+                entry.isEpidemic || entry.destination == neighbour, isWithinLimits(entry)
+            else { continue }
+            forward(id, to: neighbour, entry.isEpidemic ? .epidemic : .routed, index: &index, now: now, effects: &effects)
+        }
         return effects
     }
 

@@ -14,8 +14,8 @@ enum RouterTimer: Sendable, Hashable {
     case waitingRetry
     /// The acknowledgement of a forwarded bundle is overdue.
     case acknowledgementTimeout(BundleID)
-    /// A neighbour has not confirmed a copy.
-    case retransmission(BundleID, to: EndpointID)
+    /// A neighbour has not confirmed a copy, after this number of attempts.
+    case retransmission(BundleID, to: EndpointID, after: UInt8)
     /// A neighbour that has confirmed no copy of a bundle is tried again.
     case resend(BundleID, to: EndpointID)
     /// Collected receipts are sent to a neighbour.
