@@ -424,6 +424,7 @@ struct NodeSendClientTests {
         }
         #expect(failure?.status == .interrupted)
         #expect(reporter.sent.map(\.outcome) == [.cancelled(by: .local)])
+        #expect(reporter.sent.map(\.canResume) == [false], "the mesh sends the whole file again")
     }
 
     @Test("a node that ends in between leaves the file to another attempt")

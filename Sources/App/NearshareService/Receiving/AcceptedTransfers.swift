@@ -150,8 +150,8 @@ extension Invitation {
     var identity: AcceptedOffers.Identity { AcceptedOffers.Identity(sender: peer.fingerprint, resumeKey: resumeKey) }
 
     /// Whether a broken transfer can be resumed: not by a sender that cannot read its content again, nor by a browser, whose key
-    /// ends with its page.
-    var isResumable: Bool { offer.totalSize != nil && peer.foreign == nil }
+    /// ends with its page, nor in the mesh, whose files are stored when they are whole.
+    var isResumable: Bool { offer.totalSize != nil && peer.foreign == nil && peer.address != nil }
 
     /// Whether the user can accept a part of the offer.
     var sendsParts: Bool { features.contains(.sendsParts) && offer.totalSize != nil }

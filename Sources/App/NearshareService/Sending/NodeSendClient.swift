@@ -68,10 +68,10 @@ struct NodeSendClient: Sendable {
             .sent(
                 SendResult(
                     transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label, content: content,
-                    byteCount: end.done, receiver: name)))
+                    byteCount: end.done, canResume: false, receiver: name)))
         guard outcome == .completed else {
             let status = running.isCancelled ? ExitStatus(outcome) : ExitStatus(atNode: outcome)
-            throw CommandFailure(status, detail ?? outcome.sentence(name))
+            throw CommandFailure(status, detail ?? outcome.sentence(name, canResume: false))
         }
         return true
     }

@@ -157,7 +157,7 @@ package final class PageSendOperation: Sendable {
                 SendResult(
                     transfer: request.transfer.id, peer: request.peer.id, outcome: result.outcome, detail: result.detail,
                     label: "\(source.label) → \(name)", content: source.label, byteCount: progress.done,
-                    canResume: source.canResume, receiver: name)))
+                    canResume: false, receiver: name)))
         if let failure = result.detail { reporter.report(.warning("\(source.label) → \(name): \(failure)")) }
     }
 }

@@ -479,7 +479,7 @@ package final class SendOperation: Sendable {
                 $0.recordDevice(peer.fingerprint, certificate: certificate, named: target.name, at: SystemClock.wall())
             }
         }
-        try conclude(result, of: transfer, content, to: peer.id, name: name, canResume: false, isDevice: true)
+        try conclude(result, of: transfer, content, to: peer.id, name: name, isDevice: true)
     }
 
     /// Reads standard input to its end: LocalSend needs to know the size beforehand.
@@ -571,18 +571,18 @@ package final class SendOperation: Sendable {
         }
     }
 
+    /// Ends a transfer through the mesh or to a LocalSend device, neither of which is resumed.
     private func conclude(
         _ result: TransferResult, of transfer: Transfer, _ part: any ResourceSource, to peer: PeerID, name: String,
-        canResume: Bool? = nil, isDevice: Bool = false
+        isDevice: Bool = false
     ) throws(CommandFailure) {
-        let canResume = canResume ?? self.canResume
         report(
-            result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer), canResume: canResume,
+            result, of: transfer, to: peer, name: name, content: OfferText.summary(part.offer), canResume: false,
             isDevice: isDevice)
         guard result.outcome == .completed else {
             throw CommandFailure(
                 ExitStatus(result),
-                result.detail ?? result.outcome.sentence(name, canResume: canResume))
+                result.detail ?? result.outcome.sentence(name, canResume: false))
         }
     }
 
