@@ -199,7 +199,9 @@ class KeysStory(Home):
         self.assertCode(0, exported)
         self.assertEqual(exported.stdout, self.export(self.anna).read_bytes())
         anna = self.identity(self.anna)
-        self.assertIn(anna["id"], self.say(0, self.ben, "keys", "import", "-", "--for", "annie", input=exported.stdout))
+        said = self.say(0, self.ben, "keys", "import", "-", "--for", "annie", input=exported.stdout)
+        self.assertIn(anna["id"], said)
+        self.assertIn('the peer calls itself "Anna", and is called "annie" on this machine', said)
         (key,) = self.tell(self.ben, "keys", "list")
         self.assertEqual(
             ("annie", anna["fingerprint"], anna["id"], "imported", False),

@@ -130,6 +130,11 @@ struct KeysImportCommand: AsyncParsableCommand {
                 Console.warn("the signing key of \(name.shown) has changed, and is replaced")
             }
             Console.notice("the keys of \(name.identified(by: fingerprint.peerID)) are imported")
+            if name.claimed != keys.name.claimed {
+                Console.notice(
+                    "the peer calls itself \(keys.name.quoted), and is called \(name.quoted) on this machine; `nearshare peers rename` changes that"
+                )
+            }
             for peer in sharing {
                 Console.warn(
                     "\(name.shown) means this peer from now on, and not \(peer.name.identified(by: peer.id)), which you could call so before"
