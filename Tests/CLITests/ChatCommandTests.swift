@@ -208,11 +208,11 @@ private let peerID = ChatTyping.peerID
 
     @Test func `commands about a peer name it, or take the one of the conversation`() {
         var typing = ChatTyping(.latest)
-        typing.meet("anna")
+        typing.meet("anna", status: .known(.seen, isFriend: true))
         let cases: [(String, ControlRequest)] = [
             ("/block", .block(peerID)), ("/unblock anna", .unblock(name: "anna")), ("/unblock", .unblock(name: peerID.hex)),
             ("/fav an", .setFriend(peerID, true)), ("/unfav", .setFriend(peerID, false)), ("/ping", .ping(peerID)),
-            ("/trace anna", .ping(peerID)),
+            ("/trace anna", .ping(peerID)), ("/ping 1a2b", .ping(peerID)),
         ]
         for (line, request) in cases {
             let reactions = typing.type(line)
@@ -221,6 +221,10 @@ private let peerID = ChatTyping.peerID
                 continue
             }
         }
+        // The key of a newcomer may be made for its beginning.
+        var other = ChatTyping(.latest)
+        other.meet("mallory")
+        #expect(other.type("/block 1a2b").isEmpty && other.text.contains("1a2b is not in the list"), "\(other.text)")
         let unknown = typing.type("/block nobody")
         #expect(unknown.isEmpty && typing.text.contains("nobody is not in the list of /who"), "\(typing.text)")
         typing.handle(.replied(.ping(.peer(peerID), showsPath: false), .success(.pong(PingReport(milliseconds: 7, hops: 2)))))

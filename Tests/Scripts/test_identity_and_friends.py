@@ -218,7 +218,9 @@ class KeysStory(Home):
         self.say(0, self.ben, "friends", "add", "--unverified", "annie")
         self.assertTrue(self.tell(self.ben, "keys")[0]["friend"])
         self.assertIn("friend", self.ben.run("keys").stdout.decode())
-        self.say(0, self.ben, "keys", "forget", "ann")
+        # As much of the id as a tag shows.
+        self.assertIn("is now called aunt", self.say(0, self.ben, "peers", "rename", anna["id"][:4], "aunt"))
+        self.say(0, self.ben, "keys", "forget", "aun")
         self.assertEqual([], self.tell(self.ben, "keys"))
         self.assertEqual(1, len(self.tell(self.ben, "peers")))
 

@@ -28,6 +28,8 @@ func verifiedUnderTheNameOfAnother() throws {
 
 @Suite("the peer that a text means")
 struct NameMatchTests {
+    private let stage = ServiceStage()
+
     private func find(_ text: String) throws -> Fingerprint? {
         let keys = try [(1, "anna"), (2, "annabel"), (3, "Ben"), (4, "dora"), (5, "dora")].map {
             NamedKey(fingerprint: fingerprint($0.0), name: try DisplayName($0.1))
@@ -56,6 +58,40 @@ struct NameMatchTests {
     @Test("an empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
     func none(_ text: String) throws {
         #expect(try find(text) == nil)
+    }
+
+    @Test("K2: the beginning of an id means known peers alone, and yields to the names that they have")
+    func idPrefix() throws {
+        func found(_ text: String, named name: String = "anna") throws -> [Fingerprint] {
+            let known = [(0x4f, name), (0xb2, "ben")].map { byte, name in
+                NamedKey(fingerprint: fingerprint(byte), name: DisplayName(truncating: name)!)
+            }
+            return NameMatch.withIDPrefix(text, amongKnown: known).map(\.fingerprint)
+        }
+        for text in ["4f4f", "4F4F4", "4f4f4f4f4f4f4f4"] { #expect(try found(text) == [fingerprint(0x4f)], "\(text)") }
+        for text in ["", "4f4", "4f4e", "4f4g", "4f4f4f4f4f4f4f4f", "١٢٣٤"] { #expect(try found(text).isEmpty, "\(text)") }
+        #expect(try found("b2b2", named: "B2B2C").isEmpty, "the beginning of a name")
+        var trust = TrustStore()
+        let alike = [UInt8(1), 2].map { Fingerprint(bytes: [0x4f, 0x4f] + [UInt8](repeating: $0, count: 30))! }
+        for key in alike { trust.recordDevice(key, certificate: [1], named: try DisplayName("x"), at: day) }
+        #expect(Set(trust.peers(withIDPrefix: "4f4f").map(\.fingerprint)) == Set(alike))
+        #expect(trust.peers(withIDPrefix: "4f4f01").map(\.fingerprint) == [alike[0]])
+    }
+
+    @Test("K2: the beginning of a friend's id is that of the friend, whatever names newcomers have")
+    func directory() async throws {
+        let user = try stage.user("bea")
+        try user.introduce(fingerprint(0x4f), as: "anna", isFriend: true)
+        let directory = ContactDirectory(user.machine)
+        #expect(try await directory.knownContact("4f4f")?.id == fingerprint(0x4f).peerID)
+        #expect(try await directory.find("4F4F4F", timeout: .zero).id == fingerprint(0x4f).peerID)
+        let second = Fingerprint(bytes: [0x4f, 0x4f] + [UInt8](repeating: 1, count: 30))!
+        try user.introduce(second, as: "ben")
+        let failure = await #expect(throws: ControlFailure.self) { try await directory.find("4f4f", timeout: .zero) }
+        #expect(failure?.description.contains("4f4f matches several peers; use the id of one") == true)
+        try user.machine.trust.update { _ = $0.setBlocked(second, true) }
+        #expect(try directory.snapshot().blockedPeer(named: "4f4f01")?.fingerprint == second)
+        #expect(try directory.snapshot().blockedPeer(named: "4f4f4f") == nil)
     }
 
     @Test("T1: an ambiguous text is escaped")

@@ -154,7 +154,11 @@ extension ChatScreen {
     /// The contact that the user names, or the peer of the conversation; nil, with a notice, where there is none.
     private mutating func peer(named name: String, at now: WallTime) -> PeerID? {
         guard !name.isEmpty else { return requirePeer("this", at: now) }
-        switch NameMatch(of: name, among: Array(contacts.values)) {
+        // A blocked peer, which no list shows, does not make another peer's name ambiguous.
+        let shown = contacts.values.filter { !$0.trustStatus.isBlocked }
+        let begun = NameMatch.withIDPrefix(name, amongKnown: shown.filter(\.trustStatus.isKnown))
+        if begun.count == 1 { return begun[0].id }
+        switch begun.isEmpty ? NameMatch(of: name, among: shown) : .several(begun) {
         case .one(let contact): return contact.id
         case .several(let several): addNotice(NameMatch.ambiguity(of: name, several), at: now)
         case .none:

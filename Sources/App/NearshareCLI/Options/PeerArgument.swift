@@ -5,7 +5,7 @@ internal import NearshareService
 
 /// A peer as named on the command line: a name, a prefix of one, an id or an address.
 enum PeerArgument {
-    /// - Returns: the text; an address without a port with the default one.
+    /// - Returns: the text; an address without a port with the default one; for the beginning of a known peer's id the whole one.
     /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix
     ///   of every name.
     @Sendable static func validated(_ text: String) throws -> String {
@@ -16,9 +16,16 @@ enum PeerArgument {
                     "\(TerminalText.escaped(text)) names no peer: behind an address and a colon, a port from 1 to 65535 is expected"
                 )
             }
-            return text
+            return try completed(text)
         }
         return "\(text.contains(":") ? "[\(text)]" : text):\(Node.defaultPort)"
+    }
+
+    private static func completed(_ text: String) throws -> String {
+        // Where the files cannot be read, the command says so.
+        guard let peers = try? LocalMachine().trust.read().peers(withIDPrefix: text) else { return text }
+        guard peers.count < 2 else { throw ValidationError(NameMatch.ambiguity(of: text, peers)) }
+        return peers.first?.id.hex ?? text
     }
 
     /// The peers without repetitions.

@@ -39,6 +39,7 @@ package struct ContactDirectory: Sendable {
     @_optimize(none)
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
+        let text = try completed(text)
         if let known = try await knownContact(text) { return known }
         guard let messenger else { throw NodeError.notFound(text, nearby: []) }
         let device = machine.localSendDevice(named: text)
@@ -95,8 +96,16 @@ package struct ContactDirectory: Sendable {
 
     /// The contact that a text selects without waiting, see ``ContactSnapshot/contact(named:with:)``.
     package func knownContact(_ text: String) async throws -> Contact? {
+        let text = try completed(text)
         let conversations = try await conversationIDs()
         return try snapshot().contact(named: text, with: conversations)
+    }
+
+    /// The whole id of the known peer that a text means by the beginning of its id; any other text as it is.
+    private func completed(_ text: String) throws -> String {
+        let peers = try machine.trust.read().peers(withIDPrefix: text)
+        guard peers.count < 2 else { throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, peers)) }
+        return peers.first?.id.hex ?? text
     }
 
     /// Records that a peer has proven the keys of the verification link that the user has received.

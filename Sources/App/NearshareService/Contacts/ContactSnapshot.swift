@@ -138,7 +138,8 @@ package struct ContactSnapshot: Sendable {
         return contact
     }
 
-    /// The blocked peer that a text selects: by the name in the list of known peers, or else by the one that it claims now.
+    /// The blocked peer that a text selects: by the name in the list of known peers or the one that it claims now, or by its id or
+    /// the beginning of it.
     /// - Returns: nil when no blocked peer matches.
     /// - Throws: ``ControlFailure`` when several match.
     func blockedPeer(named text: String) throws(ControlFailure) -> NamedKey? {
@@ -148,7 +149,10 @@ package struct ContactSnapshot: Sendable {
             presence.meshPeers[key.id].map { NamedKey(fingerprint: key.fingerprint, name: $0.name) }
         }
         if let key = try match(text, among: listed) { return key }
-        return try match(text, among: renamed)
+        if let key = try match(text, among: renamed) { return key }
+        let found = trust.peers(withIDPrefix: text).filter(listed.contains)
+        guard found.count < 2 else { throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, found)) }
+        return found.first
     }
 
     private func match<Candidate: NamedPeer>(

@@ -58,6 +58,11 @@ extension TrustStore {
         }
     }
 
+    /// The known peers whose ids begin with a text, see ``NameMatch/withIDPrefix(_:amongKnown:)``.
+    package func peers(withIDPrefix text: String) -> [NamedKey] {
+        NameMatch.withIDPrefix(text, amongKnown: entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) })
+    }
+
     /// The peers that lists show under a name, also where they call themselves otherwise now: what `nearshare peers` prints is
     /// found.
     package func peersListed(as text: String) -> Set<PeerID> {
