@@ -48,6 +48,22 @@ class FirstMinuteStory(Asked):
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         self.assertEqual([], list(self.ben.home.rglob("identity.key")))
 
+    def test_ctrl_d_ends_setup_and_nothing_is_written(self):
+        def files():
+            return sorted(path for path in self.ben.home.rglob("*") if path.is_file())
+
+        before = files()
+        screen = self.terminal(self.ben, *self.ben.command("setup"))
+        screen.wait_for(r"name of this machine")
+        screen.press("benjamin\n~/In\n")
+        screen.wait_for(r"who may send")
+        screen.press("\x04")
+        screen.wait_for(r"\[ask\]: \s*nearshare: ended before the last question: no setting was changed")
+        self.assertEqual(130, screen.end())
+        self.assertEqual(before, files())
+        self.assertFalse((self.ben.home / "In").exists())
+        self.assertRegex(self.ben.run("config").stdout.decode(), r"(?m)^name +ben ")
+
     def test_setup_without_a_terminal(self):
         result = self.ben.run("setup")
         self.assertCode(2, result)

@@ -36,7 +36,7 @@ private struct SetupDialogue {
     init(machine: LocalMachine, terminal: TerminalDevice) {
         self.machine = machine
         self.terminal = terminal
-        lines = terminal.lines().makeAsyncIterator()
+        lines = terminal.lines(endsAtControlD: true).makeAsyncIterator()
     }
 
     mutating func run() async throws {
@@ -46,13 +46,7 @@ private struct SetupDialogue {
             }
             return name.name.claimed
         }
-        let inbox = try await ask("folder for received files", current: machine.inbox().path) { [machine] text in
-            guard text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") else {
-                throw InvalidAnswer("the path begins with / or ~/")
-            }
-            try machine.inbox(Directories.expanding(text, home: machine.directories.home)).prepare()
-            return text
-        }
+        var inbox = try await askInbox()
         let accept = try await ask(
             "who may send: ask (me, each time), friends (without asking; others not), all (without asking) or none",
             current: (machine.configuration.accept ?? .ask).rawValue
@@ -61,6 +55,16 @@ private struct SetupDialogue {
                 throw InvalidAnswer("answer ask, friends, all or none")
             }
             return accept.rawValue
+        }
+        // After the last question: nothing is made where the dialogue ends before.
+        while let path = inbox {
+            do {
+                try machine.inbox(Directories.expanding(path, home: machine.directories.home)).prepare()
+                break
+            } catch {
+                terminal.writeWrapped("\(error)\n")
+                inbox = try await askInbox()
+            }
         }
         try machine.configure(
             name: name.flatMap { NameArgument(argument: $0)?.name }, inbox: inbox, accept: accept)
@@ -72,6 +76,15 @@ private struct SetupDialogue {
         }
         try await offerService()
         try await offerFirewall()
+    }
+
+    private mutating func askInbox() async throws -> String? {
+        try await ask("folder for received files", current: machine.inbox().path) { text in
+            guard text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") else {
+                throw InvalidAnswer("the path begins with / or ~/")
+            }
+            return text
+        }
     }
 
     /// The reason why an answer is not valid.
@@ -94,6 +107,8 @@ private struct SetupDialogue {
                 terminal.writeWrapped("\(error)\n\(prompt)")
             }
         }
+        // The prompt has not ended its line.
+        terminal.writeWrapped("\n")
         throw CommandFailure(.interrupted, "ended before the last question: no setting was changed")
     }
 
@@ -103,6 +118,7 @@ private struct SetupDialogue {
             if let answer = YesNoPrompt.parse(line) { return answer }
             terminal.writeWrapped(line.isEmpty ? question : "please answer y or n: ")
         }
+        terminal.writeWrapped("\n")
         return false
     }
 

@@ -43,8 +43,9 @@ package final class TerminalDevice: Sendable {
 
     /// The lines that the user types, until the terminal closes or the consumer stops. After a return from the background an
     /// empty line is emitted, as if Enter had been pressed, so that the consumer shows its question again.
-    package func lines() -> AsyncStream<String> {
-        Self.readInBackground("lines") { [self] wakeUp, emit in readLines(wakeUp, emit) }
+    /// - Parameter endsAtControlD: whether Ctrl-D on an empty line is the end, as it is of a dialogue of this process alone.
+    package func lines(endsAtControlD: Bool = false) -> AsyncStream<String> {
+        Self.readInBackground("lines") { [self] wakeUp, emit in readLines(wakeUp, endsAtControlD, emit) }
     }
 
     /// The values that `read` emits on a thread of its own, which ends after the consumer has stopped.
@@ -62,7 +63,7 @@ package final class TerminalDevice: Sendable {
         }
     }
 
-    private func readLines(_ wakeUp: InputWakeUp, _ emit: (String) -> Void) {
+    private func readLines(_ wakeUp: InputWakeUp, _ endsAtControlD: Bool, _ emit: (String) -> Void) {
         var pending: [UInt8] = []
         var wasForeground = true
         var stops = wakeUp.continuationCount
@@ -79,6 +80,7 @@ package final class TerminalDevice: Sendable {
             switch read(wakeUp) {
             case .bytes(let bytes): pending += bytes
             case .nothing: break
+            case .endOfInput where endsAtControlD && pending.isEmpty: return
             // Ctrl-D on an empty line does not close a terminal: the next line may hold an answer. The pause bounds the rate
             // at a device that reports this all the time.
             case .endOfInput: pause()
