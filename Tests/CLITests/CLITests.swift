@@ -69,6 +69,14 @@ import Testing
         #expect(!ProgressLine.text("a", progress(.moving, done: 500, total: nil), columns: 80).contains("%"))
     }
 
+    @Test func `the silence of a peer is told in seconds once there is one`() {
+        func text(_ milliseconds: Int) -> String {
+            ProgressLine.text(reconnectingTo: "anna", for: .milliseconds(milliseconds), columns: 80)
+        }
+        #expect(text(0) == "connection to anna lost, trying again" && text(999) == text(0))
+        #expect(text(1_000) == "no answer from anna for 1 s, trying again")
+    }
+
     @Test("the name is cut first; the percentage and the peer stay", arguments: [30, 40, 60, 80, 100])
     func longName(_ columns: Int) {
         let name = "\"A very long file name with spaces and → more of it, to the very end of it all, and so on.pdf\""

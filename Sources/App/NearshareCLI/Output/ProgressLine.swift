@@ -32,6 +32,14 @@ enum ProgressLine {
         return line(label, facts.map(\.text).joined(separator: "  "), columns: columns)
     }
 
+    /// The line about a peer to which a new connection is made.
+    static func text(reconnectingTo peer: String, for duration: Duration, columns: Int) -> String {
+        let text =
+            duration < .seconds(1)
+            ? "connection to \(peer) lost, trying again" : "no answer from \(peer) for \(duration.asLargestUnit), trying again"
+        return TextLayout.truncated(text, to: columns - 1)
+    }
+
     private struct Fact {
         var text: String
         /// Importance, by which facts are left out: 0 for the one that always stays.
@@ -180,9 +188,6 @@ private func progressLines(of transfers: RunningTransfers) -> [String] {
         return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
     }
     let now = SystemClock.monotonic()
-    lines += transfers.reconnecting.map { peer in
-        TextLayout.truncated(
-            "no answer from \(peer.label) for \((now - peer.since).asLargestUnit), trying again", to: columns - 1)
-    }
+    lines += transfers.reconnecting.map { ProgressLine.text(reconnectingTo: $0.label, for: now - $0.since, columns: columns) }
     return Array(lines.prefix(8))
 }
