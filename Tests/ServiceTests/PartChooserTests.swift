@@ -40,6 +40,8 @@ import Testing
         #expect(numbers(chooser, "2") == [0, 1])
         #expect(numbers(chooser, "6") == [5])
         #expect(numbers(chooser, "4-5") == [0, 2, 3, 4])
+        #expect(numbers(chooser, "5-") == [0, 2, 4, 5] && numbers(chooser, "-2") == [0, 1])
+        #expect(numbers(chooser, "6-") == [5] && chooser.choose("1-") == .all)
         #expect(numbers(chooser, "2,6") == [0, 1, 5] && numbers(chooser, "6 , 2") == [0, 1, 5])
         #expect(numbers(chooser, "*.jpg") == [0, 1, 2, 3], "letter case does not count")
         #expect(numbers(chooser, "trip/*.jpg") == [0, 1])
@@ -58,7 +60,7 @@ import Testing
 
     @Test func `what cannot be selected says why`() throws {
         let chooser = try chooser()
-        for text in ["0", "7", "3-9", "18446744073709551615"] {
+        for text in ["0", "7", "3-9", "7-", "0-", "-7", "18446744073709551615"] {
             #expect(chooser.choose(text) == .invalid(hint: "the list has the numbers 1 to 6"), "\(text)")
         }
         #expect(chooser.choose("*.png") == .invalid(hint: "nothing in the list matches \"*.png\""))
@@ -67,6 +69,9 @@ import Testing
         let cut = try self.chooser(listed: 4)
         #expect(numbers(cut, "1") == [0, 1, 2, 3, 4] && numbers(cut, "4") == [0, 2, 3])
         #expect(numbers(cut, "note*") == [5], "an item beyond the list")
+        #expect(
+            cut.choose("2-")
+                == .invalid(hint: "1 of the entries are not listed; end the range with a number, as in 2-5"))
         guard case .invalid(let hint) = cut.choose("3") else { throw MalformedInput("an incomplete folder was selected") }
         #expect(hint.hasPrefix("number 3 is not listed as a whole"))
     }

@@ -84,7 +84,8 @@ package struct PartChooser: Sendable {
         return offer.entryCount.subtractingClamped(UInt64(listed.count).addingClamped(items))
     }
 
-    /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`.
+    /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`. A range without an end, as
+    /// in `70-`, goes to the last line, and one without a start begins with the first.
     ///
     /// A folder stands for all that is in it, but for a range that goes on inside the folder. A pattern with a slash matches
     /// whole paths, any other one names; letter case does not count. `all` stands for everything, unless something has that
@@ -93,9 +94,15 @@ package struct PartChooser: Sendable {
         var chosen: [ClosedRange<UInt64>] = []
         for term in text.split(whereSeparator: { $0 == "," || $0 == " " }) {
             let indices: [Int]
-            if let range = Self.range(term) {
+            if let range = Self.range(term, count: lines.count) {
                 guard range.lowerBound >= 1, range.upperBound <= lines.count else {
                     return .invalid(hint: "the list has the numbers 1 to \(lines.count)")
+                }
+                guard !term.hasSuffix("-") || unlistedCount == 0 else {
+                    return .invalid(
+                        hint:
+                            "\(unlistedCount) of the entries are not listed; end the range with a number, as in \(term)\(lines.count)"
+                    )
                 }
                 indices = (range.lowerBound - 1..<range.upperBound).filter { index in
                     // The folders that a range goes into are added as those that contain its entries.
@@ -128,12 +135,17 @@ package struct PartChooser: Sendable {
         return .part(part)
     }
 
-    private static func range(_ term: Substring) -> ClosedRange<Int>? {
+    /// - Parameter count: of the lines, and the end of a range that has none.
+    private static func range(_ term: Substring, count: Int) -> ClosedRange<Int>? {
         let ends = term.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard ends.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } }),
-            case (let first, let last) = (Int(ends[0]) ?? .max, Int(ends[ends.count - 1]) ?? .max), first <= last
+        guard ends.contains(where: { !$0.isEmpty }),
+            ends.allSatisfy({ $0.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } })
         else { return nil }
-        return first...last
+        let (lower, upper) = (ends[0], ends[ends.count - 1])
+        let first = lower.isEmpty ? 1 : Int(lower) ?? .max
+        // Beyond the list it stays a range, of which the user is told that the list ends before.
+        let last = upper.isEmpty ? max(first, count) : Int(upper) ?? .max
+        return first <= last ? first...last : nil
     }
 
     private func isInside(_ index: Int, _ folder: Int) -> Bool {
