@@ -1267,6 +1267,7 @@ _nearshare_voice_play() {
     # Offer positional completions
     case "${positional_number}" in
     1)
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion voice play -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         __nearshare_complete_paths default
         return
         ;;
@@ -1291,6 +1292,7 @@ _nearshare_voice_show() {
     # Offer positional completions
     case "${positional_number}" in
     1)
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion voice show -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         __nearshare_complete_paths default
         return
         ;;

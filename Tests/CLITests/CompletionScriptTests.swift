@@ -4,6 +4,13 @@ import Testing
 @testable import NearshareCLI
 
 @Suite("completion scripts") struct CompletionScriptTests {
+    /// The lines that complete the argument of a command by the tool, or those that follow them.
+    private func lines(_ script: String, about command: String, next: Bool = false) -> [Substring] {
+        let lines = script.split(separator: "\n")
+        return lines.indices.filter { lines[$0].contains("---completion \(command) -- positional@0") }
+            .map { lines[$0 + (next ? 1 : 0)] }
+    }
+
     @Test(arguments: [CompletionShell.bash, .zsh, .fish])
     func `what the parser generates is adapted in each place`(_ shell: CompletionShell) {
         let generated = NearshareCommand.completionScript(for: shell)
@@ -16,11 +23,27 @@ import Testing
             #expect(!adapted.contains("-W \"$(__nearshare_custom_complete"))
             #expect(adapted.contains("    'mesh') words='run status trace stop' ;;\n"))
             #expect(adapted.split(separator: "\n").count { $0 == "__nearshare_add_words() {" } == 1)
+            #expect(lines(adapted, about: "voice play", next: true) == ["        __nearshare_complete_paths default"])
+            #expect(lines(adapted, about: "voice show", next: true) == ["        __nearshare_complete_paths default"])
         case .zsh:
             #expect(adapted.contains("-M 'm:{[:lower:][:upper:]}={[:upper:][:lower:]}'"))
             #expect(!adapted.contains("'*:subcommands:'"))
+            for command in ["voice play", "voice show"] {
+                #expect(lines(adapted, about: command).map { $0.hasSuffix("; _files}'") } == [true])
+            }
         default:
             #expect(adapted.contains("= \"nearshare help\"' -fa 'receive send browse"))
+            for command in ["voice play", "voice show"] {
+                #expect(lines(adapted, about: command).map { $0.contains(" -Fka '") } == [true])
+            }
+            // A text at an option, and none at its values.
+            let options = adapted.split(separator: "\n").filter { $0.contains("\"nearshare receive\" accept'") }
+            #expect(options.count == 2 && options[0].hasSuffix("-l 'accept' -rfka 'ask friends all none'"))
+            #expect(options[1].contains(" -d 'Which invitations") && options[1].hasSuffix("' -rf"))
+            let repeated = adapted.split(separator: "\n").filter { line in
+                line.contains(" -d '") && line.contains(" -rfka '") && !line.hasSuffix("''")
+            }
+            #expect(repeated.isEmpty)
         }
         #expect(CompletionScript.adapted("text", for: NearshareCommand.self) == "text")
     }

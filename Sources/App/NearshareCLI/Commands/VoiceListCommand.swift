@@ -37,6 +37,15 @@ struct VoiceListCommand: AsyncParsableCommand {
         }
     }
 
+    /// Shell completion: the ids of the notes, with the times at which they were made where the shell shows them. The scripts
+    /// offer files as well.
+    @Sendable static func noteCompletions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
+        guard let entries = try? VoiceNoteStore(LocalMachine()).entries() else { return [] }
+        let shell = CompletionShell.requesting
+        let separator: String? = shell == .zsh ? ":" : shell == .fish ? "\t" : nil
+        return entries.map { entry in entry.note.id + (separator.map { $0 + entry.time.localText } ?? "") }
+    }
+
     /// - Parameter columns: width of the terminal; nil for other outputs. File names replace paths that do not fit.
     private static func lines(_ entries: [VoiceNoteStore.Entry], columns: Int?) -> [String] {
         func table(_ shownPath: (String) -> String) -> [String] {

@@ -11,7 +11,8 @@ struct VoicePlayCommand: ConfinedCommand {
         discussion: "Space pauses, the arrow keys skip 5 seconds, q ends.")
 
     @Argument(
-        help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"), completion: .file())
+        help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"),
+        completion: .custom(VoiceListCommand.noteCompletions))
     var note: String
 
     @Option(help: ArgumentHelp("Play on this device; alsa:NAME selects an ALSA device.", valueName: "name"))

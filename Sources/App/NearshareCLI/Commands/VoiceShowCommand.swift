@@ -9,7 +9,8 @@ struct VoiceShowCommand: AsyncParsableCommand {
         commandName: "show", abstract: "Show length, bit rate, size and waveform of a voice note, without decoding the audio.")
 
     @Argument(
-        help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"), completion: .file())
+        help: ArgumentHelp("A file, or an id as shown by `nearshare voice list`.", valueName: "note"),
+        completion: .custom(VoiceListCommand.noteCompletions))
     var note: String
 
     @Flag(help: "Write one JSON event per line to standard output.")

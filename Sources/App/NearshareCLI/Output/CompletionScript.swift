@@ -1,7 +1,8 @@
 internal import ArgumentParser
 
 /// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, bash
-/// completes names of files that contain spaces, and `help` is followed by the subcommands.
+/// completes names of files that contain spaces, `help` is followed by the subcommands, files are offered besides ids of voice
+/// notes, and fish does not repeat the text of an option at each of its values.
 enum CompletionScript {
     /// The path of a command, which is empty for the tool itself, and the names of its subcommands.
     typealias Group = (path: [String], names: [String])
@@ -27,8 +28,16 @@ enum CompletionScript {
         return names.isEmpty ? [] : [(path, names)] + inner
     }
 
+    /// Changes the lines that complete voice notes, which are files or have ids.
+    private static func withNoteFiles(_ script: String, _ change: (Substring) -> String) -> String {
+        script.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+            ["play", "show"].contains { line.contains("---completion voice \($0) -- positional@0") }
+                ? change(line) : String(line)
+        }.joined(separator: "\n")
+    }
+
     private static func bash(_ script: String, _ groups: [Group]) -> String {
-        var script = script
+        var script = withNoteFiles(script) { "\($0)\n        __nearshare_complete_paths default" }
         // compgen compares letter case, expands what it is given, and finds no file in a folder whose name has a space.
         script.replace(
             "__nearshare_add_completions -W \"$(__nearshare_custom", with: "__nearshare_add_words \"$(__nearshare_custom")
@@ -78,7 +87,7 @@ enum CompletionScript {
     }
 
     private static func zsh(_ script: String, _ groups: [Group]) -> String {
-        var script = script
+        var script = withNoteFiles(script) { "\($0.dropLast(2)); _files}'" }
         script.replace(
             "    _describe -V '' non_empty_completions -- empty_completions",
             with:
@@ -100,6 +109,19 @@ enum CompletionScript {
             let condition = "test (commandline -opc | string join \" \") = \"\(words.joined(separator: " "))\""
             return "complete -c 'nearshare' -n '\(condition)' -fa '\(names.joined(separator: " "))'"
         }
+        let script = withNoteFiles(script) { line in
+            guard let flags = line.firstRange(of: " -fka ") else { return String(line) }
+            return "\(line[..<flags.lowerBound]) -Fka \(line[flags.upperBound...])"
+        }
+        .split(separator: "\n", omittingEmptySubsequences: false).flatMap(separatingValues).joined(separator: "\n")
         return script + (script.hasSuffix("\n") ? "" : "\n") + lines.joined(separator: "\n")
+    }
+
+    /// The values of an option in a command of their own, which comes first: fish shows the text of a command at each of its values.
+    private static func separatingValues(_ line: Substring) -> [String] {
+        guard let text = line.firstRange(of: " -d '"), let values = line.firstRange(of: " -rfka '"), !line.hasSuffix(" ''"),
+            text.upperBound <= values.lowerBound
+        else { return [String(line)] }
+        return ["\(line[..<text.lowerBound])\(line[values.lowerBound...])", "\(line[..<values.lowerBound]) -rf"]
     }
 }
