@@ -1,5 +1,6 @@
 """What the shells offer when Tab is pressed."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -10,6 +11,7 @@ import unittest
 
 from harness import Story, wait_until
 from pseudo_terminal import PseudoTerminal
+from sound_machine import tone, write_wave
 from test_voice import own_network
 
 COMPLETIONS = pathlib.Path(__file__).resolve().parents[2] / "completions"
@@ -141,6 +143,30 @@ class CompletionStory(Story):
                     self.read_until(terminal, rb"Dad|hone")
                     terminal.press("\x01printf '%s|' \n")
                     self.read_until(terminal, re.escape(f"nearshare|send|x|--to|{name}|").encode())
+            terminal.press("\x15exit\n")
+            while terminal.read(5):
+                pass
+
+    def test_keys_complete_ids_of_voice_notes_and_files(self):
+        sound = write_wave(self.place / "sound of one second.wav", tone(1))
+        self.assertCode(0, self.ben.run("voice", "--input", sound))
+        (note,) = [json.loads(line) for line in self.ben.run("voice", "list", "--json").stdout.splitlines()]
+        (self.place / "zz-note.opus").write_bytes(b"x")
+        for shell in ("bash", "zsh", "fish"):
+            if not shutil.which(shell):
+                continue
+            terminal = self.start_shell(shell)
+            for command, typed, word in (
+                ("play", note["id"][:3], note["id"]),
+                ("show", note["id"][:3], note["id"]),
+                ("play", "zz", "zz-note.opus"),
+            ):
+                with self.subTest(shell=shell, typed=typed):
+                    terminal.everything = b""
+                    terminal.press(f"nearshare voice {command} {typed}\t")
+                    self.read_until(terminal, re.escape(word[len(typed) :]).encode())
+                    terminal.press("\x01printf '%s|' \n")
+                    self.read_until(terminal, re.escape(f"nearshare|voice|{command}|{word}|").encode())
             terminal.press("\x15exit\n")
             while terminal.read(5):
                 pass
