@@ -324,7 +324,7 @@ class KeysStory(Home):
             self.assertNotIn("\u202e".encode(), shown)
             self.assertNotIn(b"\x07", shown)
             if "--json" not in command:
-                self.assertIn(b"\"a nna\\u{7}\"", shown)
+                self.assertIn(b'"a nna\\u{7}"', shown)
 
 
 class FriendsStory(Home):
