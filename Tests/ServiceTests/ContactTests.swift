@@ -22,7 +22,8 @@ func verifiedUnderTheNameOfAnother() throws {
     #expect(VerificationOperation.successText(for: ben, known.peerID, in: trust) == "ben is verified")
     #expect(
         VerificationOperation.successText(for: ben, other, in: trust)
-            == "ben#0202 is verified; another peer that you know, \(known.peerID), has this name as well: use the id \(other)")
+            == "ben#0202 is verified, by the id \(other); another peer that you know, \(known.peerID), has this name as well: use the id"
+    )
     #expect(VerificationOperation.successText(for: ben, other, in: nil) == "ben is verified")
 }
 
@@ -76,6 +77,10 @@ struct NameMatchTests {
         for key in alike { trust.recordDevice(key, certificate: [1], named: try DisplayName("x"), at: day) }
         #expect(Set(trust.peers(withIDPrefix: "4f4f").map(\.fingerprint)) == Set(alike))
         #expect(trust.peers(withIDPrefix: "4f4f01").map(\.fingerprint) == [alike[0]])
+        // The tag behind the name, as it is shown.
+        let name = try #require(trust[alike[0]]?.name.claimed)
+        #expect(trust.peers(withIDPrefix: "\(name.uppercased())#4f4f01").map(\.fingerprint) == [alike[0]])
+        #expect(trust.peers(withIDPrefix: "x\(name)#4f4f01").isEmpty && trust.peers(withIDPrefix: "\(name)#4f").isEmpty)
     }
 
     @Test("K2: the beginning of a friend's id is that of the friend, whatever names newcomers have")

@@ -270,7 +270,7 @@ struct ReceiveControllerTests {
         #expect(try bea.trust(in: ada.fingerprint) == .blocked)
         #expect(
             reporter.notices == [
-                "ada is blocked, and no longer a friend or verified; `nearshare peers unblock \(ada.id.hex)` unblocks it"
+                "ada (\(ada.id)) is blocked; `nearshare peers unblock \(ada.id.hex)` unblocks it"
             ])
         #expect(reporter.names.filter { $0 == "delivered" }.isEmpty)
     }

@@ -33,18 +33,23 @@ package enum NameMatch<Candidate: NamedPeer> {
         }
     }
 
-    /// The known peers whose ids begin with a text of at least as many digits as a tag has; none where a known peer has the text
-    /// as its name, or as the beginning of it. A key whose id begins so is found by trying 2^16 keys: newcomers are never selected
+    /// The known peers whose ids begin with a text of at least as many digits as a tag has, also behind the name and a number sign, as
+    /// in `anna#1a2b`; none where a known peer has the text as its name, or as the beginning of it. A key whose id begins so is found by trying 2^16 keys: newcomers are never selected
     /// by it, nor by a name that is such a beginning (K2).
     package static func withIDPrefix(_ text: String, amongKnown known: [Candidate]) -> [Candidate] {
         let wanted = text.lowercased()
-        guard (minimumIDPrefixCount..<PeerID.byteCount * 2).contains(wanted.utf8.count),
-            wanted.utf8.allSatisfy({
+        let parts = wanted.split(separator: "#", omittingEmptySubsequences: false)
+        let digits = parts.last ?? ""
+        guard (minimumIDPrefixCount..<PeerID.byteCount * 2).contains(digits.utf8.count),
+            digits.utf8.allSatisfy({
                 UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0
             }),
             !known.contains(where: { $0.name.claimed.lowercased().hasPrefix(wanted) })
         else { return [] }
-        return known.filter { $0.id.hex.hasPrefix(wanted) }
+        let name = parts.count > 1 ? parts.dropLast().joined(separator: "#") : nil
+        return known.filter { peer in
+            peer.id.hex.hasPrefix(digits) && (name.map { $0 == peer.name.claimed.lowercased() } ?? true)
+        }
     }
 
     private static var minimumIDPrefixCount: Int { 4 }

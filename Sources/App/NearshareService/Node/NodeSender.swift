@@ -64,7 +64,7 @@ struct NodeSender: Sendable {
         throw ControlFailure(
             .tooLarge,
             "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
-                + "it can be sent when both are on one network")
+                + "when both are on one network, `nearshare send` without --via mesh sends it")
     }
 
     /// A message about the duration of a file transfer; nil for a short one.

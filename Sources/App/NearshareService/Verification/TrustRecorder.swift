@@ -88,14 +88,15 @@ struct TrustRecorder: Sendable {
         guard let proven = peer.proven else {
             return reporter.report(.notice("\(peer.name.shown) has no key that could be blocked; its offer is declined"))
         }
+        let wasTrusted = (try? machine.trust.read())?[proven.fingerprint]?.isTrusted ?? false
         update { trust in
             trust.recordContact(with: proven, named: peer.name, at: SystemClock.wall())
             trust.setBlocked(proven.fingerprint, true)
         }
         reporter.report(
             .notice(
-                "\(peer.name.shown) is blocked, and no longer a friend or verified; `nearshare peers unblock \(peer.id.hex)` unblocks it"
-            ))
+                "\(peer.name.identified(by: peer.id)) is blocked\(wasTrusted ? ", and no longer a friend or verified" : ""); "
+                    + "`nearshare peers unblock \(peer.id.hex)` unblocks it"))
     }
 
     /// - Returns: whether the store was written.

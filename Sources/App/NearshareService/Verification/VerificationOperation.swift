@@ -57,9 +57,9 @@ package struct VerificationOperation: Sendable {
     static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }
     /// The same, with how to tell the peer from another known one that has its name; nil for an unreadable store.
     package static func successText(for name: DisplayName, _ id: PeerID, in trust: TrustStore?) -> String {
-        guard case .nameClash(let owner)? = trust?.trustStatus(claiming: id, named: name) else { return successText(for: name) }
+        guard let other = trust?.peersListed(as: name.claimed).filter({ $0 != id }).min() else { return successText(for: name) }
         return
-            "\(name.tagged(id)) is verified; another peer that you know, \(owner.peerID), has this name as well: use the id \(id)"
+            "\(name.tagged(id)) is verified, by the id \(id); another peer that you know, \(other), has this name as well: use the id"
     }
     static func denialText(of name: DisplayName) -> String { "\(name.shown) says that the codes are not the same" }
 }

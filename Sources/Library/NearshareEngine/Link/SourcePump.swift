@@ -390,10 +390,17 @@ private struct ReaderProvider: ContentProvider {
 
     static let changed = StorageError(.changed, "the content has changed since it was offered; send it again")
 
+    /// The failure of a source that no longer has an entry as it was offered.
+    private static func changed(_ entry: EntryHeader) -> StorageError {
+        let path = entry.path.map(\.shown).joined(separator: "/")
+        return StorageError(.changed, "\(path) was changed, moved or removed after it was offered; send it again")
+    }
+
     mutating func nextEntry() throws(StorageError) -> EntryHeader? {
         let header = try reader.nextEntry()
         if let header {
-            guard entryCount >= UInt64(contents.count) || contents[Int(entryCount)] == header.listed else { throw Self.changed }
+            let expected = entryCount < UInt64(contents.count) ? contents[Int(entryCount)] : nil
+            if let expected, expected != header.listed { throw Self.changed(expected) }
             entryCount += 1
             byteCount += header.size ?? 0
         }
