@@ -31,10 +31,12 @@ import Testing
                 trustStatus: .new, path: .node))
     }
 
-    private func end(_ outcome: TransferOutcome, _ byteCount: UInt64, to receiver: String = "anna") -> OperationEvent {
+    private func end(
+        _ outcome: TransferOutcome, _ byteCount: UInt64, to receiver: String = "anna", transfer: TransferID? = nil
+    ) -> OperationEvent {
         .sent(
             SendResult(
-                peer: peer, outcome: outcome, label: "message → \(receiver)", content: "message", byteCount: byteCount,
+                transfer: transfer, peer: peer, outcome: outcome, label: "message → \(receiver)", content: "message", byteCount: byteCount,
                 receiver: receiver))
     }
 
@@ -45,8 +47,12 @@ import Testing
     @Test func `a transfer is listed once, also one that goes on over another path`() throws {
         #expect(try entries(after: [invitation, invitation, end(.completed, 5)]) == [["message", "completed", "5", "5"]])
         #expect(
-            try entries(after: [invitation, end(.interrupted, 2), invitation, end(.expired, 0)])
+            try entries(after: [invitation, end(.interrupted, 2), invitation, end(.expired, 0, transfer: TransferID(rawValue: 5))])
                 == [["message", "interrupted", "2", "5"], ["message", "expired", "0", "5"]])
+    }
+
+    @Test func `a chat message that the node has not delivered in time is listed as kept, not as expired`() throws {
+        #expect(try entries(after: [invitation, end(.expired, 0)]) == [["message", "kept by the node", "0", "5"]])
     }
 
     @Test(

@@ -118,6 +118,14 @@ package struct SendResult: Sendable {
     /// Whether the receiver is a LocalSend device.
     package var isDevice = false
 
+    /// The outcome as the history lists it.
+    var recordedOutcome: String {
+        if missing != nil { return MissingFiles.word }
+        // A chat message that was not delivered in time goes on waiting.
+        if transfer == nil, outcome == .expired { return "kept by the node" }
+        return outcome.word
+    }
+
     /// The reason why a rule of the receiver has declined it, in a few words for the history; nil for the answer of a user.
     var declineReason: String? {
         guard case .declined(let reason) = outcome else { return nil }
