@@ -517,6 +517,7 @@ class BitchatStory(Story):
         chat.read_until("press Enter again")
         self.assertTrue((self.anna.home / "state/nearshare/identity.key").exists())
         chat.type("")
+        chat.read_until("all conversations of this machine are removed")
         chat.end()
         self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
 

@@ -98,6 +98,9 @@ struct ChatCommand: ConfinedCommand {
         }
         if wantsErasure.withLock({ $0 }) {
             try await IdentityDestroyCommand.destroy(machine.state, after: node.withLock { $0 })
+            FullScreen.leave()
+            Console.fullScreenMessageHandler.withLock { $0 = nil }
+            Console.notice("the key, the address book and all conversations of this machine are removed")
         }
     }
 

@@ -127,13 +127,14 @@ struct FriendsAddCommand: AsyncParsableCommand {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .notTrusted,
-                "the key of \(shown) is not verified; run `nearshare peers verify`, or add it with --unverified")
+                "the key of \(shown) is not verified; run `nearshare peers verify \(ShellWord.quoted(peer))`, or add it with --unverified"
+            )
         }
         let question =
             "the key of \(shown) is not verified: another peer may use the name.\n"
             + "add it as a friend anyway? [y]es, [n]o: "
         guard await YesNoPrompt.ask(question, on: terminal) else {
-            throw CommandFailure(.notTrusted, "not added; `nearshare peers verify` verifies the key")
+            throw CommandFailure(.notTrusted, "not added; `nearshare peers verify \(ShellWord.quoted(peer))` verifies the key")
         }
     }
 }

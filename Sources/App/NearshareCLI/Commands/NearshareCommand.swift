@@ -44,7 +44,9 @@ package struct NearshareCommand: AsyncParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         // Swift reads the arguments from there, and its threads end the process at some time where they cannot read it.
         guard access("/proc/self/stat", R_OK) == 0 else {
-            Console.warn("/proc is not mounted, and nearshare needs it; in a container, `mount -t proc proc /proc` mounts it")
+            Console.warn(
+                "/proc is not mounted, or cannot be read, and nearshare needs it; in a container, `mount -t proc proc /proc` mounts it"
+            )
             Glibc.exit(ExitStatus.failure.rawValue)
         }
         return Result { try PreparedCommand.parse() }
