@@ -149,7 +149,7 @@ struct ConversationStoreTests {
     func pieces() throws {
         func piece(_ id: String, _ index: Int, of count: Int = 3, at time: Int64 = 0) throws -> String? {
             let piece = TextFragment(sender: anna, textID: id, index: index, count: count, text: "\(index)")!
-            return try store.addFragment(piece, now: WallTime(milliseconds: time))
+            return try store.addFragment(piece, isFriend: false, now: WallTime(milliseconds: time))
         }
         #expect(try piece("t", 2) == nil)
         #expect(try piece("t", 0) == nil)
@@ -176,8 +176,10 @@ struct ConversationStoreTests {
         var limits = ConversationLimits()
         limits.arrivals = 10
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
-        for number in 1...13 as ClosedRange<UInt16> { #expect(try store.insert(arrival(number)) == Int(number)) }
-        #expect(try store.insert(arrival(13)) == nil)
+        for number in 1...13 as ClosedRange<UInt16> {
+            #expect(try store.insert(arrival(number), isFriend: false) == Int(number))
+        }
+        #expect(try store.insert(arrival(13), isFriend: false) == nil)
         #expect(try store.arrivals(after: 0, limit: 2).map(\.number) == [4, 5])
         var last = try #require(try store.arrivals(after: 12, limit: 5).first)
         #expect(last.number == 13 && last.sender == nil)
@@ -190,10 +192,90 @@ struct ConversationStoreTests {
         var limits = ConversationLimits()
         limits.lines = 3
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
-        for number in 1...5 { _ = try store.insert(line("\(number)", in: .publicRoom, by: ben)) }
+        for number in 1...5 { _ = try store.insert(line("\(number)", in: .peer(ben), by: ben)) }
         _ = try store.insert(line("mine", in: .peer(anna)))
-        #expect(try store.messages(of: .publicRoom, before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
+        #expect(try store.messages(of: .peer(ben), before: nil, limit: 10).map(\.id) == ["3", "4", "5"])
         #expect(try store.messages(of: .peer(anna), before: nil, limit: 10).map(\.id) == ["mine"])
+        for number in 1...5 {
+            _ = try store.insert(line("\(number)", in: .publicRoom))
+            _ = try store.insert(line("\(number)", in: .publicRoom, by: ben))
+        }
+        let room = try store.messages(of: .publicRoom, before: nil, limit: 20)
+        #expect(room.filter(\.isLocal).map(\.id) == ["3", "4", "5"] && room.count == 8)
+    }
+
+    /// A public line of 60,256 bytes in the store: 266 of them fill its 16 MiB.
+    private var longText: String { String(repeating: "x", count: 60_000) }
+
+    private func texts(by author: PeerID?, in store: SQLiteConversationStore) throws -> [String] {
+        try store.messages(of: .publicRoom, before: nil, limit: 1_000).filter { $0.author == author }.map(\.id)
+    }
+
+    @Test("R6, M12: long public lines of made-up authors remove no line of a friend, of the user, or of one who writes little")
+    func longPublicLines() throws {
+        _ = try store.insert(line("friend", in: .publicRoom, by: anna), isFriend: true)
+        _ = try store.insert(line("mine", in: .publicRoom))
+        _ = try store.insert(line("little", in: .publicRoom, by: ben))
+        // Under a friend's id, which any peer can announce.
+        for number in 0..<300 { _ = try store.insert(line("forged \(number)", in: .publicRoom, by: anna, longText)) }
+        let flooder = PeerID(fitting: [9])
+        for number in 0..<300 { _ = try store.insert(line("flood \(number)", in: .publicRoom, by: flooder, longText)) }
+        #expect(try texts(by: anna, in: store).first == "friend")
+        #expect(try texts(by: nil, in: store) == ["mine"] && texts(by: ben, in: store) == ["little"])
+        #expect(try texts(by: flooder, in: store).last == "flood 299")
+        let bytes = try store.messages(of: .publicRoom, before: nil, limit: 1_000).map { $0.text.utf8.count }.reduce(0, +)
+        #expect(bytes <= 16 << 20)
+    }
+
+    @Test("R6: in the public room friends and others keep half each; of many authors with little each, the oldest lines go")
+    func halves() throws {
+        var limits = ConversationLimits()
+        limits.roomBytes = 600_000
+        let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
+        let text = String(repeating: "x", count: 744)
+        for number in 0..<1_000 as Range<UInt16> {
+            let stranger = PeerID(fitting: [7, UInt8(number >> 8), UInt8(number & 255)])
+            _ = try store.insert(line("\(number)", in: .publicRoom, by: stranger, text))
+            _ = try store.insert(line("\(number)", in: .publicRoom, by: number % 2 == 0 ? anna : ben, text), isFriend: true)
+        }
+        let room = try store.messages(of: .publicRoom, before: nil, limit: 2_000)
+        let (friends, strangers) = (
+            room.filter { [anna, ben].contains($0.author) }, room.filter { ![anna, ben].contains($0.author) }
+        )
+        #expect(friends.count == 300 && strangers.count == 300)
+        #expect(friends.map(\.id) == (700..<1_000).map(String.init) && strangers.map(\.id) == friends.map(\.id))
+    }
+
+    @Test("R6: strangers' conversations, pieces of texts and bundles remove none of a friend to whom the user never wrote")
+    func friendsElsewhere() throws {
+        var limits = ConversationLimits()
+        (limits.untrustedConversations, limits.untrustedBytes, limits.fragments, limits.arrivals) = (5, 20_000, 10, 10)
+        let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
+        func piece(_ index: Int, by sender: PeerID, isFriend: Bool = false, at time: Int64) throws -> String? {
+            let piece = TextFragment(sender: sender, textID: "t", index: index, count: 2, text: "\(index)")!
+            return try store.addFragment(piece, isFriend: isFriend, now: WallTime(milliseconds: time))
+        }
+        func insertArrival(_ number: UInt8, by sender: PeerID, isFriend: Bool = false) throws {
+            let id = BundleID(bytes: [UInt8](repeating: 0, count: 15) + [number])!
+            let arrival = ReceivedBundle(
+                id: id, sender: sender, signer: EndpointID(rawValue: .max), content: [1], isForEveryone: false,
+                created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 3)
+            _ = try store.insert(arrival, isFriend: isFriend)
+        }
+        _ = try store.insert(line("friend", in: .peer(anna), by: anna, String(repeating: "x", count: 3_000)), isFriend: true)
+        #expect(try piece(0, by: anna, isFriend: true, at: 0) == nil)
+        try insertArrival(0, by: anna, isFriend: true)
+        for number in 1...50 as ClosedRange<UInt8> {
+            let stranger = PeerID(fitting: [7, number])
+            _ = try store.insert(line("hello", in: .peer(stranger), by: stranger, String(repeating: "x", count: 2_000)))
+            #expect(try piece(0, by: stranger, at: Int64(number)) == nil)
+            try insertArrival(number, by: stranger)
+        }
+        #expect(try store.messages(of: .peer(anna), before: nil, limit: 5).map(\.id) == ["friend"])
+        #expect(try store.conversations().count == 1 + 5)
+        #expect(try piece(1, by: PeerID(fitting: [7, 1]), at: 60) == nil)
+        #expect(try piece(1, by: anna, isFriend: true, at: 60) == "01")
+        #expect(try store.arrivals(after: 0, limit: 50).map(\.number) == [1] + Array(43...51))
     }
 
     @Test("M12: lines of strangers and of the public room are bounded in bytes, and take nothing from the user's conversations")

@@ -21,8 +21,13 @@ struct MessengerStoryTests {
         var sendsReadReceipts = true
         /// nil for that of the machine.
         var wallClock: (@Sendable () -> WallTime)?
+        let friends: Set<PeerID>
+        let limits: ConversationLimits
 
-        init(_ number: UInt8, _ name: String) {
+        init(_ number: UInt8, _ name: String, friends: Set<PeerID> = [], roomBytes: Int = 1 << 20) {
+            var limits = ConversationLimits()
+            limits.roomBytes = roomBytes
+            (self.friends, self.limits) = (friends, limits)
             identity = LocalIdentity(seed: [UInt8](repeating: number, count: 64))
             self.name = name
         }
@@ -42,11 +47,12 @@ struct MessengerStoryTests {
             var settings = stage.settings(identity, name)
             settings.discovery = segment.join(host: "127.0.0.1")
             if let wallClock { settings.wallClock = wallClock }
-            let (contacts, blocked) = (contacts, blocked)
+            let (contacts, blocked, friends) = (contacts, blocked, friends)
+            settings.friends = { friends }
             settings.trustStatus = { peer, _ in blocked.contains(peer.id) ? .known(.blocked, isFriend: false) : .new }
             var messengerSettings = MessengerSettings(
                 bundles: try SQLiteBundleStore(directory: scratch.path),
-                conversations: try SQLiteConversationStore(directory: scratch.path), contact: { contacts[$0] })
+                conversations: try SQLiteConversationStore(directory: scratch.path, limits: limits), contact: { contacts[$0] })
             messengerSettings.sendsReadMarks = sendsReadReceipts
             return try await withNode(settings) { [messengerSettings] node in
                 let listener = try node.listen()
@@ -213,6 +219,30 @@ struct MessengerStoryTests {
                     #expect(lastStatus == .sent)
                 }
             }
+        }
+    }
+
+    @Test("R6: a friend's line in the public room stays when strangers' lines fill it")
+    func friendInTheRoom() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, cleo, dora) = (Person(1, "Ada"), Person(3, "Cleo"), Person(4, "Dora"))
+        // Ada's line takes 956 bytes, each of the others 556.
+        let bea = Person(2, "Bea", friends: [ada.id], roomBytes: 2_000)
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            let received = beaMessenger.events()
+            for (person, count) in [(ada, 700), (cleo, 300), (dora, 300)] {
+                try await person.run(on: segment, stage) { _, messenger in
+                    _ = try await messenger.find("Bea", timeout: .seconds(60))
+                    // In a session, which proves the key that signs public lines.
+                    _ = try await messenger.sendLine("hello", in: .peer(bea.id))
+                    #expect(await firstLine(received)?.text == "hello")
+                    _ = try await messenger.sendLine(String(repeating: "x", count: count), in: .publicRoom)
+                    #expect(await firstLine(received)?.author == person.id)
+                }
+            }
+            let authors = try await beaMessenger.history(of: .publicRoom).map(\.author)
+            #expect(authors == [ada.id, dora.id])
         }
     }
 

@@ -4,18 +4,22 @@ package import NearshareInterfaces
 
 /// Limits on stored conversations; beyond them the oldest messages are removed (M6).
 package struct ConversationLimits: Sendable, Hashable {
+    /// Received bundles, half of them for friends.
     package var arrivals = 10_000
-    /// Lines in one conversation.
+    /// Lines in one conversation; in the public room, of the user.
     package var lines = 50_000
-    /// Bytes of the lines that others have sent to the public room.
+    /// Bytes of the lines that others have sent to the public room, half of them for friends.
     package var roomBytes = 16 << 20
-    /// Conversations in which the user has not written. Any peer can start one.
+    /// Bytes that each author in the public room keeps while others have more. More than the longest line: a line that has just
+    /// arrived stays.
+    var roomBytesPerAuthor: Int { max(roomBytes / 256, 1 << 16) }
+    /// Conversations with peers that are no friends, in which the user has not written. Any peer can start one.
     package var untrustedConversations = 256
     /// Bytes of the lines in these conversations together.
     package var untrustedBytes = 16 << 20
     /// Incomplete texts of one sender.
     package var incompleteTexts = 16
-    /// Fragments of incomplete texts of all senders.
+    /// Fragments of incomplete texts of all senders, half of them for friends.
     package var fragments = 4_096
 
     package init() {}
@@ -109,6 +113,57 @@ package final class SQLiteConversationStore: ConversationStore {
                     END;
                     """)
         }
+        // Keys cost nothing: friends' lines, and the bytes of each author in the public room, are counted apart (R6).
+        migrator.registerMigration("3") { database in
+            try database.execute(
+                sql: """
+                    ALTER TABLE line ADD COLUMN isFriend INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE piece ADD COLUMN isFriend INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE arrival ADD COLUMN isFriend INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE usage ADD COLUMN friendBytes INTEGER NOT NULL DEFAULT 0;
+                    CREATE INDEX pieceByTime ON piece (isFriend, time);
+                    CREATE INDEX arrivalByFriend ON arrival (isFriend, number);
+                    CREATE INDEX roomLine ON line (isFriend, number)
+                        WHERE conversation = 'everybody' AND author IS NOT NULL;
+                    CREATE INDEX roomLineByAuthor ON line (isFriend, author, number)
+                        WHERE conversation = 'everybody' AND author IS NOT NULL;
+                    CREATE TABLE roomUsage (
+                        isFriend INTEGER NOT NULL,
+                        author BLOB NOT NULL,
+                        bytes INTEGER NOT NULL,
+                        PRIMARY KEY (isFriend, author)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX roomUsageByBytes ON roomUsage (isFriend, bytes);
+                    INSERT INTO roomUsage
+                        SELECT 0, author, sum(length(CAST(text AS BLOB)) + 256) FROM line
+                        WHERE conversation = 'everybody' AND author IS NOT NULL GROUP BY author;
+                    DROP TRIGGER lineAdded;
+                    DROP TRIGGER lineRemoved;
+                    CREATE TRIGGER lineAdded AFTER INSERT ON line BEGIN
+                        INSERT INTO usage (conversation, bytes, ownLines, friendBytes) VALUES (
+                            new.conversation, iif(new.author IS NULL, 0, length(CAST(new.text AS BLOB)) + 256),
+                            new.author IS NULL, iif(new.isFriend, length(CAST(new.text AS BLOB)) + 256, 0))
+                        ON CONFLICT (conversation) DO UPDATE SET bytes = bytes + excluded.bytes,
+                            ownLines = ownLines + excluded.ownLines, friendBytes = friendBytes + excluded.friendBytes;
+                        INSERT INTO roomUsage (isFriend, author, bytes)
+                            SELECT new.isFriend, new.author, length(CAST(new.text AS BLOB)) + 256
+                            WHERE new.conversation = 'everybody' AND new.author IS NOT NULL
+                        ON CONFLICT (isFriend, author) DO UPDATE SET bytes = bytes + excluded.bytes;
+                    END;
+                    CREATE TRIGGER lineRemoved AFTER DELETE ON line BEGIN
+                        UPDATE usage SET bytes = bytes - iif(old.author IS NULL, 0, length(CAST(old.text AS BLOB)) + 256),
+                            ownLines = ownLines - (old.author IS NULL),
+                            friendBytes = friendBytes - iif(old.isFriend, length(CAST(old.text AS BLOB)) + 256, 0)
+                        WHERE conversation = old.conversation;
+                        DELETE FROM usage WHERE conversation = old.conversation
+                            AND NOT EXISTS (SELECT 1 FROM line WHERE conversation = old.conversation);
+                        UPDATE roomUsage SET bytes = bytes - length(CAST(old.text AS BLOB)) - 256
+                            WHERE old.conversation = 'everybody' AND isFriend = old.isFriend AND author = old.author;
+                        DELETE FROM roomUsage WHERE old.conversation = 'everybody'
+                            AND isFriend = old.isFriend AND author = old.author AND bytes <= 0;
+                    END;
+                    """)
+        }
         return migrator
     }
 
@@ -116,7 +171,9 @@ package final class SQLiteConversationStore: ConversationStore {
 
     private static let columns = "number, conversation, id, author, authorName, text, time, mark"
 
-    package func insert(_ message: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int? {
+    package func insert(
+        _ message: ChatMessage, parts: [OutgoingPart], isFriend: Bool
+    ) throws(StorageError) -> Int? {
         try file.write { [limits] database in
             let conversation = message.conversation.text
             let author = message.author.map { Blob($0.bytes) }
@@ -127,50 +184,65 @@ package final class SQLiteConversationStore: ConversationStore {
             guard isKnown != true else { return nil }
             try database.execute(
                 sql: """
-                    INSERT INTO line (conversation, id, author, authorName, text, time, mark) VALUES (?, ?, ?, ?, ?, ?, ?)
+                    INSERT INTO line (conversation, id, author, authorName, text, time, mark, isFriend)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     conversation, message.id, author, message.authorName?.claimed, message.text, message.when.milliseconds,
-                    message.status.rawValue,
+                    message.status.rawValue, author != nil && isFriend,
                 ])
             let number = Int(database.lastInsertedRowID)
-            try database.execute(
-                sql: """
-                    DELETE FROM line WHERE conversation = ?1 AND number <= (
-                        SELECT number FROM line WHERE conversation = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)
-                    """,
-                arguments: [conversation, limits.lines])
-            if message.author != nil { try Self.makeRoom(limits, after: message.conversation, database) }
+            // In the public room others' lines are bounded by their bytes alone: no peer's lines remove another's, or the user's.
+            let counted = message.conversation == .publicRoom ? "conversation = ?1 AND author IS NULL" : "conversation = ?1"
+            if message.conversation != .publicRoom || author == nil {
+                try database.execute(
+                    sql: """
+                        DELETE FROM line WHERE \(counted) AND number <= (
+                            SELECT number FROM line WHERE \(counted) ORDER BY number DESC LIMIT 1 OFFSET ?2)
+                        """,
+                    arguments: [conversation, limits.lines])
+            }
+            switch message.conversation {
+            case _ where author == nil: break
+            case .publicRoom: try Self.trimPublicRoom(limits, database)
+            case .peer: try Self.trimUntrustedConversations(limits, database)
+            }
             try Self.insert(parts, of: number, database)
             return number
         }
     }
 
-    /// Removes the oldest lines of others where these take too much room: in the public room, and in the largest of the
-    /// conversations in which the user has not written.
-    private static func makeRoom(
-        _ limits: ConversationLimits, after conversation: Conversation, _ database: Database
-    ) throws {
-        func removeOldest(of conversation: String) throws {
+    /// Removes lines of others from the public room while these take too much room. Friends and others have half each, whatever
+    /// the other half holds; in both, the author with the most bytes loses its oldest line first.
+    private static func trimPublicRoom(_ limits: ConversationLimits, _ database: Database) throws {
+        while let usage = try Row.fetchOne(
+            database, sql: "SELECT bytes, friendBytes FROM usage WHERE conversation = ?",
+            arguments: [Conversation.publicRoom.text])
+        {
+            let (bytes, friendBytes): (Int, Int) = (usage[0], usage[1])
+            guard bytes > limits.roomBytes else { return }
+            let isFriend = bytes - friendBytes <= limits.roomBytes / 2
+            // Among many authors with little each, the oldest line of all goes: otherwise a new author's first line would.
+            let largest = try Row.fetchOne(
+                database, sql: "SELECT author FROM roomUsage WHERE isFriend = ? AND bytes > ? ORDER BY bytes DESC LIMIT 1",
+                arguments: [isFriend, limits.roomBytesPerAuthor])
+            let author = largest?.optionalBytes(0).map { Blob($0) }
+            let candidates = "conversation = 'everybody' AND author IS NOT NULL AND isFriend = ?"
             try database.execute(
                 sql: """
-                    DELETE FROM line WHERE number IN (
-                        SELECT number FROM line WHERE conversation = ? AND author IS NOT NULL ORDER BY number LIMIT 16)
+                    DELETE FROM line WHERE number = (
+                        SELECT min(number) FROM line WHERE \(candidates)\(author == nil ? "" : " AND author = ?"))
                     """,
-                arguments: [conversation])
+                arguments: [isFriend] + (author.map { [$0] } ?? []))
         }
+    }
+
+    /// Removes the oldest lines of the largest or oldest conversations that no friend and no line of the user protects.
+    private static func trimUntrustedConversations(_ limits: ConversationLimits, _ database: Database) throws {
+        let untrusted = "ownLines = 0 AND friendBytes = 0 AND conversation <> ?"
         let room = Conversation.publicRoom.text
-        guard conversation != .publicRoom else {
-            while try Int.fetchOne(
-                database, sql: "SELECT bytes FROM usage WHERE conversation = ?", arguments: [room]) ?? 0 > limits.roomBytes
-            {
-                try removeOldest(of: room)
-            }
-            return
-        }
         while let usage = try Row.fetchOne(
-            database, sql: "SELECT count(*), coalesce(sum(bytes), 0) FROM usage WHERE ownLines = 0 AND conversation <> ?",
-            arguments: [room])
+            database, sql: "SELECT count(*), coalesce(sum(bytes), 0) FROM usage WHERE \(untrusted)", arguments: [room])
         {
             let (count, bytes): (Int, Int) = (usage[0], usage[1])
             let order: String
@@ -181,12 +253,14 @@ package final class SQLiteConversationStore: ConversationStore {
             } else {
                 return
             }
-            let largest = try String.fetchOne(
-                database,
-                sql: "SELECT conversation FROM usage WHERE ownLines = 0 AND conversation <> ? ORDER BY \(order) LIMIT 1",
+            try database.execute(
+                sql: """
+                    DELETE FROM line WHERE number IN (
+                        SELECT number FROM line WHERE author IS NOT NULL AND conversation = (
+                            SELECT conversation FROM usage WHERE \(untrusted) ORDER BY \(order) LIMIT 1)
+                        ORDER BY number LIMIT 16)
+                    """,
                 arguments: [room])
-            guard let largest else { return }
-            try removeOldest(of: largest)
         }
     }
 
@@ -356,7 +430,9 @@ package final class SQLiteConversationStore: ConversationStore {
 
     // MARK: Received messages
 
-    package func addFragment(_ fragment: TextFragment, now: WallTime) throws(StorageError) -> String? {
+    package func addFragment(
+        _ fragment: TextFragment, isFriend: Bool, now: WallTime
+    ) throws(StorageError) -> String? {
         try file.write { [limits] database in
             let (sender, textID) = (Blob(fragment.sender.bytes), fragment.textID)
             // Another number of parts belongs to another text, or is invalid.
@@ -364,8 +440,12 @@ package final class SQLiteConversationStore: ConversationStore {
                 sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?",
                 arguments: [sender, textID, fragment.count])
             try database.execute(
-                sql: "INSERT OR IGNORE INTO piece (sender, textID, place, count, text, time) VALUES (?, ?, ?, ?, ?, ?)",
-                arguments: [sender, textID, fragment.index, fragment.count, fragment.text, now.milliseconds])
+                sql: """
+                    INSERT OR IGNORE INTO piece (sender, textID, place, count, text, time, isFriend) VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    sender, textID, fragment.index, fragment.count, fragment.text, now.milliseconds, isFriend,
+                ])
             let texts = try String.fetchAll(
                 database, sql: "SELECT text FROM piece WHERE sender = ? AND textID = ? ORDER BY place",
                 arguments: [sender, textID])
@@ -383,28 +463,41 @@ package final class SQLiteConversationStore: ConversationStore {
             try database.execute(
                 sql: """
                     DELETE FROM piece WHERE (sender, textID) IN (
-                        SELECT sender, textID FROM piece ORDER BY time LIMIT max(0, (SELECT count(*) FROM piece) - ?))
+                        SELECT sender, textID FROM piece WHERE isFriend = \(Self.largerHalf(of: "piece"))
+                        ORDER BY time LIMIT max(0, (SELECT count(*) FROM piece) - ?1))
                     """,
                 arguments: [limits.fragments])
             return nil
         }
     }
 
-    package func insert(_ arrival: ReceivedBundle) throws(StorageError) -> Int? {
+    /// SQL that is 1 for the rows of friends, 0 for those of others: 0 where others exceed half of the limit `?1`.
+    private static func largerHalf(of table: String) -> String {
+        "((SELECT count(*) FROM \(table) WHERE isFriend = 0) <= ?1 / 2)"
+    }
+
+    package func insert(_ arrival: ReceivedBundle, isFriend: Bool) throws(StorageError) -> Int? {
         try file.write { [limits] database in
             try database.execute(
                 sql: """
-                    INSERT OR IGNORE INTO arrival (id, sender, signer, content, isForEverybody, created, received, hops)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    INSERT OR IGNORE INTO arrival
+                        (id, sender, signer, content, isForEverybody, created, received, hops, isFriend)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     Blob(arrival.id.bytes), arrival.sender.map { Blob($0.bytes) }, Blob(arrival.signer.bytes),
                     Blob(arrival.content), arrival.isForEveryone, arrival.created.milliseconds, arrival.received.milliseconds,
-                    arrival.hops,
+                    arrival.hops, isFriend,
                 ])
             guard database.changesCount > 0 else { return nil }
             let number = Int(database.lastInsertedRowID)
-            try database.execute(sql: "DELETE FROM arrival WHERE number <= ?", arguments: [number - limits.arrivals])
+            try database.execute(
+                sql: """
+                    DELETE FROM arrival WHERE number IN (
+                        SELECT number FROM arrival WHERE isFriend = \(Self.largerHalf(of: "arrival"))
+                        ORDER BY number LIMIT max(0, (SELECT count(*) FROM arrival) - ?1))
+                    """,
+                arguments: [limits.arrivals])
             return number
         }
     }

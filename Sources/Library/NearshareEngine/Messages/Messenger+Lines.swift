@@ -226,7 +226,8 @@ extension Messenger {
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
                 }
-                if let whole = try store.addFragment(piece, now: node.wallClock()) {
+                let isFriend = node.friends().contains(sender.id)
+                if let whole = try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
                     try storeLine(whole, id: id, from: sender, isBundle: true)
                 }
             }
@@ -235,7 +236,8 @@ extension Messenger {
         var arrival = ReceivedBundle(
             id: message.id, sender: message.sender?.id, signer: message.signer, content: encoded,
             isForEveryone: message.isForEveryone, created: message.created, received: node.wallClock(), hops: message.hops)
-        guard let number = try store.insert(arrival) else { return }
+        let isFriend = message.sender.map { node.friends().contains($0.id) } ?? false
+        guard let number = try store.insert(arrival, isFriend: isFriend) else { return }
         arrival.number = number
         listeners.publish(.arrived(arrival))
     }
@@ -262,14 +264,16 @@ extension Messenger {
         case .publicText(let peer, let id, let text):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
             // Any peer can announce a friend's agreement key beside a signing key of its own (K14).
-            let isDoubtful = node.friends().contains(peer.id) && !mesh.read { $0.hasProvenSigningKey(peer.id) }
+            let claimsFriend = node.friends().contains(peer.id)
+            let isDoubtful = claimsFriend && !mesh.read { $0.hasProvenSigningKey(peer.id) }
             if isDoubtful { secure(peer.id) }
             try storeLine(
                 ChatMessage(
                     id: id, conversation: .publicRoom, author: peer.id,
                     authorName: isDoubtful ? DisplayName(truncating: "(not proven) \(peer.name.claimed)") : peer.name,
                     text: text,
-                    when: node.wallClock(), status: .delivered))
+                    when: node.wallClock(), status: .delivered),
+                isFriend: claimsFriend && !isDoubtful)
         // No peer acknowledges what was sent to another (B5).
         case .delivered(let id, let peer):
             try updateStatus(ofPart: OutgoingPart(id: id, isBundle: false), in: .peer(peer.id), to: .delivered)
@@ -296,15 +300,15 @@ extension Messenger {
             ChatMessage(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
                 authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered),
-            isBundle: isBundle)
+            isBundle: isBundle, isFriend: node.friends().contains(peer.id))
     }
 
     /// - Returns: false for a duplicate.
     @discardableResult
     func storeLine(
-        _ message: ChatMessage, parts: [OutgoingPart] = [], isBundle: Bool = false
+        _ message: ChatMessage, parts: [OutgoingPart] = [], isBundle: Bool = false, isFriend: Bool = false
     ) throws(StorageError) -> Bool {
-        guard let number = try store.insert(message, parts: parts) else { return false }
+        guard let number = try store.insert(message, parts: parts, isFriend: isFriend) else { return false }
         var message = message
         message.number = number
         listeners.publish(.chatMessage(message, isBundle: isBundle))

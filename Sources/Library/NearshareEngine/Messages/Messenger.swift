@@ -304,7 +304,7 @@ package final class Messenger: Sendable {
                 text: text, when: self.node.wallClock(), status: .waiting)
             return try self.dispatching.withLock { _ throws(StorageError) in
                 let plan = self.plan(for: message)
-                message.number = try self.store.insert(message, parts: plan.parts) ?? 0
+                message.number = try self.store.insert(message, parts: plan.parts, isFriend: false) ?? 0
                 self.listeners.publish(.chatMessage(message))
                 try self.perform(plan, for: message)
                 return message

@@ -102,8 +102,9 @@ package struct ReceivedBundle: Sendable, Hashable {
 /// killed process.
 package protocol ConversationStore: Sendable {
     /// Stores a message together with its transmissions.
+    /// - Parameter isFriend: whether the author is a friend, of whom nothing is removed for the sake of others.
     /// - Returns: its number; nil when the conversation already contains its id.
-    func insert(_ message: ChatMessage, parts: [OutgoingPart]) throws(StorageError) -> Int?
+    func insert(_ message: ChatMessage, parts: [OutgoingPart], isFriend: Bool) throws(StorageError) -> Int?
 
     /// Raises the status of a message; ``MessageStatus/failed`` only replaces a status below ``MessageStatus/delivered``.
     /// - Returns: whether the status has changed.
@@ -143,12 +144,14 @@ package protocol ConversationStore: Sendable {
     func markRead(_ conversation: Conversation) throws(StorageError) -> [String]
 
     /// Stores a fragment of a long text.
+    /// - Parameter isFriend: whether the sender is a friend, of whom nothing is removed for the sake of others.
     /// - Returns: the whole text when no fragment is missing any more; its fragments are removed then.
-    func addFragment(_ fragment: TextFragment, now: WallTime) throws(StorageError) -> String?
+    func addFragment(_ fragment: TextFragment, isFriend: Bool, now: WallTime) throws(StorageError) -> String?
 
     /// Stores a received bundle.
+    /// - Parameter isFriend: whether the sender is a friend, of whom nothing is removed for the sake of others.
     /// - Returns: its number; nil when it is stored already.
-    func insert(_ arrival: ReceivedBundle) throws(StorageError) -> Int?
+    func insert(_ arrival: ReceivedBundle, isFriend: Bool) throws(StorageError) -> Int?
 
     /// The oldest received bundles after a number.
     func arrivals(after number: Int, limit: Int) throws(StorageError) -> [ReceivedBundle]
@@ -159,5 +162,7 @@ package protocol ConversationStore: Sendable {
 
 extension ConversationStore {
     /// Stores a message without transmissions.
-    package func insert(_ message: ChatMessage) throws(StorageError) -> Int? { try insert(message, parts: []) }
+    package func insert(_ message: ChatMessage, isFriend: Bool = false) throws(StorageError) -> Int? {
+        try insert(message, parts: [], isFriend: isFriend)
+    }
 }
