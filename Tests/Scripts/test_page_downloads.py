@@ -302,6 +302,18 @@ class DownloadStory(Story):
         status, content = browser.request("GET", direct, fields={"Range": "bytes=5-", "If-Range": '"other"'})
         self.assertEqual((200, path.stat().st_size), (status, len(content)))
 
+    def test_N19_content_that_was_not_fetched_was_not_received(self):
+        content = self.file("a.bin", 2 * CHUNK)
+        anna, url = self.page(content)
+        browser = self.accepted(url)
+        self.assertEqual(409, browser.received(1))
+        self.assertEqual(200, browser.fetch(1, 1)[0])
+        self.assertEqual(409, browser.received(1))
+        self.assertEqual(content.read_bytes(), browser.download(1))
+        self.assertEqual(200, browser.received(1))
+        self.assertEqual("completed", anna.wait_for("finished")["outcome"])
+        self.assertEqual(0, anna.end())
+
     def test_A1_nothing_is_sent_without_the_users_answer(self):
         result = self.anna.run("send", "--qr", "--json", self.file("a.bin", 10))
         self.assertCode(2, result)

@@ -13,6 +13,8 @@ struct TestPage {
     static let authority = "192.168.1.5:29743"
 
     var machine = PageMachine(secret: secret, name: try! DisplayName("anna"))
+    /// The number of chunks of each item that is fetched.
+    var chunkCount: UInt32 = 1
     /// The last direct download that was begun.
     var lastDirect: PageDirectDownload?
     var now = MonotonicInstant(nanoseconds: 0)
@@ -53,7 +55,10 @@ struct TestPage {
                 case .response(let response) where part.isLast || response.status != .ok:
                     return (response.status, response.body, reaction)
                 case .response: continue
-                case .fetch(let fetch): return (.ok, fetch.response([7], isLast: true).body, reaction)
+                case .fetch(let fetch):
+                    let isLast = fetch.index + 1 == chunkCount
+                    machine.recordFetch(fetch, isLast: isLast)
+                    return (.ok, fetch.response([7], isLast: isLast).body, reaction)
                 case .direct(let direct):
                     lastDirect = direct
                     return (direct.head.status, [], reaction)

@@ -14,6 +14,7 @@ import Testing
         #expect(browser.send([4, 0, 0, 0, 1], to: &page).reaction == .received(id, item: 1, isLast: false))
         // A repetition, and items that do not exist.
         for item: UInt8 in [1, 0, 3] { #expect(browser.send([4, 0, 0, 0, item], to: &page).reaction == nil) }
+        #expect(try browser.fetch(2, 0, of: &page).status == .ok)
         #expect(browser.send([4, 0, 0, 0, 2], to: &page).reaction == .received(id, item: 2, isLast: true))
         #expect(try browser.fetch(1, 0, of: &page).status == .conflict)
     }
@@ -40,6 +41,28 @@ import Testing
         #expect(try browser.begin(&taking).status == .ok)
         #expect(browser.send([3], to: &taking).status == .conflict)
         #expect(taking.send(direct).status == .notFound)
+    }
+
+    @Test("N19: an item is received once all of its chunks were fetched in this request, in whatever order")
+    func unfetched() throws {
+        var page = TestPage.sharing()
+        page.chunkCount = 3
+        var browser = TestBrowser(1)
+        let received: [UInt8] = [4, 0, 0, 0, 1]
+        let first = try browser.ask(&page)
+        for index: UInt32 in [2, 0, 2] {
+            #expect(browser.send(received, to: &page).status == .conflict)
+            #expect(try browser.fetch(1, index, of: &page).status == .ok)
+        }
+        let other = browser.send([4, 0, 0, 0, 2], to: &page)
+        #expect(other.status == .conflict && other.reaction == nil)
+        #expect(browser.send(received, to: &page).status == .conflict)
+        #expect(try browser.fetch(1, 1, of: &page).status == .ok)
+        #expect(browser.send(received, to: &page).reaction == .received(first, item: 1, isLast: false))
+        // Chunks of an earlier request do not count.
+        #expect(browser.send([2], to: &page).reaction == .cancelled(first))
+        _ = try browser.ask(&page)
+        #expect(browser.send(received, to: &page).status == .conflict)
     }
 
     @Test("K11: a chunk that is fetched again is sealed under another number")

@@ -122,6 +122,7 @@ extension PageServer {
         guard let download = state.withLock({ $0.downloads[fetch.offer] }) else { return HTTPResponse(.conflict) }
         do throws(StorageError) {
             guard let chunk = try download.chunk(fetch.index, of: fetch.item) else { return HTTPResponse(.conflict) }
+            state.withLock { $0.machine.recordFetch(fetch, isLast: chunk.isLast) }
             return fetch.response(chunk.content, isLast: chunk.isLast)
         } catch {
             endDownload(

@@ -257,6 +257,13 @@ package struct PageMachine: Sendable {
         return try PageDirectDownload(path, download, item, size: size, request)
     }
 
+    /// Records that the response to a fetch has the content.
+    /// - Parameter isLast: whether the item ends with this chunk.
+    package mutating func recordFetch(_ fetch: PageFetch, isLast: Bool) {
+        sessions[fetch.offer.session]?
+            .recordFetch(fetch.index, of: fetch.item, in: fetch.offer.number, isLast: isLast)
+    }
+
     /// Records that a browser has received bytes of a direct download.
     package mutating func receivedDirectly(_ bytes: Range<UInt64>, of direct: PageDirectDownload) -> Reaction? {
         guard let download = directPaths.received(bytes, over: direct.path), download.receivedByteCount >= direct.size else {

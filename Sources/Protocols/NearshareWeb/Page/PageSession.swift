@@ -40,6 +40,8 @@ struct PageSession: Sendable {
     private var offer: PageOffer?
     /// The items that the browser has.
     private(set) var received: Set<UInt32> = []
+    /// The chunks of each item that the browser has fetched.
+    private var fetched: [UInt32: FetchedChunks] = [:]
     /// Counts changes of the state, so that a browser can wait for the next one.
     private(set) var version: UInt32 = 0
     /// The time of the last authentic record.
@@ -110,9 +112,11 @@ struct PageSession: Sendable {
             enter(.waiting)
         case (.request, .sends):
             guard !isActive else { throw .conflict }
-            (firstMessageNumber, latestOfferMessageNumber, received) = (number, number, [])
+            (firstMessageNumber, latestOfferMessageNumber, received, fetched) = (number, number, [], [:])
             enter(.waiting)
-        case (.received, .sends): guard phase == .sending else { throw .conflict }
+        // A browser has nothing that it was not given.
+        case (.received(let item), .sends):
+            guard phase == .sending, received.contains(item) || fetched[item]?.isComplete == true else { throw .conflict }
         case (.cancel, _):
             // All content is here, or there is nothing to cancel.
             guard isActive, phase != .storing else { return nil }
@@ -151,6 +155,13 @@ struct PageSession: Sendable {
 
     // MARK: From the local node
 
+    /// Records that the response to a fetch of a request has the content.
+    /// - Parameter isLast: whether the item ends with this chunk.
+    mutating func recordFetch(_ index: UInt32, of item: UInt32, in request: UInt32, isLast: Bool) {
+        guard request == firstMessageNumber, phase == .sending else { return }
+        fetched[item, default: FetchedChunks()].insert(index, isLast: isLast)
+    }
+
     /// - Returns: false when the offer or request is over already.
     mutating func accept(_ offer: UInt32, _ mode: PageMachine.Mode) -> Bool {
         guard offer == firstMessageNumber, phase == .waiting else { return false }
@@ -175,5 +186,20 @@ struct PageSession: Sendable {
     private mutating func enter(_ phase: Phase) {
         self.phase = phase
         version &+= 1
+    }
+}
+
+/// The chunks of an item that a browser has fetched, in any order.
+private struct FetchedChunks: Sendable {
+    private var indexes = RangeSet<UInt64>()
+    /// The number of chunks; nil until the last one is fetched.
+    private var count: UInt64?
+
+    var isComplete: Bool { count.map { indexes == RangeSet(0..<$0) } ?? false }
+
+    mutating func insert(_ index: UInt32, isLast: Bool) {
+        let end = UInt64(index).addingClamped(1)
+        indexes.insert(contentsOf: UInt64(index)..<end)
+        if isLast { count = end }
     }
 }
