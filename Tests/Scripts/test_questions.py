@@ -95,6 +95,24 @@ class QuestionStory(Asked):
         self.assertEqual("completed", self.outcome(ben))
         anna.wait_for("ben: from ben")
 
+    def test_T4_R11_a_question_about_many_long_names_fits_the_screen(self):
+        anna = self.receiving(columns=80, rows=24)
+        # Each scalar takes three bytes in the name, and eight columns on the screen.
+        files = [self.file(f"{number:03}" + "\u202e" * 70 + ".sh", 1) for number in range(128)]
+        ben = self.ben.start("send", "--json", *files, "--to", anna.address)
+        asked = anna.wait_for(r"(?s)new here, .*accept\? [^\n]*: ")[0]
+        rows = asked.replace("\r", "").split("\n")
+        self.assertLessEqual(len(rows) + 1, 24, asked)
+        self.assertLessEqual(max(map(len, rows)), 80, asked)
+        listed = re.findall(r'  "\d{3}\\u\{202e\}.*\.sh"  1 B', asked)
+        self.assertGreaterEqual(len(listed), 3, asked)
+        self.assertIn(f"  … and {128 - len(listed)} more; l lists them", asked)
+        anna.press("l\n")
+        page = anna.wait_for(r"(?s) 1  .* more\s")[0].replace("\r", "")
+        self.assertEqual(18, page.count("\n"), page)
+        anna.press("n\n")
+        self.assertEqual("declined", self.outcome(ben))
+
     def test_an_arrival_is_wrapped_between_its_words(self):
         anna = self.receiving(columns=60)
         ben = self.offer(self.ben, anna, " ".join(["wordy"] * 30))

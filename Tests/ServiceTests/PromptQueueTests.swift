@@ -26,6 +26,7 @@ private final class ScriptedDisplay: PromptDisplay {
     }
 
     var redraws: Bool { true }
+    let size = (columns: 80, rows: 24)
     func keys() -> AsyncStream<PromptKey> { stream }
     func show(_ text: String) { state.withLock { $0.shown.append(text) } }
     func confirmAnswer() { state.withLock { $0.confirmed.append($0.typed) } }

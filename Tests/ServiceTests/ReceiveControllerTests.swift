@@ -23,6 +23,7 @@ private final class AnsweringDisplay: PromptDisplay {
     var shown: String { shownTexts.withLock { $0.joined() } }
 
     var redraws: Bool { true }
+    let size = (columns: 80, rows: 24)
     func keys() -> AsyncStream<PromptKey> { stream }
     func show(_ text: String) { shownTexts.withLock { $0.append(text) } }
     func confirmAnswer() {}

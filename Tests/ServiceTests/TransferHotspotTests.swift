@@ -89,6 +89,7 @@ private final class Network: StreamTransport {
 /// A user who accepts offers, and answers the question about a hotspot.
 private final class HotspotDisplay: PromptDisplay {
     let redraws = false
+    let size = (columns: 80, rows: 24)
     private let answer: String
     private let stream: AsyncStream<PromptKey>
     private let typing: AsyncStream<PromptKey>.Continuation

@@ -30,6 +30,7 @@ struct TerminalPromptDisplay: PromptDisplay {
     let terminal: TerminalDevice
 
     var redraws: Bool { !StatusDisplay.shared.isPlain }
+    var size: (columns: Int, rows: Int) { (terminal.size.columns, terminal.size.rows) }
 
     func keys() -> AsyncStream<PromptKey> {
         let keys = terminal.answerKeys()

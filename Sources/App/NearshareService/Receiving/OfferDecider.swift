@@ -119,7 +119,7 @@ final class OfferDecider: Sendable {
         let text = OfferText.describe(
             invitation, from: shown.name, digits: digits, receivedSize: receivedByteCount(of: invitation),
             freeSpace: destination.freeSpace, warning: warning,
-            refusal: refusal?.detail)
+            refusal: refusal?.detail, size: prompts.size)
         let parts = PartChooser(invitation.offer, listed: invitation.contents)
         let answer = await prompts.ask(
             text, question: "accept?", about: shown.name.quoted(of: shown.id), isKnown: peer.trustStatus.isKnown,

@@ -17,6 +17,9 @@ package protocol PromptDisplay: Sendable {
     /// Whether a prompt can be drawn again in its place.
     var redraws: Bool { get }
 
+    /// The size of the terminal, in character cells.
+    var size: (columns: Int, rows: Int) { get }
+
     /// Writes whole lines above the prompt.
     func show(_ text: String)
 

@@ -83,6 +83,9 @@ package final class PromptQueue: Sendable {
     /// Whether a question would be seen.
     package var canAsk: Bool { display != nil || feed?.hasSubscribers == true }
 
+    /// The size of the terminal, in character cells, or of a small one for a process without a terminal.
+    var size: (columns: Int, rows: Int) { display?.size ?? (80, 24) }
+
     /// Reads answers from the terminal until the task is cancelled or the terminal closes.
     package func run() async {
         guard let display else { return }

@@ -4,15 +4,25 @@ package import Nearshare
 package enum OfferText {
     /// Limit on the items that are listed.
     private static let maximumListedItems = 10
+    /// Items that are listed on a terminal of any height.
+    private static let minimumListedItems = 3
+    /// Rows below the question: the prompt, for several open questions one row for each.
+    private static let promptRowCount = 7
+    /// Columns of a line about an item on a small terminal, beside its number in a list.
+    private static let lineColumns = 72
+    /// Columns of a name of which some is left out.
+    private static let nameColumns = 60
     /// Limit on the items that are named because they can start programs.
     private static let maximumListedStarters = 3
     /// Limit on the items in an outline.
     private static let maximumOutlinedItems = 3
 
+    /// - Parameter size: of the terminal, which the question fits together with its prompt: an item takes one row, and the items
+    ///   that find no room are counted.
     static func describe(
         _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?,
         receivedSize: UInt64 = 0, freeSpace: UInt64?,
-        warning: String?, refusal: String? = nil
+        warning: String?, refusal: String? = nil, size: (columns: Int, rows: Int)
     ) -> String {
         let peer = invitation.peer
         let offer = invitation.offer
@@ -21,32 +31,43 @@ package enum OfferText {
         if let mixture = mixture(of: peer) { text += "\(mixture)\n" }
         // Our own words first: no name can imitate them.
         text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
-        for (number, item) in offer.items.prefix(maximumListedItems).enumerated() {
-            text += "  \(line(item, contents: contents(ofItem: number, of: offer, listed: invitation.contents)))\n"
+        var facts = "  \(totalSize(of: offer))"
+        if receivedSize > 0 { facts += ", \(receivedSize.asByteCount) of it received earlier" }
+        if let freeSpace { facts += ", \(freeSpace.asByteCount) free on this machine" }
+        facts += "\n"
+        if let refusal { facts += "  all of it cannot be accepted: \(refusal)\n" }
+        if let warning = starterWarning(of: invitation) { facts += "  \(warning)\n" }
+        if let note = unlistedNote(of: invitation) { facts += "  \(note)\n" }
+        if let certificate = certificate(of: peer) { facts += "  \(certificate)\n" }
+        if let digits { facts += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
+        let room = size.rows - promptRowCount - rowCount(of: text + facts, columns: size.columns)
+        let listedCount = min(offer.items.count, maximumListedItems, max(minimumListedItems, room - 1))
+        for (number, item) in offer.items.prefix(listedCount).enumerated() {
+            let contents = contents(ofItem: number, of: offer, listed: invitation.contents)
+            text += "  \(line(item, contents: contents, columns: size.columns - 2))\n"
         }
-        let more = Int(offer.itemCount) - min(offer.items.count, maximumListedItems)
-        if more > 0 { text += "  … and \(more) more\n" }
-        var total = "  \(totalSize(of: offer))"
-        if receivedSize > 0 { total += ", \(receivedSize.asByteCount) of it received earlier" }
-        if let freeSpace { total += ", \(freeSpace.asByteCount) free on this machine" }
-        text += total + "\n"
-        if let refusal { text += "  all of it cannot be accepted: \(refusal)\n" }
-        if let warning = starterWarning(of: invitation) { text += "  \(warning)\n" }
-        if let note = unlistedNote(of: invitation) { text += "  \(note)\n" }
-        if let certificate = certificate(of: peer) { text += "  \(certificate)\n" }
-        if let digits { text += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
-        return text
+        let more = Int(offer.itemCount) - listedCount
+        if more > 0 { text += "  … and \(more) more; l lists them\n" }
+        return text + facts
+    }
+
+    /// Limit on the rows of whole lines that are wrapped at words.
+    private static func rowCount(of text: String, columns: Int) -> Int {
+        text.split(atScalar: "\n").reduce(0) { sum, line in
+            let width = TerminalText.width(of: String(line))
+            return sum + (width <= columns ? 1 : width / max(1, columns) + 2)
+        }
     }
 
     /// A warning about items, and what the sender lists in them, that can start programs; nil for none.
     private static func starterWarning(of invitation: Invitation) -> String? {
         let offer = invitation.offer
         var starters = offer.items.filter { ProgramStarter.startsProgram([$0.name], claimedType: $0.mediaType.text) }
-            .map { quoted($0.name) }
+            .map { quoted($0.name, columns: nameColumns) }
         for entry in invitation.contents where entry.kind == .file && ProgramStarter.startsProgram(entry.path) {
             // An item that is a file is listed as well.
             if entry.path.count == 1, entry.item < UInt32(clamping: offer.items.count) { continue }
-            starters.append(TerminalText.quoted(middleCut: path(of: entry), columns: 58))
+            starters.append(quoted(path(of: entry), columns: nameColumns))
         }
         guard !starters.isEmpty else { return nil }
         let names = starters.prefix(maximumListedStarters).joined(separator: ", ")
@@ -118,7 +139,7 @@ package enum OfferText {
     private static func path(of entry: EntryHeader) -> String { entry.path.map(shownComponent).joined(separator: "/") }
 
     static func line(_ entry: EntryHeader) -> String {
-        let shown = TerminalText.quoted(middleCut: path(of: entry), columns: 58)
+        let shown = quoted(path(of: entry), columns: nameColumns)
         switch entry.kind {
         case .file: return "\(shown)  \(entry.size?.asByteCount ?? "size unknown")"
         case .folder: return "\(shown)/"
@@ -150,18 +171,39 @@ package enum OfferText {
         return count(files: UInt64(entries.count) - folderCount, folders: folderCount)
     }
 
-    /// - Parameter contents: of a folder; nil where it is not known.
-    static func line(_ item: OfferedItem, contents: String? = nil) -> String {
+    /// - Parameters:
+    ///   - contents: of a folder; nil where it is not known.
+    ///   - columns: limit on the width, from 40 on.
+    static func line(_ item: OfferedItem, contents: String? = nil, columns: Int = lineColumns) -> String {
         let size = item.size?.asByteCount ?? "size unknown"
+        let (name, facts): (String, String)
         switch item.kind {
-        case .file: return "\(quoted(item.name))  \(size), \(TerminalText.escaped(item.mediaType.text))"
-        case .folder: return "\(quoted(item.name))/  \(size), \(contents ?? "\(item.entryCount) files and folders")"
         case .text: return "a message of \(size)"
+        case .file: (name, facts) = (String(decoding: item.name.bytes, as: UTF8.self), "  \(size), ")
+        case .folder:
+            (name, facts) = (
+                String(decoding: item.name.bytes, as: UTF8.self),
+                "/  \(size), \(contents ?? "\(item.entryCount) files and folders")"
+            )
         }
+        let room = columns - facts.count
+        guard item.kind == .file else { return quoted(name, columns: room) + facts }
+        // A long type leaves a part of the row to the name, and the name all to a short one.
+        let typeColumns = room - min(TerminalText.width(of: TerminalText.quoted(name)), columns / 2)
+        let type = TerminalText.escaped(item.mediaType.text, columns: max(8, typeColumns))
+        return quoted(name, columns: room - TerminalText.width(of: type)) + facts + type
     }
 
-    private static func quoted(_ name: ClaimedFileName) -> String {
-        TerminalText.quoted(String(decoding: name.bytes, as: UTF8.self))
+    private static func quoted(_ name: ClaimedFileName, columns: Int) -> String {
+        quoted(String(decoding: name.bytes, as: UTF8.self), columns: columns)
+    }
+
+    /// A name in quotation marks, with its middle left out where it is wider.
+    private static func quoted(_ name: String, columns: Int) -> String {
+        let limit = max(8, columns - 2)
+        let shown = TerminalText.quoted(middleCut: name, columns: limit)
+        // Quotation marks inside take two columns.
+        return TerminalText.width(of: shown) <= limit + 2 ? shown : TerminalText.quoted(middleCut: name, columns: limit / 2)
     }
 
     package static func describe(_ status: TrustStatus) -> String {
