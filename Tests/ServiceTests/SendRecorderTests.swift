@@ -36,7 +36,8 @@ import Testing
     ) -> OperationEvent {
         .sent(
             SendResult(
-                transfer: transfer, peer: peer, outcome: outcome, label: "message → \(receiver)", content: "message", byteCount: byteCount,
+                transfer: transfer, peer: peer, outcome: outcome, label: "message → \(receiver)", content: "message",
+                byteCount: byteCount,
                 receiver: receiver))
     }
 
@@ -47,7 +48,9 @@ import Testing
     @Test func `a transfer is listed once, also one that goes on over another path`() throws {
         #expect(try entries(after: [invitation, invitation, end(.completed, 5)]) == [["message", "completed", "5", "5"]])
         #expect(
-            try entries(after: [invitation, end(.interrupted, 2), invitation, end(.expired, 0, transfer: TransferID(rawValue: 5))])
+            try entries(after: [
+                invitation, end(.interrupted, 2), invitation, end(.expired, 0, transfer: TransferID(rawValue: 5)),
+            ])
                 == [["message", "interrupted", "2", "5"], ["message", "expired", "0", "5"]])
     }
 
