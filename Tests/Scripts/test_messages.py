@@ -214,7 +214,10 @@ class NeighbourStory(MessageStory):
         film.write_bytes(bytes(6_000_000))
         refused = self.anna.run("send", film, "--to", "ben", "--via", "mesh")
         self.assertCode(7, refused)
-        self.assertRegex(refused.stderr.decode(), "at most 5.2 MB to ben; when both are on one network, `nearshare send` without --via mesh sends it")
+        self.assertRegex(
+            refused.stderr.decode(),
+            "at most 5.2 MB to ben; when both are on one network, `nearshare send` without --via mesh sends it",
+        )
         self.assertNotIn("at least", refused.stderr.decode())
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ids = [message["id"] for message in self.arrived(self.ben)]
