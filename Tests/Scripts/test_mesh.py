@@ -6,6 +6,7 @@ import json
 import os
 import re
 import secrets
+import signal
 import time
 import unittest
 import uuid
@@ -89,8 +90,27 @@ class ThreeMachinesStory(Story):
             self.assertEqual({"text": f"number {number}"}, node.wait_for("message")["content"])
         self.assertCode(0, self.anna.run("send", self.file("photo.jpg", 1000), "--to", "cleo"))
         self.assertEqual(["photo.jpg"], list(self.cleo.received()))
+        self.assertSaysThatNoNodeRuns(cleo, node)
         cleo.signal(INTERRUPT)
         self.assertEqual(130, cleo.end())
+
+    def test_receive_beside_a_node_says_that_messages_are_not_received_after_it(self):
+        options = ("--json", "--name", "cleo", "--accept", "all", "--adapter", "none", "--inbox", self.cleo.inbox)
+        node = self.cleo.start("mesh", "run", *options)
+        node.wait_for("ready")
+        cleo = self.cleo.receive(name="cleo")
+        self.assertSaysThatNoNodeRuns(cleo, node)
+        # Once for each node.
+        node = self.cleo.start("mesh", "run", *options)
+        cleo.wait_for("port", lambda event: event.get("node") == node.process.pid)
+        self.assertSaysThatNoNodeRuns(cleo, node, count=2)
+
+    def assertSaysThatNoNodeRuns(self, receiver, node, count=1):
+        said = "messages are not received"
+        self.assertEqual(count - 1, "".join(receiver.errors).count(said))
+        node.signal(signal.SIGTERM)
+        node.end()
+        wait_until(lambda: "".join(receiver.errors).count(said) == count, "the warning")
 
     def test_messages_arrive_at_receive(self):
         """A receiver is a full node: one lock, one store, and other commands use it."""

@@ -188,7 +188,9 @@ struct ReceiveCommand: ConfinedCommand {
                             machine, node, listener, isFixed: options.port != nil,
                             hasOwnAdvertisement: options.name != nil || options.interface != nil)
                         do {
-                            try await port.run(awaitsNode: role != nil, greeting.show)
+                            try await port.run(
+                                awaitsNode: role != nil, onNodeLoss: { reporter.report(.warning(Self.nodeLoss)) }, greeting.show
+                            )
                         } catch {
                             guard !Task.isCancelled else { return }
                             failure.withLock { $0 = error }
@@ -211,6 +213,11 @@ struct ReceiveCommand: ConfinedCommand {
         }
         if let error = failure.withLock(\.self) { throw error }
     }
+
+    /// Said where another process has received messages, and has ended.
+    private static let nodeLoss =
+        "messages are not received, nor what peers send over Bluetooth and the mesh: no node of this user runs any more; "
+        + "`nearshare mesh run` starts one, as does this command when it is started again"
 
     /// Serves the user's other commands as their node, until another process takes over.
     /// - Returns: false when none does.

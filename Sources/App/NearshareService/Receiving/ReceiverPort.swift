@@ -29,7 +29,7 @@ package struct ReceiverPort: Sendable {
     private static let replyTimeout = Duration.seconds(3)
     /// The kernel may free the port of a process that was killed after it has closed its connections.
     private static let portTimeout = Duration.milliseconds(500)
-    /// A node that has asked for the role listens within this time.
+    /// A node that has asked for the role, or starts as another one ends, listens within this time.
     private static let handOverTimeout = Duration.seconds(5)
 
     /// Changes of the directory wake the task earlier.
@@ -49,14 +49,24 @@ package struct ReceiverPort: Sendable {
     /// Runs until the task is cancelled.
     /// - Parameters:
     ///   - awaitsNode: whether another process has just taken the role of the node over.
+    ///   - onNodeLoss: called when no other node has run for a while, which this process does not replace: once, and again after
+    ///     each node that ends.
     ///   - report: receives the first state and each change.
     /// - Throws: the errors of a port that cannot be opened.
-    package func run(awaitsNode: Bool = false, _ report: @Sendable (State) -> Void) async throws {
+    package func run(
+        awaitsNode: Bool = false, onNodeLoss: @Sendable () -> Void, _ report: @Sendable (State) -> Void
+    ) async throws {
         let watch = DirectoryWatch(machine.directories.runtime)
         var deadline = SystemClock.monotonic() + (awaitsNode ? Self.handOverTimeout : .zero)
         var awaitsSuccessor = awaitsNode
+        var (hasNode, lossTime) = (true, MonotonicInstant?.none)
         while !Task.isCancelled {
             let service = await serveLinks(report)
+            if service.otherReceiver != nil {
+                (hasNode, lossTime) = (true, nil)
+            } else if hasNode || service == .ended {
+                (hasNode, lossTime) = (false, SystemClock.monotonic() + Self.handOverTimeout)
+            }
             if service == .ended {
                 if !isFixed, listener.port != usualPort { node.closePort(of: listener) }
                 (deadline, awaitsSuccessor) = (SystemClock.monotonic() + Self.portTimeout, false)
@@ -71,8 +81,14 @@ package struct ReceiverPort: Sendable {
             }
             let port = listener.port
             if port != 0 { emitIfChanged(.own(port: port, beside: service.otherReceiver), report) }
+            if let time = lossTime, time <= SystemClock.monotonic() {
+                // A node that answers nothing else is busy.
+                (hasNode, lossTime) = (ControlClient.isAnswered(at: try machine.controlSocketPath()), nil)
+                if !hasNode { onNodeLoss() }
+            }
             guard let watch else { return }
-            try await watch.awaitChange(timeout: port == 0 ? remaining : Self.maximumWait)
+            let lossWait = lossTime.map { $0 - SystemClock.monotonic() } ?? Self.maximumWait
+            try await watch.awaitChange(timeout: min(port == 0 ? remaining : Self.maximumWait, max(.zero, lossWait)))
         }
     }
 
