@@ -229,7 +229,7 @@ let slowTests: [Target] = [
             "Nearshare", "NearshareBundles", "NearshareDBus", "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces",
             "NearshareMesh", "NearshareService", "NearshareTesting", logging,
         ]),
-    tests("Terminal", ["NearshareBase", "NearshareTerminal", "NearshareTesting"]),
+    tests("Terminal", ["NearshareBase", "NearshareInterfaces", "NearshareTerminal", "NearshareTesting"]),
     tests(
         "CLI",
         [

@@ -176,7 +176,7 @@ struct ControlTests {
             try await asking { client in
                 try await expectAnswer(client)
                 let socket = try #require(Raw(path: path))
-                socket.write(line)
+                try await socket.write(line)
                 #expect(try await socket.isClosedByPeer())
                 try await expectAnswer(client)
             }
@@ -204,12 +204,15 @@ private final class Raw: Sendable {
 
     deinit { close(descriptor) }
 
-    func write(_ text: String) {
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            guard count > 0 else { return }
-            rest = rest.dropFirst(count)
+    /// Blocks on a thread of its own: what reads it needs those of the pool.
+    func write(_ text: String) async throws {
+        try await BlockingThread.run { [descriptor] in
+            var rest = Array(text.utf8)[...]
+            while !rest.isEmpty {
+                let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+                guard count > 0 else { return }
+                rest = rest.dropFirst(count)
+            }
         }
     }
 

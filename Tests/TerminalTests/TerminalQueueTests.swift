@@ -1,11 +1,12 @@
 import Glibc
+import NearshareInterfaces
 import Testing
 
 @testable import NearshareTerminal
 
 @Suite("output to a terminal that does not take it") struct TerminalQueueTests {
     /// The two ends of a terminal that changes no byte: that which a program on it would read, and that which is written.
-    private func openTerminal() throws -> [Int32] {
+    private static func openTerminal() throws -> [Int32] {
         var (master, slave): (Int32, Int32) = (0, 0)
         try #require(openpty(&master, &slave, nil, nil, nil) == 0)
         var settings = termios()
@@ -15,7 +16,7 @@ import Testing
         return [master, slave]
     }
 
-    private func lines(_ numbers: Range<Int>, of byteCount: Int) -> [[UInt8]] {
+    private static func lines(_ numbers: Range<Int>, of byteCount: Int) -> [[UInt8]] {
         numbers.map { Array("\($0) \(String(repeating: "x", count: byteCount))\n".utf8) }
     }
 
@@ -41,7 +42,12 @@ import Testing
     }
 
     @Test("R4, M12: nobody waits for it; what finds no room is left out and counted, and the rest arrives in order")
-    func unread() throws {
+    func unread() async throws {
+        // Reading blocks.
+        try await BlockingThread.run { Result { try Self.fillAndRead() } }.get()
+    }
+
+    private static func fillAndRead() throws {
         let ends = try openTerminal()
         defer { for end in ends { close(end) } }
         let queue = try TerminalQueue()
@@ -67,7 +73,11 @@ import Testing
     }
 
     @Test("a flush waits for what is queued, and not for ever")
-    func flush() throws {
+    func flush() async throws {
+        try await BlockingThread.run { Result { try Self.flushAndRead() } }.get()
+    }
+
+    private static func flushAndRead() throws {
         let ends = try openTerminal()
         defer { for end in ends { close(end) } }
         let queue = try TerminalQueue()
