@@ -335,6 +335,26 @@ class OneMachineStory(Story):
         self.assertEqual([str(self.anna.inbox / name) for name in ("three.txt", "message.txt")], paths)
         self.assertCode(2, self.anna.run("inbox", "--last", "0"))
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs to give up the capabilities of user 0")
+    def test_user_0_without_capabilities_is_told_what_it_cannot_read(self):
+        anna = self.anna.receive()
+        trip = self.place / "trip"
+        trip.mkdir()
+        (trip / "open").write_text("a")
+        (trip / "secret").write_text("b")
+        (trip / "secret").chmod(0)
+        without = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+        result = subprocess.run(
+            [*without, *self.ben.command("send", trip, "--to", anna.address)],
+            env=self.ben.environment(),
+            capture_output=True,
+            timeout=60,
+        )
+        self.assertCode(6, result)
+        self.assertIn("trip/secret: permission denied", result.stderr.decode())
+        anna.wait_for("delivered")
+        self.assertEqual(["open"], [path.name for path in (self.anna.inbox / "trip").iterdir()])
+
     def test_mistakes_are_told_with_what_to_do(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]

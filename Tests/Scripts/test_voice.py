@@ -769,8 +769,8 @@ class SoundServerStory(VoiceStory):
                 screen.wait_for(r"\d:0[1-9]")
                 screen.press("\r")
                 screen.end()
-                # Without the message at the end, whose words stay whole.
-                live = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", screen.text.split("nearshare:")[0])
+                # Without the message at the end, which may fill its rows.
+                live = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", screen.text.split("nears")[0])
                 for line in live.replace("\r", "").split("\n"):
                     self.assertLess(len(line), columns, line)
 

@@ -83,7 +83,8 @@ struct TextReporter: Reporter {
         }
         guard admitsRows(rowCount, from: author) else { return }
         for line in shown { writeResult(line) }
-        if shown.count < lines.count || shown.last?.hasSuffix("…") == true, shown != lines.map({ String($0) }) {
+        let isWhole = shown.count == lines.count && zip(shown, lines).allSatisfy { $0 == $1 }
+        if !isWhole {
             notice("… the rest of this message is not shown; \(place)")
         }
     }

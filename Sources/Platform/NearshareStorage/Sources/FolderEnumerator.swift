@@ -44,7 +44,7 @@ final class FolderEnumerator {
     private let item: UInt32
     private let options: FileSource.Options
     private let shownPath: String
-    private let isSuperuser = geteuid() == 0
+    private let user = geteuid()
     private(set) var skipped = SkippedEntries()
 
     init(_ directory: FileDescriptor, name: ClaimedFileName, item: UInt32, options: FileSource.Options, shownPath: String) {
@@ -174,9 +174,10 @@ final class FolderEnumerator {
         return nil
     }
 
-    /// Whether the attributes alone show that the file can be read: that saves a system call for each of a million files.
+    /// Whether the attributes alone show that the file can be read: that saves a system call for each of a million files. User 0 may
+    /// lack the right to read those of others, in a container or on NFS.
     private func isReadable(_ status: stat) -> Bool {
-        isSuperuser || (status.st_uid == geteuid() && status.st_mode & S_IRUSR != 0)
+        status.st_uid == user && status.st_mode & S_IRUSR != 0
     }
 
     private func link(
