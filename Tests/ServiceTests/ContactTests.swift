@@ -22,7 +22,7 @@ func verifiedUnderTheNameOfAnother() throws {
     #expect(VerificationOperation.successText(for: ben, known.peerID, in: trust) == "ben is verified")
     #expect(
         VerificationOperation.successText(for: ben, other, in: trust)
-            == "ben#0202 is verified, by the id \(other); another peer that you know, \(known.peerID), has this name as well: use the id"
+            == "ben#0202 is verified; another peer that you know, \(known.peerID), has this name as well: use the id \(other)"
     )
     #expect(VerificationOperation.successText(for: ben, other, in: nil) == "ben is verified")
 }

@@ -33,9 +33,9 @@ package enum NameMatch<Candidate: NamedPeer> {
         }
     }
 
-    /// The known peers whose ids begin with a text of at least as many digits as a tag has, also behind the name and a number sign, as
-    /// in `anna#1a2b`; none where a known peer has the text as its name, or as the beginning of it. A key whose id begins so is found by trying 2^16 keys: newcomers are never selected
-    /// by it, nor by a name that is such a beginning (K2).
+    /// The known peers whose ids begin with a text of at least as many digits as a tag has, also behind the name and a number sign,
+    /// as in `anna#1a2b`; none where the text is a known peer's name, or the beginning of one. Newcomers are never selected so: a
+    /// key whose id begins with four given digits is found by trying 2^16 of them (K2).
     package static func withIDPrefix(_ text: String, amongKnown known: [Candidate]) -> [Candidate] {
         let wanted = text.lowercased()
         let parts = wanted.split(separator: "#", omittingEmptySubsequences: false)

@@ -58,8 +58,7 @@ package struct VerificationOperation: Sendable {
     /// The same, with how to tell the peer from another known one that has its name; nil for an unreadable store.
     package static func successText(for name: DisplayName, _ id: PeerID, in trust: TrustStore?) -> String {
         guard let other = trust?.peersListed(as: name.claimed).filter({ $0 != id }).min() else { return successText(for: name) }
-        return
-            "\(name.tagged(id)) is verified, by the id \(id); another peer that you know, \(other), has this name as well: use the id"
+        return "\(name.tagged(id)) is verified; another peer that you know, \(other), has this name as well: use the id \(id)"
     }
     static func denialText(of name: DisplayName) -> String { "\(name.shown) says that the codes are not the same" }
 }
