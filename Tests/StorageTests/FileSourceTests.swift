@@ -301,12 +301,14 @@ struct FileSourceTests {
 
     @Test("sizes of sparse files that exceed 64 bits together do not trap")
     func hugeSparseFiles() throws {
+        var size: UInt64 = 0
         for name in ["a", "b", "c"] {
             try scratch.write(name, [])
-            try #require(truncate(scratch(name), Int.max) == 0 || errno == EFBIG)
+            // Not every file system has files of this size.
+            if truncate(scratch(name), Int.max) == 0 { size = size.addingClamped(UInt64(Int.max)) }
         }
         let source = try FileSource(paths: ["a", "b", "c"].map { scratch($0) })
-        #expect((source.offer.totalSize ?? 0) <= UInt64.max)
+        #expect(source.offer.totalSize == size)
     }
 
     @Test("names that are not UTF-8 are sent as they are")
