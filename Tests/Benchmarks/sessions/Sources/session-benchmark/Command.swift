@@ -11,10 +11,18 @@ struct Command {
         for descriptor: Int32 in [1, 2] {
             posix_spawn_file_actions_addopen(&actions, descriptor, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
         }
+        // A thread of Swift's pool blocks most signals, and a program that it starts would never see SIGTERM.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var noSignals = sigset_t()
+        sigemptyset(&noSignals)
+        posix_spawnattr_setsigmask(&attributes, &noSignals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         let arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
         var process: pid_t = 0
-        precondition(posix_spawnp(&process, words[0], &actions, nil, arguments, environ) == 0, "\(words[0]) is not installed")
+        precondition(posix_spawnp(&process, words[0], &actions, &attributes, arguments, environ) == 0, "\(words[0]) is not installed")
         self.process = process
     }
 
