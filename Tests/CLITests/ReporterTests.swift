@@ -122,7 +122,7 @@ private final class MovableTime: Sendable {
     func unknownPeers() throws {
         let (clock, written) = (MovableTime(), WrittenLines())
         let friend = try #require(PeerID(hex: "00000000000000ff"))
-        let limit = UnknownPeerLines(clock: { clock.now }, isKnown: { $0 == friend })
+        let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
         let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
         func report(_ numbers: Range<Int>) {
             for number in numbers {
@@ -153,7 +153,7 @@ private final class MovableTime: Sendable {
         ] {
             let (clock, written) = (MovableTime(), WrittenLines())
             let friend = try #require(PeerID(hex: "00000000000000ff"))
-            let limit = UnknownPeerLines(clock: { clock.now }, isKnown: { $0 == friend })
+            let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
             let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
             for _ in 0..<100 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
             // Two of ten rows, and a notice for each; then that others are hidden.
@@ -166,13 +166,38 @@ private final class MovableTime: Sendable {
         }
     }
 
+    @Test("M12: JSON events of messages by unknown peers are limited, and those left out are counted")
+    func eventsOfUnknownPeers() throws {
+        let (clock, written) = (MovableTime(), WrittenLines())
+        let friend = try #require(PeerID(hex: "00000000000000ff"))
+        let limiter = UnknownPeerLimiter(.bytes, clock: { clock.now }, isKnown: { $0 == friend })
+        let reporter = JSONReporter(unknownPeers: limiter, write: { written.append($0) })
+        let text = String(repeating: "\u{202e}", count: 60_000 / 3)
+        func report(_ count: Int, from author: PeerID? = anna) {
+            for _ in 0..<count { reporter.report(.node(.chatMessage(line(text, from: author), isBundle: false))) }
+        }
+        report(100)
+        let shown = written.all.count
+        #expect((1...9).contains(shown) && written.all.reduce(0) { $0 + $1.utf8.count } <= 1 << 20)
+        report(1, from: friend)
+        reporter.report(.receiveEnded(received(.interrupted)))
+        #expect(written.all.count == shown + 2)
+        clock.advance(by: .seconds(40))
+        report(5)
+        #expect(written.all.count == shown + 2)
+        clock.advance(by: .seconds(30))
+        report(1)
+        #expect(written.all.count == shown + 4)
+        #expect(written.all[shown + 2] == #"{"count":\#(100 - shown + 5),"event":"omitted"}"#)
+    }
+
     private let showing = "`nearshare history`, `nearshare chat` and `nearshare messages` show all"
 
     @Test("R11: transfers of unknown peers that break off are limited on the screen as well; those that arrive are all shown")
     func unknownPeersThatBreakOff() throws {
         let (clock, written) = (MovableTime(), WrittenLines())
         let friend = try #require(PeerID(hex: "00000000000000ff"))
-        let limit = UnknownPeerLines(clock: { clock.now }, isKnown: { $0 == friend })
+        let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
         let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
         func end(_ outcome: TransferOutcome, of peer: PeerID) {
             var result = received(outcome)

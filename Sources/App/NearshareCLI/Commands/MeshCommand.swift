@@ -51,7 +51,9 @@ struct MeshRunCommand: ConfinedCommand {
         var options = receiving.nodeOptions(log: global.logger)
         options.profile = profile
         let reporter: any Reporter =
-            output.json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+            output.json
+            ? JSONReporter(showsProgress: true, unknownPeers: UnknownPeerLimiter(.bytes, of: machine))
+            : TextReporter(unknownPeers: UnknownPeerLimiter(.rows, of: machine))
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = options.port ?? machine.configuration.port

@@ -101,7 +101,9 @@ struct ReceiveCommand: ConfinedCommand {
         DescriptorOutput.startQueueing()
         let destination = try makeDestination(machine)
         let rendering: any Reporter =
-            output.json ? JSONReporter(showsProgress: true) : TextReporter(unknownPeers: UnknownPeerLines(of: machine))
+            output.json
+            ? JSONReporter(showsProgress: true, unknownPeers: UnknownPeerLimiter(.bytes, of: machine))
+            : TextReporter(unknownPeers: UnknownPeerLimiter(.rows, of: machine))
         let command = runner.map { runner in
             ArrivalCommand(runner, reporter: rendering) { isRunning in
                 guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }

@@ -35,14 +35,22 @@ enum JSONValue: Encodable, Sendable {
 /// Events for programs: one object per line on standard output, as documented in `nearshare(5)`.
 enum JSONEvents {
     static func emit(_ event: String, _ fields: [String: JSONValue]) {
-        print(fields.merging(["event": .string(event)]) { $1 })
+        Console.writeResult(line(event, fields))
     }
 
-    static func print(_ object: [String: JSONValue]) {
+    static func print(_ object: [String: JSONValue]) { Console.writeResult(line(object)) }
+
+    /// The line of an event.
+    static func line(_ event: String, _ fields: [String: JSONValue]) -> String {
+        line(fields.merging(["event": .string(event)]) { $1 })
+    }
+
+    private static func line(_ object: [String: JSONValue]) -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(JSONValue.object(object)) else { return }
-        Console.writeResult(escapingControlCharacters(String(decoding: data, as: UTF8.self)))
+        // No member can fail to be encoded: numbers are finite.
+        let data = (try? encoder.encode(JSONValue.object(object))) ?? Data()
+        return escapingControlCharacters(String(decoding: data, as: UTF8.self))
     }
 
     /// A line of JSON may end up on a terminal: control characters are escaped, which does not change its meaning (T5, T7).

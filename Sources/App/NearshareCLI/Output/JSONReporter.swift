@@ -6,6 +6,10 @@ internal import NearshareService
 struct JSONReporter: Reporter {
     /// Whether progress is drawn on standard error, if that is a terminal.
     var showsProgress = false
+    /// Limits the messages of peers that the user does not know; nil where the user has asked for what is shown.
+    var unknownPeers: UnknownPeerLimiter?
+    /// Where lines go.
+    var write: @Sendable (String) -> Void = { Console.writeResult($0) }
 
     func report(_ event: OperationEvent) {
         switch event {
@@ -14,7 +18,28 @@ struct JSONReporter: Reporter {
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
             .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,
             .receiveEnded, .resumed, .hotspot, .node:
-            if let (name, fields) = Self.fields(of: event) { JSONEvents.emit(name, fields) }
+            guard let (name, fields) = Self.fields(of: event) else { return }
+            let line = JSONEvents.line(name, fields)
+            if case .node(let event) = event, !admits(event, byteCount: line.utf8.count) { return }
+            write(line)
+        }
+    }
+
+    /// Decides whether the event of a message is written, and says how many were not. Those of transfers are bounded by the limit
+    /// on questions, and programs join them.
+    private func admits(_ event: ControlEvent, byteCount: Int) -> Bool {
+        let author: PeerID?
+        switch event {
+        case .received(let message): author = message.sender
+        case .chatMessage(let message, _): author = message.author
+        case .notice, .chatMessageChanged, .messageChanged, .contacts, .transfer, .receiving: return true
+        }
+        switch unknownPeers?.admit(from: author, cost: byteCount) {
+        case .shown, nil: return true
+        case .shownAfter(let count):
+            write(JSONEvents.line("omitted", ["count": .number(UInt64(clamping: count))]))
+            return true
+        case .firstHidden, .hidden: return false
         }
     }
 

@@ -14,7 +14,7 @@ struct TextReporter: Reporter {
 
     var output = Output.console
     /// Limits the lines of peers that the user does not know; nil where the user has asked for what is shown.
-    var unknownPeers: UnknownPeerLines?
+    var unknownPeers: UnknownPeerLimiter?
 
     func report(_ event: OperationEvent) {
         switch event {
@@ -94,7 +94,7 @@ struct TextReporter: Reporter {
 
     /// Decides whether rows that a peer has caused are shown, and says how many were not.
     private func admitsRows(_ count: Int = 1, from peer: PeerID?) -> Bool {
-        switch unknownPeers?.admit(from: peer, rowCount: count) {
+        switch unknownPeers?.admit(from: peer, cost: count, count: count) {
         case .shown, nil: return true
         case .shownAfter(let count):
             notice("\(count) more \(count == 1 ? "line" : "lines") because of unknown peers; \(Self.whereAllIsShown)")
@@ -182,7 +182,7 @@ struct TextReporter: Reporter {
             let isUnknown = unknownPeers.map { !$0.isKnown(sender?.id) } ?? false
             writeMessage(
                 TextLayout.lines(of: text).map { "\(name): \(TextLayout.escaped($0))" }, from: sender?.id,
-                rows: isUnknown ? UnknownPeerLines.burst : Self.maximumTextRowCount,
+                rows: isUnknown ? UnknownPeerLimiter.Allowance.rows.burst : Self.maximumTextRowCount,
                 elsewhere: item.path.isEmpty
                     ? "`nearshare history` shows it" : "all of it is in \(TerminalText.path(item.path))")
             return

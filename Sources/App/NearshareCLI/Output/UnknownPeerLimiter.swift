@@ -2,12 +2,23 @@ internal import Nearshare
 internal import NearshareService
 internal import Synchronization
 
-/// A rate limiter for the lines that unknown peers cause on the screen, all of them together: their keys cost nothing. Everything
-/// is stored, so hidden lines can be read later.
-final class UnknownPeerLines: Sendable {
+/// A rate limiter for the output that unknown peers cause, all of them together: their keys cost nothing. Everything is stored, so
+/// what is hidden can be read later.
+final class UnknownPeerLimiter: Sendable {
+    /// An allowance that is used up by output and grows with time.
+    struct Allowance {
+        let burst: Int
+        let perSecond: Double
+
+        /// Rows on the screen.
+        static let rows = Allowance(burst: 20, perSecond: 5)
+        /// Bytes of JSON events: a busy public room of people, and little of a disk.
+        static let bytes = Allowance(burst: 1 << 20, perSecond: 16_384)
+    }
+
     enum Verdict: Equatable {
         case shown
-        /// Shown, after this many that were not.
+        /// Shown, after this many lines or events that were not.
         case shownAfter(hiddenCount: Int)
         /// The first that is not shown.
         case firstHidden
@@ -20,20 +31,27 @@ final class UnknownPeerLines: Sendable {
     }
 
     private let state: Mutex<State>
+    private let allowance: Allowance
     private let clock: @Sendable () -> MonotonicInstant
     private let isKnownID: @Sendable (PeerID) -> Bool
 
     /// - Parameter isKnown: whether the user knows a peer: then its lines are always shown.
-    init(clock: @escaping @Sendable () -> MonotonicInstant, isKnown: @escaping @Sendable (PeerID) -> Bool) {
+    init(
+        _ allowance: Allowance, clock: @escaping @Sendable () -> MonotonicInstant,
+        isKnown: @escaping @Sendable (PeerID) -> Bool
+    ) {
+        self.allowance = allowance
         self.clock = clock
         isKnownID = isKnown
-        state = Mutex(State(bucket: TokenBucket(capacity: Double(Self.burst), perSecond: Self.linesPerSecond, now: clock())))
+        state = Mutex(
+            State(
+                bucket: TokenBucket(capacity: Double(allowance.burst), perSecond: allowance.perSecond, now: clock())))
     }
 
     /// Limits by what the user has on this machine: friends, verified peers and imported keys are known.
-    convenience init(of machine: LocalMachine) {
+    convenience init(_ allowance: Allowance, of machine: LocalMachine) {
         self.init(
-            clock: { SystemClock.monotonic() },
+            allowance, clock: { SystemClock.monotonic() },
             isKnown: { id in
                 let trust = (try? machine.trust.read())?.entry(claiming: id)?.entry
                 if let trust, trust.isTrusted || trust.trust == .blocked { return trust.isTrusted }
@@ -44,31 +62,28 @@ final class UnknownPeerLines: Sendable {
     /// Whether the user knows the peer.
     func isKnown(_ author: PeerID?) -> Bool { author.map(isKnownID) ?? false }
 
-    /// Decides whether some rows are shown.
+    /// Decides whether some output is shown.
     /// - Parameters:
     ///   - author: nil when the key of its author is unknown.
-    ///   - rowCount: at most ``burst``.
-    func admit(from author: PeerID?, rowCount: Int = 1) -> Verdict {
+    ///   - cost: in rows or bytes, as in the allowance. More than its burst counts as the burst.
+    ///   - count: lines or events.
+    func admit(from author: PeerID?, cost: Int, count: Int = 1) -> Verdict {
         guard !isKnown(author) else { return .shown }
-        let now = clock()
+        let (now, burst) = (clock(), Double(allowance.burst))
         return state.withLock { state in
-            // Once lines are hidden, they stay so until a whole burst can be shown: a flood causes few
+            // Once output is hidden, it stays so until a whole burst can be shown: a flood causes few
             // such notices.
             let isFirst = state.hiddenCount == 0
-            let rows = Double(min(rowCount, Self.burst))
-            guard state.bucket.consume(isFirst ? rows : Double(Self.burst), now: now) else {
-                state.hiddenCount += rowCount
+            let cost = min(Double(cost), burst)
+            guard state.bucket.consume(isFirst ? cost : burst, now: now) else {
+                state.hiddenCount += count
                 return isFirst ? .firstHidden : .hidden
             }
             guard !isFirst else { return .shown }
             // The rest of the burst stays available.
-            state.bucket.refund(Double(Self.burst) - rows)
+            state.bucket.refund(burst - cost)
             defer { state.hiddenCount = 0 }
             return .shownAfter(hiddenCount: state.hiddenCount)
         }
     }
-
-    /// Rows that are shown at once.
-    static let burst = 20
-    private static let linesPerSecond = 5.0
 }
