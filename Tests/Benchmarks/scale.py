@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What grows and what should not: one source to eight receivers, nearly a million files, a resume at 90 %, an idle node, and starts.
+"""What grows and what should not: one source to eight receivers, nearly a million files, a resume, an idle node, and starts.
 
 Everything goes over loopback and through memory (tmpfs); the many files take about 10 GiB of it."""
 
@@ -80,7 +80,7 @@ def receivers(binary, place, stack):
         wall, cpu = bench.run([binary, "send", "--quiet", source, *addresses], env=sender)
         spent = sum(node.cpu() for node in chosen) - sum(before)
         texts.append(
-            f"{len(chosen)}: {wall:.2f} s, for each CPU of sender {cpu / len(chosen):.3f} s, receiver {spent / len(chosen):.3f} s"
+            f"{len(chosen)}: {wall:.2f} s, CPU for each: sender {cpu / len(chosen):.3f} s, receiver {spent / len(chosen):.3f} s"
         )
     # The first one fills caches.
     return "; ".join(texts[1:])
@@ -98,7 +98,8 @@ def files(binary, place, stack, count):
     wall, cpu = bench.run([binary, "send", "--quiet", tree, "--to", node.address], env=sender)
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     received = sum(1 for path in node.inbox.rglob("*") if path.is_file())
-    return f"{received} of {count} in {wall:.1f} s, CPU {cpu + node.cpu():.1f} s, sender {largest} MiB, receiver {node.peak_memory()} MiB"
+    memory = f"memory: sender {largest} MiB, receiver {node.peak_memory()} MiB"
+    return f"{received} of {count} in {wall:.1f} s, CPU {cpu + node.cpu():.1f} s, {memory}"
 
 
 def resume(binary, place, stack, size):

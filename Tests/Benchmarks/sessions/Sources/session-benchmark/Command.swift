@@ -22,7 +22,8 @@ struct Command {
         let arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
         var process: pid_t = 0
-        precondition(posix_spawnp(&process, words[0], &actions, &attributes, arguments, environ) == 0, "\(words[0]) is not installed")
+        let result = posix_spawnp(&process, words[0], &actions, &attributes, arguments, environ)
+        precondition(result == 0, "\(words[0]) is not installed")
         self.process = process
     }
 
