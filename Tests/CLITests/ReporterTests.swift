@@ -182,13 +182,13 @@ private final class MovableTime: Sendable {
         report(1, from: friend)
         reporter.report(.receiveEnded(received(.interrupted)))
         #expect(written.all.count == shown + 2)
-        clock.advance(by: .seconds(40))
-        report(5)
-        #expect(written.all.count == shown + 2)
-        clock.advance(by: .seconds(30))
+        // A short line finds room where a long one does not.
+        clock.advance(by: .milliseconds(100))
         report(1)
+        reporter.report(.node(.chatMessage(line("hello"), isBundle: false)))
         #expect(written.all.count == shown + 4)
-        #expect(written.all[shown + 2] == #"{"count":\#(100 - shown + 5),"event":"omitted"}"#)
+        #expect(written.all[shown + 2] == #"{"count":\#(101 - shown),"event":"omitted"}"#)
+        #expect(written.all.last?.contains(#""text":"hello""#) == true)
     }
 
     private let showing = "`nearshare history`, `nearshare chat` and `nearshare messages` show all"

@@ -9,11 +9,14 @@ final class UnknownPeerLimiter: Sendable {
     struct Allowance {
         let burst: Int
         let perSecond: Double
+        /// The least allowance with which output is shown again after some was hidden.
+        let toResume: Int
 
-        /// Rows on the screen.
-        static let rows = Allowance(burst: 20, perSecond: 5)
-        /// Bytes of JSON events: a busy public room of people, and little of a disk.
-        static let bytes = Allowance(burst: 1 << 20, perSecond: 16_384)
+        /// Rows on the screen: a flood causes few notices that some are hidden.
+        static let rows = Allowance(burst: 20, perSecond: 5, toResume: 20)
+        /// Bytes of JSON events: little of a disk. Short events find room between long ones, so that a flood of long ones does
+        /// not hide them.
+        static let bytes = Allowance(burst: 1 << 20, perSecond: 65_536, toResume: 0)
     }
 
     enum Verdict: Equatable {
@@ -69,19 +72,17 @@ final class UnknownPeerLimiter: Sendable {
     ///   - count: lines or events.
     func admit(from author: PeerID?, cost: Int, count: Int = 1) -> Verdict {
         guard !isKnown(author) else { return .shown }
-        let (now, burst) = (clock(), Double(allowance.burst))
+        let now = clock()
         return state.withLock { state in
-            // Once output is hidden, it stays so until a whole burst can be shown: a flood causes few
-            // such notices.
             let isFirst = state.hiddenCount == 0
-            let cost = min(Double(cost), burst)
-            guard state.bucket.consume(isFirst ? cost : burst, now: now) else {
+            let cost = min(cost, allowance.burst)
+            let needed = isFirst ? cost : max(cost, allowance.toResume)
+            guard state.bucket.consume(Double(needed), now: now) else {
                 state.hiddenCount += count
                 return isFirst ? .firstHidden : .hidden
             }
+            state.bucket.refund(Double(needed - cost))
             guard !isFirst else { return .shown }
-            // The rest of the burst stays available.
-            state.bucket.refund(burst - cost)
             defer { state.hiddenCount = 0 }
             return .shownAfter(hiddenCount: state.hiddenCount)
         }
