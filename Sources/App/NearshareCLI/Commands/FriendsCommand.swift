@@ -141,7 +141,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
 
 struct FriendsRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "remove", abstract: "Remove a friend; the peer stays in the address book.")
+        commandName: "remove", abstract: "Remove a friend; the peer stays in the address book.", aliases: ["rm"])
 
     @Argument(
         help: ArgumentHelp("A name, an unambiguous prefix of one, or an id.", valueName: "peer"),

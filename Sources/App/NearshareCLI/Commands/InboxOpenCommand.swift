@@ -120,7 +120,7 @@ struct InboxOpenCommand: AsyncParsableCommand {
 
 struct InboxRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rm", abstract: "Remove a received item from the disk and from the list.")
+        commandName: "rm", abstract: "Remove a received item from the disk and from the list.", aliases: ["remove"])
 
     @OptionGroup var selection: ReceivedItemArgument
 

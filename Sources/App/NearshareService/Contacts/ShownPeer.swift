@@ -48,6 +48,7 @@ extension TrustStore {
     /// another one (T9).
     package func trustText(claiming id: PeerID, named name: DisplayName) -> String {
         let status = trustStatus(claiming: id, named: name)
+        if case .nameClash = status { return "\(status.label): another key" }
         return status.isKnown || !AlphabetMixture.isFound(in: name.claimed)
             ? status.label : "\(status.label), \(AlphabetMixture.note)"
     }
