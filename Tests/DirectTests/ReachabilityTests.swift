@@ -19,7 +19,7 @@ import Testing
         record { $0.recordAttempt(ada) }
         record { $0.setRelays([ada: bea], now: at(1)) }
         #expect(reachability.linkState(of: ada) == .connecting)
-        record { $0.recordConnection(ada, via: nil) }
+        record { $0.recordConnection(ada, via: nil, now: at(1)) }
         record { $0.setRelays([ada: bea], now: at(1)) }
         record { $0.recordDisconnection(ada, now: at(2)) }
         #expect(
@@ -84,9 +84,9 @@ import Testing
             #expect(deadline.map { reachability.mayAttempt(ada, now: $0 + .nanoseconds(-1)) } == false)
         }
         #expect(delays == [0.5, 1, 2, 4, 8, 16, 16, 16])
-        reachability.recordConnection(ada, via: bea)
+        reachability.recordConnection(ada, via: bea, now: at(1))
         #expect(reachability.failureCount(of: ada) == 8)
-        reachability.recordConnection(ada, via: nil)
+        reachability.recordConnection(ada, via: nil, now: at(1))
         #expect(reachability.failureCount(of: ada) == 0)
     }
 
@@ -94,7 +94,7 @@ import Testing
         var reachability = Reachability()
         reachability.recordFailure(ada, isMember: false, now: at(0))
         reachability.add(bea, now: at(0))
-        reachability.recordConnection(bea, via: nil)
+        reachability.recordConnection(bea, via: nil, now: at(1))
         reachability.recordFailure(bea, isMember: true, now: at(0))
         #expect(reachability.failureCount(of: ada) == 0 && reachability.failureCount(of: bea) == 0)
     }
@@ -103,7 +103,7 @@ import Testing
         var reachability = Reachability()
         reachability.add(ada, now: at(0))
         reachability.add(bea, now: at(0))
-        reachability.recordConnection(bea, via: nil)
+        reachability.recordConnection(bea, via: nil, now: at(1))
         #expect(reachability.absentees(after: .seconds(10), now: at(9.9)).isEmpty)
         #expect(reachability.absentees(after: .seconds(10), now: at(10)) == [ada])
         reachability.recordDisconnection(bea, now: at(20))
@@ -121,5 +121,11 @@ import Testing
         #expect(reachability.deadlines(own: bea, timeout: .seconds(60), isWaitedFor: { _ in false }).contains(at(8)))
         reachability.recordAttempt(ada)
         #expect(!reachability.deadlines(own: bea, timeout: .seconds(60), isWaitedFor: { _ in false }).contains(at(8)))
+        // A relay that takes the place of a direct link begins its wait anew.
+        reachability.recordConnection(ada, via: nil, now: at(9))
+        reachability.recordConnection(ada, via: bea, now: at(20))
+        #expect(reachability.secondAttemptTime(ada) == at(23))
+        reachability.recordConnection(ada, via: bea, now: at(22))
+        #expect(reachability.secondAttemptTime(ada) == at(23))
     }
 }

@@ -76,12 +76,16 @@ struct Reachability: Sendable {
         if !linkState(of: id).isConnected { states[id] = .connecting }
     }
 
-    mutating func recordConnection(_ id: PeerID, via relay: PeerID?) {
+    mutating func recordConnection(_ id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
         absentSince[id] = nil
         hints[id] = nil
         attempts.remove(id)
         // Behind a relay, earlier failures still delay the next attempt at a direct link.
-        if relay == nil { (unlinkedSince[id], backoffs[id]) = (nil, nil) }
+        if relay == nil {
+            (unlinkedSince[id], backoffs[id]) = (nil, nil)
+        } else if unlinkedSince[id] == nil {
+            unlinkedSince[id] = now
+        }
         states[id] = .connected(via: relay)
     }
 

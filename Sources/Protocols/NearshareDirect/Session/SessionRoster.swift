@@ -342,7 +342,7 @@ package struct SessionRoster: Sendable {
     package mutating func recordConnection(to id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
         guard table.member(id) != nil else { return }
         demandedLinks.remove(id)
-        reachability.recordConnection(id, via: relay)
+        reachability.recordConnection(id, via: relay, now: now)
         report(id)
         table.setOwnNeighbours(reachability.neighbours)
         updateTopology(now: now, startsAbsences: false)
