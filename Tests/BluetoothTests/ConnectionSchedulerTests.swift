@@ -230,6 +230,43 @@ struct ConnectionSchedulerTests {
         #expect(rig.tick().isEmpty)
     }
 
+    @Test("while only browsing, six connections are ready at most: the one that has been for longest makes room, for a minute")
+    func browsingInACrowd() throws {
+        var rig = try Rig(
+            context: .fixture {
+                $0.wantsFrames = false
+                $0.wantsPeers = true
+            })
+        let limit = ConnectionScheduler.maximumLinkCount
+        func isReady(_ number: Int) -> Bool { rig.scheduler.devices[F.path(number)]?.connection.isReady == true }
+        for number in 1...limit {
+            var one = try Rig(number, context: rig.context)
+            one.scheduler = rig.scheduler
+            one.now = F.at(Double(100 + number))
+            one.add(number)
+            try one.makeReady()
+            rig.scheduler = one.scheduler
+        }
+        rig.now = F.at(110)
+        #expect(rig.tick().isEmpty, "all that there are")
+        rig.context.heldAddresses = [try #require(rig.scheduler.devices[F.path(1)]).address]
+        rig.add(99)
+        #expect(
+            rig.tick() == [.disconnect(path: F.path(2)), .stopDiscovery, .call(.connect, path: F.path(99), attempt: 1)],
+            "a channel keeps its connection")
+        #expect(!isReady(2) && isReady(1) && (3...limit).allSatisfy(isReady))
+        #expect(rig.scheduler.devices[F.path(2)]?.sighting != nil, "its record is known")
+        _ = rig.scheduler.update(
+            F.path(2), ["Connected": .boolean(false)], invalidated: [], at: rig.now, in: rig.context)
+        _ = rig.scheduler.complete(
+            .failed("x", isAcquiredByOther: false), attempt: 1, of: F.path(99), at: rig.now, in: rig.context)
+        _ = rig.scheduler.remove(F.path(99))
+        rig.now = F.at(169)
+        #expect(rig.tick().isEmpty)
+        rig.now = F.at(170)
+        #expect(rig.tick().attempt != nil, "it is looked at again")
+    }
+
     @Test("of several, a ready device comes first, then the one with fewer failures, then the nearest")
     func order() throws {
         var rig = try Rig()

@@ -40,6 +40,8 @@ struct ConnectionScheduler {
     // The first two are bitchat's (its specification, section 11).
     static let maximumLinkCount = 6
     static let connectTimeout = Duration.seconds(10)
+    /// Time after which a peer that had to make room for another one is connected to again while peers are browsed for.
+    static let returnInterval = Duration.seconds(60)
     /// Between two reads of the properties of devices outside the table.
     static let propertyReadInterval = Duration.milliseconds(250)
     /// Time for which ready connections outlive their last subscriber: after browsing, a channel is usually opened over the
@@ -51,6 +53,8 @@ struct ConnectionScheduler {
     static let removalInterval = Duration.seconds(60)
 
     var linkCount: Int { devices.all.count { $0.connection.isLinked } }
+    /// Ready connections, and those with links.
+    private var connectionCount: Int { devices.all.count { $0.connection.isReady || $0.connection.isLinked } }
     var isConnecting: Bool { devices.all.contains { $0.connection.isInProgress } }
 
     // MARK: Reports of BlueZ
@@ -207,10 +211,18 @@ struct ConnectionScheduler {
             !context.servedPaths.contains(device.path), linkCount < Self.maximumLinkCount
         else { return false }
         switch device.connection {
-        case .idle: return true
+        case .idle: return connectionCount < Self.maximumLinkCount || replaceable(in: context) != nil
         case .ready: return context.wantsFrames
         default: return false
         }
+    }
+
+    /// The connection that makes room for another one: of peers that are only browsed for, the one that has been ready for longest.
+    private func replaceable(in context: Context) -> RemoteDevice? {
+        guard !context.wantsFrames else { return nil }
+        return devices.all.filter { device in
+            device.connection.isReady && device.origin.isOutgoing && !context.heldAddresses.contains(device.address)
+        }.min { $0.backoff.nextAttempt < $1.backoff.nextAttempt }
     }
 
     /// Two devices that both advertise must not connect to each other at once: while they try, neither receives the other's
@@ -236,7 +248,15 @@ struct ConnectionScheduler {
         }
         guard let next = due.min(by: { rank($0) < rank($1) }) else { return [] }
         if next.connection.isReady { return acquireNotifications(next.path, at: now, in: context) }
-        return [.stopDiscovery, .log("connecting to \(next.label)")]
+        var reactions: [ConnectionReaction] = []
+        if connectionCount >= Self.maximumLinkCount, let other = replaceable(in: context) {
+            reactions = disconnect(other.path, in: context)
+            devices.update(other.path) { device in
+                device.connection = .idle
+                device.backoff.schedule(at: now + Self.returnInterval)
+            }
+        }
+        return reactions + [.stopDiscovery, .log("connecting to \(next.label)")]
             + begin(next.path, .connect, at: now) { .connecting($0, wasConnected: next.properties.isConnected) }
     }
 
