@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -153,6 +154,26 @@ class RefusalStory(Story):
         os.close(read)
         self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
         self.assertEqual(1, process.wait(TIMEOUT))
+
+    def test_closed_standard_descriptors_are_not_those_of_files(self):
+        def run(closed, *arguments):
+            words = " ".join(shlex.quote(str(word)) for word in self.anna.command(*arguments))
+            return subprocess.run(
+                f"{words} {closed}", shell=True, env=self.anna.environment(), capture_output=True, text=True, timeout=TIMEOUT
+            )
+
+        self.assertCode(0, self.anna.run("keys", "export"))
+        result = run(">&-", "identity", "show")
+        self.assertEqual((1, ""), (result.returncode, result.stdout))
+        self.assertIn("could not write to standard output: Bad file descriptor", result.stderr)
+        self.assertCode(0, run("2>&-", "identity", "show"))
+        ben = self.ben.receive()
+        self.assertCode(0, run("<&- >&- 2>&-", "send", self.file("photo.jpg", 10), "--to", ben.address))
+        # The sentences are in none of the files that got a descriptor meanwhile.
+        ben.wait_for("finished")
+        state = self.anna.environment()["XDG_STATE_HOME"]
+        found = subprocess.run(["grep", "-rlE", "inviting|done, 10 B", state], capture_output=True, text=True).stdout
+        self.assertEqual("", found)
 
     def test_names_with_line_breaks_or_without_visible_characters(self):
         for name in ("a\nb", "a\x1b[31mb", "a\tb", " ", "", "a\u2028b"):

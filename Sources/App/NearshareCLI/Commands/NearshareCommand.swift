@@ -34,6 +34,7 @@ package struct NearshareCommand: AsyncParsableCommand {
 
     /// Parses the command line and prepares the process, which has one thread. Called by `main`.
     package static func prepare() -> Result<PreparedCommand, any Error> {
+        openMissingStandardDescriptors()
         // Bulk transfers allocate and free large blocks continuously.
         nearshare_keep_freed_memory()
         // A core dump would contain keys (K5).
@@ -81,6 +82,16 @@ package struct NearshareCommand: AsyncParsableCommand {
             if !text.isEmpty { Console.notice(text) }
             Glibc.exit(code == .validationFailure ? ExitStatus.usage.rawValue : code.rawValue)
         }
+    }
+}
+
+/// Occupies the standard descriptors that the caller has closed: otherwise the next file or socket would get their numbers, and
+/// receive what is written for the user. Reading from standard input and writing to standard output then fail, as they should.
+private func openMissingStandardDescriptors() {
+    for (descriptor, mode) in [(STDIN_FILENO, O_WRONLY), (STDOUT_FILENO, O_RDONLY), (STDERR_FILENO, O_WRONLY)]
+    where fcntl(descriptor, F_GETFD) < 0 {
+        // The lowest number that is free.
+        _ = open("/dev/null", mode)
     }
 }
 
