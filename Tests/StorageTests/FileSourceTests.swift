@@ -78,6 +78,17 @@ struct FileSourceTests {
         }
     }
 
+    @Test("files whose content the kernel makes are refused: their size would be told as 0")
+    func generatedFiles() {
+        for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] where access(path, R_OK) == 0 {
+            #expect {
+                _ = try FileSource(paths: [path])
+            } throws: {
+                ($0 as? StorageError)?.description.hasPrefix("the size of \(path) is not known before it is read; ") == true
+            }
+        }
+    }
+
     @Test("permissions are told only when they are to be kept")
     func permissions() throws {
         try scratch.write("tree/run", [1])

@@ -87,6 +87,12 @@ final class FileDescriptor: Sendable {
         return status
     }
 
+    /// Whether the kernel makes the content when it is read, as below /proc and /sys: the size in the attributes says nothing.
+    var isGeneratedByKernel: Bool {
+        // PROC_SUPER_MAGIC and SYSFS_MAGIC of linux/magic.h.
+        [0x9fa0, 0x6265_6572].contains(nearshare_filesystem_type(rawValue))
+    }
+
     /// Returns 0 at the end of the file.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
         while true {

@@ -155,6 +155,12 @@ package struct FileSource: ResourceSource {
                 .rejected,
                 "\(path.shown) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
         }
+        guard !file.isGeneratedByKernel else {
+            throw StorageError(
+                .rejected,
+                "the size of \(path.shown) is not known before it is read; `nearshare send -` sends what another command writes to it"
+            )
+        }
         list(EntryHeader(item: item, file: status, path: [name], options), in: &contents)
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
