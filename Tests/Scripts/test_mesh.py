@@ -90,27 +90,40 @@ class ThreeMachinesStory(Story):
             self.assertEqual({"text": f"number {number}"}, node.wait_for("message")["content"])
         self.assertCode(0, self.anna.run("send", self.file("photo.jpg", 1000), "--to", "cleo"))
         self.assertEqual(["photo.jpg"], list(self.cleo.received()))
-        self.assertSaysThatNoNodeRuns(cleo, node)
+        self.assertTakesThePlace(cleo, node)
         cleo.signal(INTERRUPT)
         self.assertEqual(130, cleo.end())
 
-    def test_receive_beside_a_node_says_that_messages_are_not_received_after_it(self):
+    def test_receive_takes_the_place_of_a_node_that_has_ended(self):
         options = ("--json", "--name", "cleo", "--accept", "all", "--adapter", "none", "--inbox", self.cleo.inbox)
         node = self.cleo.start("mesh", "run", *options)
         node.wait_for("ready")
         cleo = self.cleo.receive(name="cleo")
-        self.assertSaysThatNoNodeRuns(cleo, node)
-        # Once for each node.
-        node = self.cleo.start("mesh", "run", *options)
-        cleo.wait_for("port", lambda event: event.get("node") == node.process.pid)
-        self.assertSaysThatNoNodeRuns(cleo, node, count=2)
+        for number in (1, 2):
+            self.assertTakesThePlace(cleo, node, count=number)
+            words = ("message", f"number {number}", "--to", "cleo", "--wait", "delivered", "--adapter", "none")
+            self.assertCode(0, self.anna.run(*words, timeout=90))
+            self.assertEqual({"text": f"number {number}"}, cleo.wait_for("message")["content"])
+            self.assertCode(0, self.anna.run("send", self.file(f"{number}.jpg", 1000), "--to", "cleo"))
+            self.assertEqual(f"{number}.jpg", cleo.wait_for("delivered")["name"])
+            node = self.cleo.start("mesh", "run", *options)
+            cleo.wait_for("port", lambda event, node=node: event.get("node") == node.process.pid)
+        self.assertEqual(1, sum(event["event"] == "ready" for event in cleo.events))
 
-    def assertSaysThatNoNodeRuns(self, receiver, node, count=1):
-        said = "messages are not received"
+    def test_a_receive_that_ends_after_one_transfer_says_that_no_node_runs(self):
+        node = self.cleo.start("mesh", "run", "--json", "--name", "cleo", "--adapter", "none")
+        node.wait_for("ready")
+        cleo = self.cleo.receive("--once", name="cleo")
+        node.signal(signal.SIGTERM)
+        node.end()
+        wait_until(lambda: "".join(cleo.errors).count("messages are not received") == 1, "the warning")
+
+    def assertTakesThePlace(self, receiver, node, count=1):
+        said = "arrive here now"
         self.assertEqual(count - 1, "".join(receiver.errors).count(said))
         node.signal(signal.SIGTERM)
         node.end()
-        wait_until(lambda: "".join(receiver.errors).count(said) == count, "the warning")
+        wait_until(lambda: "".join(receiver.errors).count(said) == count, "the notice")
 
     def test_messages_arrive_at_receive(self):
         """A receiver is a full node: one lock, one store, and other commands use it."""

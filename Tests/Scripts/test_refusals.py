@@ -159,13 +159,13 @@ class RefusalStory(Story):
         def run(closed, *arguments):
             words = " ".join(shlex.quote(str(word)) for word in self.anna.command(*arguments))
             return subprocess.run(
-                f"{words} {closed}", shell=True, env=self.anna.environment(), capture_output=True, text=True, timeout=TIMEOUT
+                f"{words} {closed}", shell=True, env=self.anna.environment(), capture_output=True, timeout=TIMEOUT
             )
 
         self.assertCode(0, self.anna.run("keys", "export"))
         result = run(">&-", "identity", "show")
-        self.assertEqual((1, ""), (result.returncode, result.stdout))
-        self.assertIn("could not write to standard output: Bad file descriptor", result.stderr)
+        self.assertEqual((1, b""), (result.returncode, result.stdout))
+        self.assertIn(b"could not write to standard output: Bad file descriptor", result.stderr)
         self.assertCode(0, run("2>&-", "identity", "show"))
         ben = self.ben.receive()
         self.assertCode(0, run("<&- >&- 2>&-", "send", self.file("photo.jpg", 10), "--to", ben.address))

@@ -99,12 +99,54 @@ struct ReceiveCommand: ConfinedCommand {
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
         // Peers are served whether or not the terminal takes what is written.
         DescriptorOutput.startQueueing()
-        let destination = try makeDestination(machine)
         let rendering: any Reporter =
             output.json
             ? JSONReporter(showsProgress: true, unknownPeers: UnknownPeerLimiter(.bytes, of: machine))
             : TextReporter(unknownPeers: UnknownPeerLimiter(.rows, of: machine))
-        let command = runner.map { runner in
+        let reception = Reception(
+            machine: machine, settings: try makeSettings(machine), rendering: rendering, runner: runner,
+            pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
+            security: try localSendSecurity(machine, canAsk: TerminalPromptDisplay.terminal != nil))
+        try await hotspot.run(on: reception.settings.interface, rendering) { hotspot in
+            try await SignalHandling.run(onSignal: { reception.interruption.interrupt(Interruption(signal: $0)) }) {
+                // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
+                var role = try PrimaryRole.claimIfFree(on: machine)
+                repeat {
+                    role = try await receive(reception, as: role, hotspot)
+                } while role != nil
+            }
+        }
+    }
+
+    /// The parts of the command that all its nodes share.
+    private struct Reception: Sendable {
+        let machine: LocalMachine
+        let settings: NodeSettings
+        let rendering: any Reporter
+        /// Runs the command of --exec.
+        let runner: (any WorkerLauncher)?
+        /// The PIN for senders with LocalSend; nil for none.
+        let pin: String?
+        /// nil where LocalSend devices are not served.
+        let security: (any LinkSecurity)?
+        /// Where the command has said that it receives; nil before it has.
+        let shown = Monitor<ReceiverPort.State?>(nil)
+        let interruption = PendingInterruption()
+    }
+
+    /// The parts that serve the offers to one node.
+    private struct OfferService: Sendable {
+        let destination: ReceiveDestination
+        let controller: ReceiveController
+        let feed: ReceiveFeed
+        let reporter: any Reporter
+        let command: ArrivalCommand?
+    }
+
+    private func makeOfferService(_ reception: Reception) throws -> OfferService {
+        let (machine, rendering) = (reception.machine, reception.rendering)
+        let destination = try makeDestination(machine)
+        let command = reception.runner.map { runner in
             ArrivalCommand(runner, reporter: rendering) { isRunning in
                 guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
                 isRunning ? StatusDisplay.shared.beginForeignOutput() : StatusDisplay.shared.endForeignOutput()
@@ -113,42 +155,33 @@ struct ReceiveCommand: ConfinedCommand {
         let reporter: any Reporter = command ?? rendering
         let display: TerminalPromptDisplay? = .terminal
         let feed = ReceiveFeed()
-        let settings = try makeSettings(machine)
         let controller = ReceiveController(
             machine: machine, destination: destination,
             accept: machine.configuration.acceptance(given: receiving.accept, hasTerminal: display != nil),
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
             feed: feed, arrivalCommand: exec,
             // The device is in use already where there is one for phones.
-            hotspot: hotspot.hotspot ? nil : HotspotPreparer(interface: settings.interface), leavesWiFi: hotspot.leavesWiFi)
-        let reception = Reception(
-            machine: machine, settings: settings, controller: controller, destination: destination, feed: feed,
-            reporter: reporter, command: command, pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
-            security: try localSendSecurity(machine, canAsk: display != nil))
-        try await hotspot.run(on: reception.settings.interface, reporter) { try await receive(reception, $0) }
+            hotspot: hotspot.hotspot ? nil : HotspotPreparer(interface: reception.settings.interface),
+            leavesWiFi: hotspot.leavesWiFi)
+        return OfferService(
+            destination: destination, controller: controller, feed: feed, reporter: reporter, command: command)
     }
 
-    /// The parts of the command that its node needs.
-    private struct Reception: Sendable {
-        let machine: LocalMachine
-        let settings: NodeSettings
-        let controller: ReceiveController
-        let destination: ReceiveDestination
-        let feed: ReceiveFeed
-        let reporter: any Reporter
-        let command: ArrivalCommand?
-        /// The PIN for senders with LocalSend; nil for none.
-        let pin: String?
-        /// nil where LocalSend devices are not served.
-        let security: (any LinkSecurity)?
-    }
-
-    private func receive(_ reception: Reception, _ hotspot: Hotspot?) async throws {
-        let (machine, settings, controller) = (reception.machine, reception.settings, reception.controller)
-        let (destination, reporter, command) = (reception.destination, reception.reporter, reception.command)
-        // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
-        let role = try PrimaryRole.claimIfFree(on: machine)
+    /// Receives until the command ends, or until this process has the role of the node that has ended.
+    /// - Parameter role: nil where another process is the node.
+    /// - Returns: the role to go on with; nil where the command ends.
+    private func receive(
+        _ reception: Reception, as role: PrimaryRole?, _ hotspot: Hotspot?
+    ) async throws -> PrimaryRole? {
+        let (machine, settings) = (reception.machine, reception.settings)
+        let offers = try makeOfferService(reception)
+        let (destination, controller, reporter, command) = (
+            offers.destination, offers.controller, offers.reporter, offers.command
+        )
         let failure = Monitor<(any Error)?>(nil)
+        let successor = Monitor<PrimaryRole?>(nil)
+        // The address of a page would change, and --once means one transfer of this node.
+        let takesRole = !qr && !once && !stdout
         try await withNode(settings) {
             [options = receiving, isJSON = output.json, qr, engine = settings.discovery?.engine] node in
             let listener =
@@ -160,7 +193,7 @@ struct ReceiveCommand: ConfinedCommand {
                 purpose: .receiver, port: listener.port, inbox: destination.inbox?.path ?? "",
                 profileName: machine.configuration.profile)
             let service = try role?.start(
-                on: node, properties, feed: reception.feed,
+                on: node, properties, feed: offers.feed,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
@@ -168,12 +201,14 @@ struct ReceiveCommand: ConfinedCommand {
             let greeting = Greeting(
                 node: node, destination: destination, engine: engine,
                 chosenPort: options.port ?? machine.configuration.port, page: page, hotspot: hotspot,
-                localSend: localSend, pageInterface: options.interface, isJSON: isJSON)
+                localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: reception.shown)
             if service != nil { greeting.show(.own(port: listener.port)) }
-            try await SignalHandling.run(onSignal: { number in
-                controller.interrupt(node, Interruption(signal: number))
-                command?.interrupt()
-            }) {
+            do {
+                reception.interruption.begin { cause in
+                    controller.interrupt(node, cause)
+                    command?.interrupt()
+                }
+                defer { reception.interruption.end() }
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     defer { group.cancelAll() }
                     group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }
@@ -191,8 +226,13 @@ struct ReceiveCommand: ConfinedCommand {
                             hasOwnAdvertisement: options.name != nil || options.interface != nil)
                         do {
                             try await port.run(
-                                awaitsNode: role != nil, onNodeLoss: { reporter.report(.warning(Self.nodeLoss)) }, greeting.show
-                            )
+                                awaitsNode: role != nil,
+                                onNodeLoss: {
+                                    guard takesRole else { return reporter.report(.warning(Self.nodeLoss)) }
+                                    controller.whenIdle {
+                                        Self.takeRole(into: successor, on: machine, endingNode: node, reporter)
+                                    }
+                                }, greeting.show)
                         } catch {
                             guard !Task.isCancelled else { return }
                             failure.withLock { $0 = error }
@@ -214,9 +254,27 @@ struct ReceiveCommand: ConfinedCommand {
             }
         }
         if let error = failure.withLock(\.self) { throw error }
+        return successor.withLock { $0 }
     }
 
-    /// Said where another process has received messages, and has ended.
+    /// Takes the role of a node that has ended, and shuts this process's node down: the next one has the role from its start.
+    private static func takeRole(
+        into successor: Monitor<PrimaryRole?>, on machine: LocalMachine, endingNode node: Node, _ reporter: any Reporter
+    ) {
+        do {
+            guard let role = try PrimaryRole.claimIfFree(on: machine) else { return }
+            successor.withLock { $0 = role }
+            reporter.report(.notice(receivesMessages))
+            node.beginShutdown()
+        } catch {
+            reporter.report(.warning("\(nodeLoss): \(error)"))
+        }
+    }
+
+    private static let receivesMessages =
+        "no other node of this user runs any more: messages, and what peers send over Bluetooth and the mesh, arrive here now"
+
+    /// Said where this process does not take the place of the one that has received messages.
     private static let nodeLoss =
         "messages are not received, nor what peers send over Bluetooth and the mesh: no node of this user runs any more; "
         + "`nearshare mesh run` starts one, as does this command when it is started again"
@@ -273,6 +331,35 @@ struct ReceiveCommand: ConfinedCommand {
     }
 }
 
+/// A signal to end, for the node that runs, or else for the next one.
+private final class PendingInterruption: Sendable {
+    private struct State {
+        var cause: Interruption?
+        var interrupt: (@Sendable (Interruption) -> Void)?
+    }
+
+    private let state = Monitor(State())
+
+    /// - Parameter interrupt: makes the node that runs now end soon.
+    func begin(_ interrupt: @escaping @Sendable (Interruption) -> Void) {
+        let earlier = state.update { state in
+            state.interrupt = interrupt
+            return state.cause
+        }
+        if let earlier { interrupt(earlier) }
+    }
+
+    func end() { state.update { $0.interrupt = nil } }
+
+    func interrupt(_ cause: Interruption) {
+        let interrupt = state.update { state in
+            state.cause = cause
+            return state.interrupt
+        }
+        interrupt?(cause)
+    }
+}
+
 /// The lines at the start, and when the port changes.
 private struct Greeting: Sendable {
     let node: Node
@@ -289,13 +376,16 @@ private struct Greeting: Sendable {
     /// The interface at whose addresses the page is shown; nil for all.
     let pageInterface: String?
     let isJSON: Bool
-    private let isShown = Monitor(false)
+    /// The last state; nil before the first.
+    let shown: Monitor<ReceiverPort.State?>
 
     func show(_ state: ReceiverPort.State) {
-        let isFirst = isShown.withLock { isShown in
-            defer { isShown = true }
-            return !isShown
+        let last = shown.withLock { shown in
+            defer { shown = state }
+            return shown
         }
+        guard last != state else { return }
+        let isFirst = last == nil
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
         let action = "send files to this machine"
         if isFirst, let page, hotspot == nil {

@@ -8,6 +8,10 @@ package final class ReceiveController: Sendable {
         var isTerminated = false
         /// The status of the first completed transfer, or else of the last one; nil before the end of one.
         var status: ExitStatus?
+        /// Offers that are not answered yet, and accepted transfers.
+        var openCount = 0
+        /// Called when there are none any more.
+        var whenIdle: (@Sendable () -> Void)?
     }
 
     private let destination: ReceiveDestination
@@ -71,7 +75,9 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.hotspot.run(listener.hotspotRequests, for: context) }
             await withDiscardingTaskGroup { answers in
                 for await invitation in listener.invitations {
+                    state.withLock { $0.openCount += 1 }
                     answers.addTask {
+                        defer { self.endInvitation() }
                         let endsReceiving = await self.handle(invitation)
                         if endsReceiving, self.endsAfterFirst { node.beginShutdown() }
                     }
@@ -81,6 +87,25 @@ package final class ReceiveController: Sendable {
         }
         feed?.finish()
         if endsAfterFirst, let status = state.withLock({ $0.status }), status != .ok { throw CommandFailure.silent(status) }
+    }
+
+    /// Calls `body` once, when no offer is open and no transfer runs.
+    package func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        let isIdle = state.withLock { state in
+            if state.openCount > 0 { state.whenIdle = body }
+            return state.openCount == 0
+        }
+        if isIdle { body() }
+    }
+
+    private func endInvitation() {
+        let body = state.withLock { state in
+            state.openCount -= 1
+            guard state.openCount == 0 else { return nil as (@Sendable () -> Void)? }
+            defer { state.whenIdle = nil }
+            return state.whenIdle
+        }
+        body?()
     }
 
     /// Declines open invitations, and shuts the node down. Transfers that the user has not cancelled are interrupted: their

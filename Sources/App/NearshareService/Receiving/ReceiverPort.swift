@@ -49,7 +49,7 @@ package struct ReceiverPort: Sendable {
     /// Runs until the task is cancelled.
     /// - Parameters:
     ///   - awaitsNode: whether another process has just taken the role of the node over.
-    ///   - onNodeLoss: called when no other node has run for a while, which this process does not replace: once, and again after
+    ///   - onNodeLoss: called when no other node has run for a while: once, and again after
     ///     each node that ends.
     ///   - report: receives the first state and each change.
     /// - Throws: the errors of a port that cannot be opened.
