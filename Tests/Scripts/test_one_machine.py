@@ -360,7 +360,7 @@ class OneMachineStory(Story):
             port = server.getsockname()[1]
         result = self.ben.run("send", self.file("a", 10), "--to", f"127.0.0.1:{port}")
         self.assertCode(3, result)
-        self.assertIn(f"check that `nearshare receive` runs there, that port {port} is the one", result.stderr.decode())
+        self.assertIn(f"that `nearshare receive` runs there, that port {port} is the one", result.stderr.decode())
         self.assertCode(2, self.ben.run("send", "--text", "", "--to", "anna"))
         result = self.ben.run("voice", "--input", self.place / "missing.wav", "--to", "nobody")
         self.assertIn("could not read", result.stderr.decode())

@@ -76,7 +76,7 @@ import Testing
         #expect(other.message.contains("sudo nearshare doctor") && !other.message.contains("445"))
         // A port that the user has typed was not found by discovery, and may be wrong.
         let typed = SendOperation.failure(NodeError.timedOut("timed out"), to: PeerDestination(addresses: peer.addresses))
-        #expect(typed.message.hasPrefix("timed out; check that `nearshare receive` runs there, that port 29742 is the one"))
+        #expect(typed.message.hasPrefix("timed out; check the address, that `nearshare receive` runs there, that port 29742"))
         #expect(!typed.message.contains("ufw allow"))
     }
 }

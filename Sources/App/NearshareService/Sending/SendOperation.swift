@@ -261,8 +261,8 @@ package final class SendOperation: Sendable {
         case .unreachable, .timedOut:
             guard let name = destination.name else {
                 failure.message +=
-                    "; check that `nearshare receive` runs there, that port \(address.port) is the one it shows, and that no firewall "
-                    + "drops it (`sudo nearshare doctor` there)"
+                    "; check the address, that `nearshare receive` runs there, that port \(address.port) is the one it shows, and that "
+                    + "no firewall drops it (`sudo nearshare doctor` there)"
                 return failure
             }
             failure.message =
