@@ -107,6 +107,20 @@ import Testing
         #expect(table.removeLink(MeshLinkID(rawValue: 2)).first?.isDirect == false)
     }
 
+    @Test func `a peer is reachable while a link is open over which it has announced itself`() throws {
+        let (anna, ben) = (identity(1), identity(2))
+        var table = try table([anna, ben])
+        _ = table.recordClaim(of: anna.peerID, on: link)
+        table.setDiscoveryLink(link, of: ben.peerID)
+        let before = table.announced.map(\.isReachable)
+        #expect(before == [true, true])
+        let changed = table.removeLink(link)
+        #expect(Set(changed.map(\.id)) == [anna.peerID, ben.peerID])
+        #expect(changed.allSatisfy { !$0.isReachable })
+        table.setDiscoveryLink(MeshLinkID(rawValue: 2), of: ben.peerID)
+        #expect(table.peer(ben.peerID)?.isReachable == true)
+    }
+
     @Test("M8: a peer is challenged where it claims to be, until it has proven that or has left")
     func challenges() throws {
         let nonce: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]

@@ -118,6 +118,31 @@ class TwoMachinesStory(CableStory):
         self.assertIn("nft insert rule inet t c tcp dport 29742 accept", doctor)
 
     @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_neighbour_that_falls_silent_is_away_and_comes_back(self):
+        """No interface goes down, so that nothing but the silence says it."""
+        nodes = [
+            peer.start("mesh", "run", "--json", "--name", name, "--adapter", "none")
+            for peer, name in ((self.anna, "anna"), (self.ben, "ben"))
+        ]
+        for node in nodes:
+            node.wait_for("ready")
+
+        def near(peer):
+            return [each["name"] for each in json.loads(peer.run("mesh", "status", "--json").stdout)["near"]]
+
+        wait_until(lambda: (near(self.anna), near(self.ben)) == (["ben"], ["anna"]), "the link")
+        nft = ["ip", "netns", "exec", self.network.names[0], "nft"]
+        chains = "".join(
+            f"add chain inet t {hook} {{ type filter hook {hook} priority 0; policy drop; }}; " for hook in ("input", "output")
+        )
+        subprocess.run([*nft, "add table inet t; " + chains], check=True)
+        wait_until(lambda: (near(self.anna), near(self.ben)) == ([], []), "the silence to be noticed", timeout=30)
+        # Longer than several attempts to connect take.
+        time.sleep(15)
+        subprocess.run([*nft, "delete table inet t"], check=True)
+        wait_until(lambda: (near(self.anna), near(self.ben)) == (["ben"], ["anna"]), "the link to be back", timeout=12)
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
     def test_the_doctor_asks_the_firewall_about_the_port_of_the_running_node(self):
         anna = self.anna.receive("--port", "4711")
         self.assertEqual(4711, anna.ready["port"])

@@ -147,7 +147,7 @@ struct ContactSnapshotTests {
         for (identity, name) in nearby {
             presence.meshPeers[identity.peerID] = MeshPeer(
                 id: identity.peerID, name: try DisplayName(name), fingerprint: identity.fingerprint, capabilities: nil,
-                isDirect: true, hops: 1, statedFragmentLimit: nil)
+                isDirect: true, isReachable: true, hops: 1, statedFragmentLimit: nil)
         }
         return ContactSnapshot(trust: trust, addressBook: book, presence: presence)
     }

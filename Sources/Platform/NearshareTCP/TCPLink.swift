@@ -63,6 +63,16 @@ final class TCPLink: StreamLink {
         return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : nil
     }
 
+    func setSilenceTimeout(_ timeout: Duration) {
+        let seconds = Int32(min(max(1, timeout.components.seconds), 3600))
+        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_USER_TIMEOUT, seconds * 1000)
+        // Probes where nothing is written; the timeout above ends these, too (tcp(7)).
+        let interval = max(1, seconds / 3)
+        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_KEEPIDLE, interval)
+        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_KEEPINTVL, interval)
+        _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
+    }
+
     /// Shuts the socket down; deinit closes the descriptor. Closed here, its number could be another file by the time that
     /// another thread uses it.
     func close() {

@@ -49,7 +49,7 @@ package struct ContactSnapshot: Sendable {
         return Contact(
             id: id, name: knownName(of: id) ?? DisplayName(of: id),
             trustStatus: announcedFingerprint(of: id).map { trust.trustStatus(of: $0, claiming: claimedName(of: id)) } ?? .new,
-            isNear: peer != nil,
+            isNear: peer?.isReachable ?? false,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
             hasKeys: presence.hasKeys(id), hops: peer?.hops)
     }

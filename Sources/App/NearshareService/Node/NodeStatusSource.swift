@@ -30,7 +30,7 @@ final class NodeStatusSource: Sendable {
     /// Reads the current status.
     func current() throws -> NodeStatus {
         let snapshot = try contacts.snapshot()
-        let neighbours = messenger.peers.map { peer in
+        let neighbours = messenger.peers.filter(\.isReachable).map { peer in
             NodeStatus.Neighbour(contact: snapshot.contact(peer.id), isDirect: peer.isDirect)
         }
         return NodeStatus(

@@ -140,5 +140,6 @@ final class PrefixedLink: StreamLink {
     func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { try link.writeWithoutBlocking(bytes) }
     func finishWriting() { link.finishWriting() }
     var unacknowledgedByteCount: Int? { link.unacknowledgedByteCount }
+    func setSilenceTimeout(_ timeout: Duration) { link.setSilenceTimeout(timeout) }
     func close() { link.close() }
 }

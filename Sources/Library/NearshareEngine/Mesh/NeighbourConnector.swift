@@ -23,6 +23,9 @@ final class NeighbourConnector: Sendable {
     private static let maximumOutgoingLinkCount = 8
     private static let minimumBackOff = Duration.seconds(1)
     private static let maximumBackOff = Duration.seconds(60)
+    /// Limit on the back-off for this time after a link was lost: the network may be back at any moment.
+    private static let maximumBackOffAfterLoss = Duration.seconds(4)
+    private static let lossTime = Duration.seconds(120)
 
     init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks) {
         (self.settings, self.router, self.tasks) = (settings, router, tasks)
@@ -60,11 +63,14 @@ final class NeighbourConnector: Sendable {
 
     /// Connects to a peer whenever there is no link, with exponential back-off, as long as it is nearby.
     private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours) async {
-        var backOff = Self.minimumBackOff
+        var (backOff, lastLink) = (Self.minimumBackOff, MonotonicInstant?.none)
         while !Task.isCancelled, !router.isStopping, let (peer, change) = neighbours.claimedPeer(id) {
             let start = settings.clock()
             // After a link the back-off starts again: the peer may have been restarted at the same address.
-            if router.hasRoomForLinks, await connect(to: peer) { backOff = Self.minimumBackOff }
+            if router.hasRoomForLinks, await connect(to: peer) {
+                backOff = Self.minimumBackOff
+                lastLink = settings.clock()
+            }
             if await change.isFulfilled(within: backOff) {
                 // The peer left, or returned as another process, as each command without a node does: no reason to avoid it. Its
                 // announcements still cause at most one attempt in each minimum back-off.
@@ -72,7 +78,8 @@ final class NeighbourConnector: Sendable {
                 let rest = Self.minimumBackOff - (settings.clock() - start)
                 if neighbours.isNearby(id), rest > .zero { try? await Task.sleep(for: rest) }
             } else {
-                backOff = min(backOff * 2, Self.maximumBackOff)
+                let isLost = lastLink.map { settings.clock() - $0 < Self.lossTime } ?? false
+                backOff = min(backOff * 2, isLost ? Self.maximumBackOffAfterLoss : Self.maximumBackOff)
             }
         }
     }

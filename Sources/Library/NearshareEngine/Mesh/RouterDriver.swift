@@ -22,6 +22,8 @@ final class RouterDriver: Sendable {
     private let log: Logger
 
     private static let readByteCount = 64 << 10
+    /// Time after which a link counts as broken when the other machine acknowledges nothing, as on the direct path.
+    private static let silenceTimeout = Duration.seconds(12)
 
     init(_ settings: NodeSettings) {
         log = settings.log
@@ -71,6 +73,7 @@ final class RouterDriver: Sendable {
     /// Exchanges frames over a stream until it ends.
     /// - Parameter isIncoming: the neighbour has opened it.
     func run(over link: any StreamLink, _ profile: MeshLinkProfile, isIncoming: Bool) async {
+        link.setSilenceTimeout(Self.silenceTimeout)
         await run(
             to: link.remote, profile, address: isIncoming ? link.remote.sourceName : nil, close: { link.close() },
             reading: { self.read(from: link, $0) },

@@ -129,6 +129,10 @@ package protocol StreamLink: AnyObject, Sendable {
     /// link that cannot tell.
     var unacknowledgedByteCount: Int? { get }
 
+    /// Breaks the link when the other machine acknowledges nothing for this time, also where nothing is written. No effect on a link
+    /// that cannot tell.
+    func setSilenceTimeout(_ timeout: Duration)
+
     /// Closes both directions immediately. May be called more than once.
     func close()
 
@@ -139,6 +143,7 @@ package protocol StreamLink: AnyObject, Sendable {
 extension StreamLink {
     package var unacknowledgedByteCount: Int? { nil }
     package var passableDescriptor: Int32? { nil }
+    package func setSilenceTimeout(_ timeout: Duration) {}
 }
 
 /// Accepts incoming connections.

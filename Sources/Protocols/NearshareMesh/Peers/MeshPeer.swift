@@ -47,6 +47,8 @@ package struct MeshPeer: Sendable, Hashable {
     /// Whether the peer claims to be a neighbour, rather than behind relays: an unrelayed announcement was received, which any
     /// neighbour can replay. ``MeshRouter/isNeighbour(_:)`` tells whether it is proven.
     package var isDirect: Bool
+    /// Whether a link over which the peer has announced itself is open.
+    package var isReachable: Bool
 
     /// Hop count of the peer's latest announcement, from its ttl; nil for one that was reassembled or answered.
     package var hops: Int?

@@ -40,7 +40,9 @@ struct PeerTable: Sendable {
         return MeshPeer(
             id: id, name: name, fingerprint: Fingerprint(of: key),
             capabilities: record.sessionState?.capabilities ?? record.announcement.capabilities,
-            isDirect: record.claimsToBeNeighbour, hops: record.claimsToBeNeighbour ? 1 : record.announcement.hops,
+            isDirect: record.claimsToBeNeighbour,
+            isReachable: record.claimsToBeNeighbour || record.links.discovery != nil,
+            hops: record.claimsToBeNeighbour ? 1 : record.announcement.hops,
             statedFragmentLimit: record.sessionState?.fragmentLimit)
     }
 
@@ -128,12 +130,16 @@ struct PeerTable: Sendable {
         challenges.removeLink(link)
         provenNeighboursByLink[link] = nil
         // Closed links are counted together, so that one that comes and goes is not several.
-        for id in records.keys where records[id]?.links.discovery == link { records[id]?.links.discovery = nil }
-        return (claimantsByLink.removeValue(forKey: link) ?? []).compactMap { id in
+        var changed = claimantsByLink.removeValue(forKey: link) ?? []
+        for id in changed {
             records[id]?.links.claimed.remove(link)
             records[id]?.links.proven.remove(link)
-            return peer(id)
         }
+        for id in records.keys where records[id]?.links.discovery == link {
+            records[id]?.links.discovery = nil
+            changed.insert(id)
+        }
+        return changed.compactMap { peer($0) }
     }
 
     /// Adds a peer without any further information.
