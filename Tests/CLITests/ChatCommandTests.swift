@@ -8,15 +8,69 @@ import Testing
 
 private let peerID = ChatTyping.peerID
 
+private func withoutTrailingSpaces(_ line: String) -> String {
+    String(line.reversed().drop { $0 == " " }.reversed())
+}
+
 @Suite("commands of the chat screen") struct ChatCommandTests {
-    @Test("/help lists every command that Tab completes", arguments: ["/help", "/h", "/?"])
+    @Test("/help describes every command", arguments: ["/help", "/h", "/?"])
     func help(_ command: String) {
         var typing = ChatTyping(columns: 200, rows: 60)
         typing.type(command)
-        let words = Set(typing.text.split { !($0.isLetter || $0 == "/") }.map(String.init))
-        for name in ChatScreen.commands where name != "/help" {
-            #expect(words.contains(name.filter { $0 != " " }), "\(name) in \(typing.text)")
+        for command in ChatScreenCommand.allCases {
+            #expect(typing.text.contains(command.help), "\(command.name) in \(typing.text)")
         }
+    }
+
+    @Test("every command is understood by its names, and completed by Tab", arguments: ChatScreenCommand.allCases)
+    func table(_ command: ChatScreenCommand) {
+        for word in [command.name] + command.aliases {
+            #expect(ChatScreenCommand(word) == command)
+            var typing = ChatTyping(columns: 200)
+            typing.type(word)
+            #expect(!typing.text.contains("unknown command"), "\(typing.text)")
+        }
+        var typing = ChatTyping()
+        typing.press(.text(command.name))
+        typing.press(.tab)
+        // The name of one command may begin that of another.
+        #expect(typing.inputLine.hasPrefix("> \(command.name)"))
+        #expect(withoutTrailingSpaces(typing.inputLine) == "> \(command.name)")
+    }
+
+    @Test(
+        "Tab completes the peer of each command that takes one",
+        arguments: ChatScreenCommand.allCases.filter {
+            [.peer, .peerAndText].contains($0.argument)
+        })
+    func peerCompletion(_ command: ChatScreenCommand) {
+        let status: TrustStatus = command == .unblock ? .known(.blocked, isFriend: false) : .new
+        for (name, isWord) in [("anna", true), ("anna maria", false)] {
+            let contact = Contact(
+                id: peerID, name: DisplayName(truncating: name)!, trustStatus: status, isNear: true, software: .nearshare,
+                hasKeys: true)
+            var typing = ChatTyping()
+            typing.handle(.event(.contacts([contact])))
+            typing.press(.text("\(command.name) An"))
+            typing.press(.tab)
+            let word = isWord || command.argument == .peer ? name : peerID.hex
+            let line = withoutTrailingSpaces(typing.inputLine)
+            #expect(line == "> \(command.name) \(word)")
+        }
+    }
+
+    @Test("after /msg, Tab completes what the names of several peers have in common, up to a space")
+    func commonWord() {
+        let contacts = ["1a2b3c4d5e6f7081", "2a2b3c4d5e6f7081"].enumerated().map { number, id in
+            Contact(
+                id: PeerID(hex: id)!, name: DisplayName(truncating: "anna \(number)")!, trustStatus: .new, isNear: true,
+                software: .nearshare, hasKeys: true)
+        }
+        var typing = ChatTyping()
+        typing.handle(.event(.contacts(contacts)))
+        typing.press(.text("/msg a"))
+        typing.press(.tab)
+        #expect(withoutTrailingSpaces(typing.inputLine) == "> /msg anna")
     }
 
     @Test("several commands quit", arguments: ["/quit", "/exit", "/q"])

@@ -77,50 +77,56 @@ extension ChatScreen {
         let parts = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
         let conversation = views.visible.conversation
-        if !argument.isEmpty, Self.commandsWithoutArgument.contains(String(parts[0])) {
-            addNotice("\(parts[0]) takes no argument: enter it alone", at: now)
+        guard let command = ChatScreenCommand(parts[0]) else {
+            addNotice(
+                "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
+                    + "Type // to send a text that starts with /", at: now)
             return []
         }
-        switch parts[0] {
-        case "/quit", "/exit", "/q": return quit(at: now)
-        case "/help", "/h", "/?": for line in Self.help { addNotice(line, at: now) }
-        case "/who": who(at: now)
-        case "/verify": return verify(argument, at: now)
-        case "/public": return show(.publicRoom, at: now)
-        case "/chat":
+        if !argument.isEmpty, command.argument == .none {
+            addNotice("\(command.name) takes no argument: enter it alone", at: now)
+            return []
+        }
+        switch command {
+        case .quit: return quit(at: now)
+        case .help: for line in Self.help { addNotice(line, at: now) }
+        case .who: who(at: now)
+        case .verify: return verify(argument, at: now)
+        case .public: return show(.publicRoom, at: now)
+        case .chat:
             if argument.isEmpty {
                 addNotice("missing name: /chat NAME; /who lists peers", at: now)
             } else {
                 return lookUp(argument, at: now)
             }
-        case "/send": return send(argument, at: now)
-        case "/block": return withPeer(argument, at: now) { [.request(.block($0), .setBlocked(conversation, true))] }
+        case .send: return send(argument, at: now)
+        case .block: return withPeer(argument, at: now) { [.request(.block($0), .setBlocked(conversation, true))] }
         // Blocked peers are in no list.
-        case "/unblock" where !argument.isEmpty: return [.request(.unblock(name: argument), .setBlocked(conversation, false))]
-        case "/unblock":
+        case .unblock where !argument.isEmpty: return [.request(.unblock(name: argument), .setBlocked(conversation, false))]
+        case .unblock:
             return withPeer("", at: now) { [.request(.unblock(name: $0.hex), .setBlocked(conversation, false))] }
-        case "/fav", "/unfav":
-            let isFriend = parts[0] == "/fav"
+        case .favorite, .unfavorite:
+            let isFriend = command == .favorite
             return withPeer(argument, at: now) { [.request(.setFriend($0, isFriend), .setFriend(conversation, isFriend))] }
-        case "/ping", "/trace":
-            let showsPath = parts[0] == "/trace"
+        case .ping, .trace:
+            let showsPath = command == .trace
             return withPeer(argument, at: now) { [.request(.ping($0), .ping(conversation, showsPath: showsPath))] }
-        case "/msg": return message(argument, at: now)
-        case "/accept", "/decline":
-            let answer: PromptAnswer = parts[0] == "/accept" ? .yes : .no
-            switch offers.choose(argument, for: String(parts[0]), at: now) {
+        case .message: return message(argument, at: now)
+        case .accept, .decline:
+            let answer: PromptAnswer = command == .accept ? .yes : .no
+            switch offers.choose(argument, for: command.name, at: now) {
             case .offer(let number):
                 offers.answer(number)
                 return [.request(.answer(number, answer), .answer(number: number, answer))]
             case .hint(let hint): addNotice(hint, at: now)
             }
-        case "/cancel": return cancel(argument, at: now)
-        case "/clear":
+        case .cancel: return cancel(argument, at: now)
+        case .clear:
             guard let conversation = requireConversation(at: now),
                 isConfirmed("/clear", "all lines of this conversation are removed from this machine", at: now)
             else { return [] }
             return [.request(.clear(conversation), .clear(conversation))]
-        case "/search":
+        case .search:
             guard let conversation = requireConversation(at: now) else { return [] }
             guard !argument.isEmpty else {
                 addNotice("missing text: /search TEXT", at: now)
@@ -129,19 +135,15 @@ extension ChatScreen {
             return [
                 .request(.search(argument, in: conversation, limit: Self.maximumFoundCount), .search(conversation, argument))
             ]
-        case "/export":
+        case .export:
             guard let conversation = requireConversation(at: now) else { return [] }
             return [.export(conversation, name: title(of: conversation))]
-        case "/panic":
+        case .panic:
             let consequence = "the key of this machine, the address book and all conversations are removed, and the node stops"
             return isConfirmed("/panic", consequence, at: now) ? [.erase] : []
-        case "/voice":
+        case .voice:
             guard let peer = requirePeer("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
-        default:
-            addNotice(
-                "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
-                    + "Type // to send a text that starts with /", at: now)
         }
         return []
     }
@@ -295,26 +297,12 @@ extension ChatScreen {
         return nil
     }
 
-    static let help = [
-        "/chat NAME     open a conversation: a name, an unambiguous prefix of one, or an id",
-        "/public        the public room, which everyone in reach can read",
-        "/who           list the peers nearby, and friends",
-        "/send FILE     send a file; Tab completes its name; /send --allow-unencrypted FILE for an app that takes no others",
-        "/cancel        cancel the file that is being sent; /cancel NAME one of several",
-        "/accept, /decline  answer an offer, by its number where several are open",
-        "/msg NAME TEXT open a conversation, and send a line there",
-        "/block NAME, /unblock NAME, /fav NAME, /unfav NAME, /verify NAME: without a name, the peer of the conversation",
-        "/ping NAME     ask a peer for a sign of life; /trace NAME also through whom it came",
-        "/search TEXT   find lines; /export writes the conversation to a file in the inbox; /clear removes its lines",
-        "/panic         remove the key, the address book and all conversations of this machine",
-        "/voice         record and send a voice note",
-        "/verify NAME   how to verify a peer's key, and this machine's code, by which the peer verifies it",
-        "/verify LINK   verify a peer by the link of its code",
-        "/quit          quit, like Ctrl-C",
-        "//TEXT         send a text that starts with /",
-        "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
-        "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before",
-    ]
+    static let help =
+        ChatScreenCommand.allCases.map(\.help) + [
+            "//TEXT: send a text that starts with /",
+            "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
+            "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before",
+        ]
 
     private mutating func who(at now: WallTime) {
         let all = listed
@@ -427,27 +415,37 @@ extension ChatScreen {
         if let prefix = Self.filePrefixes.first(where: { text.hasPrefix($0) }) {
             return [.listPaths(String(text.dropFirst(prefix.count)))]
         }
-        if text.hasPrefix("/chat ") {
-            let names = contacts.values.map(\.name).map(\.claimed).filter { TerminalText.escaped($0) == $0 }.sorted()
-            complete(String(text.dropFirst(6)), with: names, after: "/chat ")
-        } else if !text.contains(" ") {
-            complete(text, with: Self.commands, after: "")
+        guard let space = text.firstIndex(of: " ") else {
+            complete(text, with: ChatScreenCommand.allCases.map(\.completion), after: "")
+            return []
+        }
+        guard let command = ChatScreenCommand(text[..<space]) else { return [] }
+        let (prefix, begun) = (String(text[...space]), String(text[text.index(after: space)...]))
+        let peers = contacts.values.filter {
+            $0.trustStatus.isBlocked == (command == .unblock) && TerminalText.escaped($0.name.claimed) == $0.name.claimed
+        }.sorted { $0.name.claimed < $1.name.claimed }
+        switch command.argument {
+        case .peer: complete(begun, with: peers.map(\.name.claimed), after: prefix)
+        case .peerAndText: completeWord(begun, for: peers, after: prefix)
+        case .none, .ignored, .file, .other: break
         }
         return []
     }
 
-    private static let commandsWithoutArgument: Set = ["/who", "/public", "/clear", "/export", "/panic", "/voice"]
+    /// Completes a peer as one word: its id where its name has several words.
+    private mutating func completeWord(_ begun: String, for peers: [Contact], after prefix: String) {
+        guard !begun.contains(" ") else { return }
+        let fitting = peers.filter { $0.name.claimed.lowercased().hasPrefix(begun.lowercased()) }
+        if fitting.count == 1 {
+            let name = fitting[0].name.claimed
+            let word = name.contains(where: \.isWhitespace) ? fitting[0].id.hex : name
+            return views.visible.editor.replace(with: "\(prefix)\(word) ")
+        }
+        complete(begun, with: fitting.map { String($0.name.claimed.prefix { !$0.isWhitespace }) }, after: prefix)
+    }
 
     /// The beginnings of lines behind which Tab completes the name of a file.
     private static let filePrefixes = ["/send \(unencryptedOption) ", "/send "]
-
-    /// The commands that Tab completes, those with an argument with the space before it.
-    static let commands = [
-        "/accept ", "/block ", "/cancel", "/chat ", "/clear", "/decline ", "/export", "/fav ", "/help", "/msg ", "/panic",
-        "/ping ",
-        "/public", "/quit", "/search ",
-        "/send ", "/trace ", "/unblock ", "/unfav ", "/verify", "/voice", "/who",
-    ]
 
     mutating func complete(_ path: String, with candidates: [String]) {
         // The user may have typed more in the meantime.
