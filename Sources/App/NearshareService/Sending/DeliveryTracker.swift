@@ -1,26 +1,25 @@
-internal import Nearshare
-internal import NearshareService
+package import Nearshare
 
 /// A state machine that follows the delivery of the messages of a piped conversation.
-struct DeliveryTracker: Sendable {
+package struct DeliveryTracker: Sendable {
     /// A status that was received before the id of its message.
     private struct UnmatchedStatus {
         var status: MessageStatus
         var reason: String?
     }
 
-    let conversation: Conversation
+    package let conversation: Conversation
     /// The status that each message has to reach.
-    let requiredStatus: MessageStatus
+    package let requiredStatus: MessageStatus
     /// Statuses of the accepted messages that have not reached ``requiredStatus``, by id.
-    private(set) var pending: [String: MessageStatus] = [:]
-    private(set) var reachedCount = 0
+    package private(set) var pending: [String: MessageStatus] = [:]
+    package private(set) var reachedCount = 0
     /// Reasons of the messages that were refused.
     private var refusals: [String] = []
     /// Reasons of the accepted messages that failed, by id, with the number of earlier failures.
     private var failed: [String: (order: Int, reason: String)] = [:]
     private var failureCount = 0
-    private(set) var inputHasEnded = false
+    package private(set) var inputHasEnded = false
     /// An event may arrive before the reply that names its message.
     private var unmatched: [String: UnmatchedStatus] = [:]
     /// Statuses that were read from the store and reported before their events arrived, by id.
@@ -31,18 +30,18 @@ struct DeliveryTracker: Sendable {
     /// Limit on unmatched statuses; the oldest is dropped. The store has its status: see ``update(with:)``.
     static let maximumUnmatchedCount = 10_000
 
-    init(_ conversation: Conversation, requiredStatus: MessageStatus) {
+    package init(_ conversation: Conversation, requiredStatus: MessageStatus) {
         self.conversation = conversation
         self.requiredStatus = requiredStatus
     }
 
-    var isDone: Bool { inputHasEnded && pending.isEmpty }
+    package var isDone: Bool { inputHasEnded && pending.isEmpty }
 
     /// Reasons of the messages that were refused or have failed.
-    var failures: [String] { refusals + failed.values.sorted { $0.order < $1.order }.map(\.reason) }
+    package var failures: [String] { refusals + failed.values.sorted { $0.order < $1.order }.map(\.reason) }
 
     /// Records that the node has accepted a message.
-    mutating func recordAcceptance(of id: String) {
+    package mutating func recordAcceptance(of id: String) {
         pending[id] = .waiting
         guard let early = unmatched.removeValue(forKey: id) else { return }
         unmatchedIDs.removeAll { $0 == id }
@@ -50,18 +49,18 @@ struct DeliveryTracker: Sendable {
     }
 
     /// Records that the node has refused a message.
-    mutating func recordRefusal(reason: String) {
+    package mutating func recordRefusal(reason: String) {
         refusals.append(reason)
     }
 
     /// Records the end of the input.
-    mutating func recordEndOfInput() {
+    package mutating func recordEndOfInput() {
         inputHasEnded = true
         unmatched = [:]
         unmatchedIDs = []
     }
 
-    mutating func handle(_ event: ControlEvent) {
+    package mutating func handle(_ event: ControlEvent) {
         switch event {
         case .chatMessageChanged(let id, let changed, let status, let reason) where changed == conversation:
             record(status, of: id, reason: reason)
@@ -71,13 +70,13 @@ struct DeliveryTracker: Sendable {
     }
 
     /// Applies the status of a message of the local user, from an event or the store.
-    mutating func update(with message: ChatMessage) {
+    package mutating func update(with message: ChatMessage) {
         if message.isLocal, message.conversation == conversation { record(message.status, of: message.id, reason: nil) }
     }
 
     /// Applies a status read from the store.
     /// - Returns: the change to report: its event may have been lost, or not be read before the command ends.
-    mutating func updateFromStore(_ message: ChatMessage) -> ControlEvent? {
+    package mutating func updateFromStore(_ message: ChatMessage) -> ControlEvent? {
         let earlier = pending[message.id]
         update(with: message)
         guard let earlier, earlier.canChange(to: message.status) else { return nil }
@@ -86,7 +85,7 @@ struct DeliveryTracker: Sendable {
     }
 
     /// Whether the event reports a state that ``updateFromStore(_:)`` has returned.
-    mutating func consumeRepeat(of event: ControlEvent) -> Bool {
+    package mutating func consumeRepeat(of event: ControlEvent) -> Bool {
         guard case .chatMessageChanged(let id, conversation, let status, _) = event, let reported = reportedStates[id] else {
             return false
         }

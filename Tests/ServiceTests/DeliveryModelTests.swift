@@ -1,11 +1,10 @@
 import FoundationEssentials
 import Glibc
 import Nearshare
-import NearshareService
 import NearshareTesting
 import Testing
 
-@testable import NearshareCLI
+@testable import NearshareService
 
 @Suite("lines of a piped conversation") struct DeliveryModelTests {
     private static let peer = PeerID(hex: "1a2b3c4d5e6f7081")!
