@@ -16,16 +16,20 @@ enum PeerArgument {
                     "\(TerminalText.escaped(text)) names no peer: behind an address and a colon, a port from 1 to 65535 is expected"
                 )
             }
-            return try completed(text)
+            return try wholeID(of: text)
         }
         return "\(text.contains(":") ? "[\(text)]" : text):\(Node.defaultPort)"
     }
 
-    private static func completed(_ text: String) throws -> String {
-        // Where the files cannot be read, the command says so.
-        guard let peers = try? LocalMachine().trust.read().peers(withIDPrefix: text) else { return text }
-        guard peers.count < 2 else { throw ValidationError(NameMatch.ambiguity(of: text, peers)) }
-        return peers.first?.id.hex ?? text
+    private static func wholeID(of text: String) throws -> String {
+        do {
+            return try ContactDirectory(LocalMachine()).wholeID(of: text)
+        } catch let failure as ControlFailure {
+            throw ValidationError(failure.description)
+        } catch {
+            // Where the files cannot be read, the command says so.
+            return text
+        }
     }
 
     /// The peers without repetitions.

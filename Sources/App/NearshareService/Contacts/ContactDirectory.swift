@@ -39,7 +39,7 @@ package struct ContactDirectory: Sendable {
     @_optimize(none)
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
-        let text = try completed(text)
+        let text = try wholeID(of: text)
         if let known = try await knownContact(text) { return known }
         guard let messenger else { throw NodeError.notFound(text, nearby: []) }
         let device = machine.localSendDevice(named: text)
@@ -96,13 +96,14 @@ package struct ContactDirectory: Sendable {
 
     /// The contact that a text selects without waiting, see ``ContactSnapshot/contact(named:with:)``.
     package func knownContact(_ text: String) async throws -> Contact? {
-        let text = try completed(text)
+        let text = try wholeID(of: text)
         let conversations = try await conversationIDs()
         return try snapshot().contact(named: text, with: conversations)
     }
 
     /// The whole id of the known peer that a text means by the beginning of its id; any other text as it is.
-    private func completed(_ text: String) throws -> String {
+    /// - Throws: ``ControlFailure`` when several known peers' ids begin so.
+    package func wholeID(of text: String) throws -> String {
         let peers = try machine.trust.read().peers(withIDPrefix: text)
         guard peers.count < 2 else { throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, peers)) }
         return peers.first?.id.hex ?? text
