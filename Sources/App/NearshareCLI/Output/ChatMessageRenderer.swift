@@ -8,12 +8,14 @@ enum ChatMessageRenderer {
     /// - Parameter isBundle: whether its bundle was shown already.
     static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isLocal && !isBundle }
 
-    /// The message outside of a conversation. Any peer can claim any name, so a part of the id follows it (K2).
-    static func lines(_ message: ChatMessage) -> [String] {
+    /// The message outside of a conversation, escaped line by line on access: most lines of a long text are not shown. Any peer
+    /// can claim any name, so a part of the id follows it (K2).
+    static func lines(_ message: ChatMessage) -> some Sequence<String> {
         var author = "you"
         if let id = message.author { author = message.authorName?.tagged(id) ?? id.hex }
         if message.conversation == .publicRoom { author += " to everyone" }
-        return TextLayout.lines(of: message.text).map { "\(author): \(TextLayout.escaped($0))" }
+        let name = author
+        return TextLayout.lines(of: message.text).lazy.map { "\(name): \(TextLayout.escaped($0))" }
     }
 
     static func jsonMembers(_ message: ChatMessage) -> [String: JSONValue] {

@@ -67,23 +67,29 @@ struct TextReporter: Reporter {
     /// - Parameters:
     ///   - lines: escaped for a terminal.
     ///   - place: where all of them are, as a sentence.
-    private func writeMessage(_ lines: [some StringProtocol], from author: PeerID?, rows limit: Int, elsewhere place: String) {
+    private func writeMessage(
+        _ lines: some Sequence<some StringProtocol>, from author: PeerID?, rows limit: Int, elsewhere place: String
+    ) {
         guard unknownPeers != nil else {
             for line in lines { writeResult(String(line)) }
             return
         }
         var shown: [String] = []
         var rowCount = 0
+        var isWhole = true
         for line in lines {
             let room = (limit - rowCount) * Self.rowColumns
-            guard room > 0 else { break }
+            guard room > 0 else {
+                isWhole = false
+                break
+            }
             let row = TextLayout.truncated(String(line), to: room)
             rowCount += max(1, (TerminalText.width(of: row) + Self.rowColumns - 1) / Self.rowColumns)
+            isWhole = isWhole && row == line
             shown.append(row)
         }
         guard admitsRows(rowCount, from: author) else { return }
         for line in shown { writeResult(line) }
-        let isWhole = shown.count == lines.count && zip(shown, lines).allSatisfy { $0 == $1 }
         if !isWhole {
             notice("… the rest of this message is not shown; \(place)")
         }
@@ -181,7 +187,7 @@ struct TextReporter: Reporter {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             let isUnknown = unknownPeers.map { !$0.isKnown(sender?.id) } ?? false
             writeMessage(
-                TextLayout.lines(of: text).map { "\(name): \(TextLayout.escaped($0))" }, from: sender?.id,
+                TextLayout.lines(of: text).lazy.map { "\(name): \(TextLayout.escaped($0))" }, from: sender?.id,
                 rows: isUnknown ? UnknownPeerLimiter.Allowance.rows.burst : Self.maximumTextRowCount,
                 elsewhere: item.path.isEmpty
                     ? "`nearshare history` shows it" : "all of it is in \(TerminalText.path(item.path))")
