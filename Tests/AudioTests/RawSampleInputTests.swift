@@ -24,7 +24,7 @@ import Testing
         let pipe = try Pipe()
         defer { close(pipe.readEnd) }
         let samples: [Int16] = [0, 1, -1, .min, .max, 258]
-        var bytes = samples.flatMap { OggBuilder.number($0, byteCount: 2) }[...]
+        var bytes = samples.flatMap { OggBuilder.littleEndian($0, byteCount: 2) }[...]
         let input = try RawSampleInput(descriptor: pipe.readEnd, rate: 16_000)
         let buffer = UnsafeMutableBufferPointer<Int16>.allocate(capacity: 16)
         defer { buffer.deallocate() }

@@ -12,9 +12,11 @@ struct MediaTypeTests {
     @Test("libmagic tells common content, from many threads at once")
     func detects() {
         let detector = MediaTypeDetector()
-        let samples: [(String, [UInt8])] = [
+        let pngSignature: [UInt8] = [0x89] + Array("PNG\r\n\u{1a}\n".utf8)
+        let lengthOfIHDR: [UInt8] = [0, 0, 0, 13]
+        let samples: [(type: String, content: [UInt8])] = [
             ("image/gif", Array("GIF89a".utf8) + bytes(50)),
-            ("image/png", [0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10] + [0, 0, 0, 13] + Array("IHDR".utf8) + bytes(20)),
+            ("image/png", pngSignature + lengthOfIHDR + Array("IHDR".utf8) + bytes(20)),
             ("application/pdf", Array("%PDF-1.7\n".utf8)), ("text/plain", Array("just words\n".utf8)),
         ]
         let workers = (0..<8).map { _ in

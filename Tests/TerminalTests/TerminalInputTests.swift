@@ -41,12 +41,13 @@ import Testing
             }
             #expect(found == whole, "split after byte \(place)")
         }
+    }
+
+    @Test("a character whose bytes arrive one by one is joined")
+    func singleBytes() {
         var input = TerminalInput(maximumPasteByteCount: 60_000)
-        var texts = ""
-        for byte in Array("é漢🎉".utf8) {
-            for case .text(let text) in input.receive([byte]) { texts += text }
-        }
-        #expect(texts == "é漢🎉")
+        let keys = Array("é漢🎉".utf8).flatMap { input.receive([$0]) }
+        #expect(keys == [.text("é"), .text("漢"), .text("🎉")])
     }
 
     @Test("Escape is a key once a pause follows it")
@@ -63,8 +64,15 @@ import Testing
     @Test("invalid UTF-8 and unknown sequences are dropped without a trace")
     func invalid() {
         var input = TerminalInput(maximumPasteByteCount: 60_000)
-        let bytes: [UInt8] = [0xff, 0x80, 0xc0, 0xaf, 0xed, 0xa0, 0x80] + Array("\u{1b}[999;1;2Rk\u{1b}[<0;1;1Ml".utf8)
-        let found = input.receive(bytes)
+        let neverUsed: [UInt8] = [0xff]
+        let loneContinuation: [UInt8] = [0x80]
+        let overlongSlash: [UInt8] = [0xc0, 0xaf]
+        let surrogate: [UInt8] = [0xed, 0xa0, 0x80]
+        let cursorReport = Array("\u{1b}[999;1;2R".utf8)
+        let mouseReport = Array("\u{1b}[<0;1;1M".utf8)
+        let found = input.receive(
+            neverUsed + loneContinuation + overlongSlash + surrogate + cursorReport + Array("k".utf8) + mouseReport
+                + Array("l".utf8))
         #expect(found == [.text("kl")])
         #expect(!input.isWaiting)
     }
