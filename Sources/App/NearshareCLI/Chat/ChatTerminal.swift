@@ -228,7 +228,7 @@ final class ChatTerminal: Sendable {
             let isSentNote = outcome == .completed && state.recordedNotes.contains(path)
             let entry = TransferLog.Entry(
                 when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
-                content: NameText.shown(status.name), size: status.done, outcome: outcome.word)
+                content: NameText.shown(status.name), size: status.done, outcome: RecordedOutcome(outcome).rawValue)
             group.addTask { [machine, sink] in
                 do {
                     try TransferLog(of: .sent, in: machine.state).append(entry)

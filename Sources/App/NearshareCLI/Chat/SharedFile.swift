@@ -22,9 +22,9 @@ struct SharedFile: Sendable, Hashable {
         }
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
-            entry.outcome == "completed"
+            entry.outcome == .completed
             ? "\(entry.direction == .incoming ? "received" : "sent") \(name)"
-            : "\(name): \(entry.outcome)\(entry.reason.map { " (\($0))" } ?? "")"
+            : "\(name): \(entry.outcome.rawValue)\(entry.reason.map { " (\($0))" } ?? "")"
     }
 
     /// The latest files of a peer before a time, the oldest first.

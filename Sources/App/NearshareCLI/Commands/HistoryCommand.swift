@@ -51,14 +51,15 @@ struct HistoryCommand: AsyncParsableCommand {
 
     private static func row(_ entry: TransferHistory.Entry) -> [String] {
         let isReceived = entry.direction == .incoming
-        let isCompleted = entry.outcome == "completed"
+        let isCompleted = entry.outcome == .completed
         let sentSize = entry.size.subtractingClamped(entry.presentSize)
         let isPresent = isCompleted && entry.presentSize > 0 && sentSize == 0
         let outcome =
             isPresent
             ? "nothing new"
             : isCompleted
-                ? (isReceived ? "received" : "sent") : entry.reason.map { "\(entry.outcome) (\($0))" } ?? entry.outcome
+                ? (isReceived ? "received" : "sent")
+                : entry.reason.map { "\(entry.outcome.rawValue) (\($0))" } ?? entry.outcome.rawValue
         let size: String
         if isCompleted {
             size = isPresent ? "-" : sentSize.asByteCount
@@ -77,7 +78,7 @@ struct HistoryCommand: AsyncParsableCommand {
         return [
             "when": .number(entry.when.unixMilliseconds), "direction": .string(isReceived ? "received" : "sent"),
             "peer": .string(entry.id.hex), "peer_name": .string(entry.name.claimed), "size": .number(entry.size),
-            "outcome": .string(entry.outcome), "content": entry.path == nil ? .string(entry.content) : .null,
+            "outcome": .string(entry.outcome.rawValue), "content": entry.path == nil ? .string(entry.content) : .null,
             "path": JSONValue(entry.path), "reason": JSONValue(entry.reason), "present": .number(entry.presentSize),
             "offered": JSONValue(entry.offeredSize),
         ]

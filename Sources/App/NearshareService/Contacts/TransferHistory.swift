@@ -14,8 +14,7 @@ package struct TransferHistory {
         package let content: String
         /// Bytes that the receiver has.
         package let size: UInt64
-        /// How it has ended, as in JSON events.
-        package let outcome: String
+        package let outcome: RecordedOutcome
         /// The reason why a rule of the receiver has declined it; safe for a terminal. nil for other ends.
         package var reason: String?
         /// Bytes of `size` that the receiver had before.
@@ -48,7 +47,7 @@ package struct TransferHistory {
                     when: entry.when, direction: .incoming, id: entry.peer.peerID,
                     name: trust.entries[entry.peer]?.name ?? entry.peerName,
                     listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
-                    content: TerminalText.path(entry.path), size: entry.size, outcome: "completed",
+                    content: TerminalText.path(entry.path), size: entry.size, outcome: .completed,
                     path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
             }
         }
@@ -58,14 +57,15 @@ package struct TransferHistory {
                 kill($0, 0) == 0 || errno == EPERM
             }
             entries += logged.compactMap { entry in
-                guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex) else {
-                    return nil
-                }
+                // A newer version may have recorded other outcomes.
+                guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex),
+                    let outcome = RecordedOutcome(rawValue: entry.outcome)
+                else { return nil }
                 return Entry(
                     when: entry.when, direction: side, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
                     listedName: trust.listedName(of: entry.peer, claiming: name),
-                    content: entry.content, size: entry.size, outcome: entry.outcome, reason: entry.reason,
+                    content: entry.content, size: entry.size, outcome: outcome, reason: entry.reason,
                     presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil)
             }
         }

@@ -21,13 +21,13 @@ struct ReceiveRecorder: Sendable {
     /// Records an offer that has ended without a received item. Offers that a rule declines are not recorded: their number has
     /// no useful limit.
     func recordUnreceived(_ invitation: Invitation, _ outcome: TransferOutcome) {
-        record(invitation, outcome.word, nil)
+        record(invitation, RecordedOutcome(outcome), nil)
     }
 
     /// Records a transfer that has started.
     func recordStart(of invitation: Invitation) -> TransferLog.Attempt {
         let attempt = TransferLog.Attempt(process: getpid(), token: Hex.encode(LocalMachine.randomBytes(8)))
-        record(invitation, TransferLog.runningOutcome, attempt)
+        record(invitation, .running, attempt)
         return attempt
     }
 
@@ -35,7 +35,7 @@ struct ReceiveRecorder: Sendable {
     func recordEnd(of attempt: TransferLog.Attempt, _ transfer: Transfer, _ result: TransferResult, of invitation: Invitation) {
         reportDeliveries(of: result, from: invitation.peer, transfer.id)
         record(
-            invitation, result.missing != nil ? MissingFiles.word : result.outcome.word, byteCount: transfer.snapshot.done,
+            invitation, result.missing != nil ? .partial : RecordedOutcome(result.outcome), byteCount: transfer.snapshot.done,
             attempt)
     }
 
@@ -92,11 +92,11 @@ struct ReceiveRecorder: Sendable {
 
     /// - Parameter attempt: nil for an offer that was not accepted.
     private func record(
-        _ invitation: Invitation, _ outcome: String, byteCount: UInt64 = 0, _ attempt: TransferLog.Attempt?
+        _ invitation: Invitation, _ outcome: RecordedOutcome, byteCount: UInt64 = 0, _ attempt: TransferLog.Attempt?
     ) {
         var entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
-            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome,
+            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.rawValue,
             attempt: attempt)
         entry.offeredSize = invitation.offer.totalSize
         do {

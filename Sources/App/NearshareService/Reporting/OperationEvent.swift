@@ -119,11 +119,10 @@ package struct SendResult: Sendable {
     package var isDevice = false
 
     /// The outcome as the history lists it.
-    var recordedOutcome: String {
-        if missing != nil { return MissingFiles.word }
-        // A chat message that was not delivered in time goes on waiting.
-        if transfer == nil, outcome == .expired { return "kept by the node" }
-        return outcome.word
+    var recordedOutcome: RecordedOutcome {
+        if missing != nil { return .partial }
+        if transfer == nil, outcome == .expired { return .keptByNode }
+        return RecordedOutcome(outcome)
     }
 
     /// The reason why a rule of the receiver has declined it, in a few words for the history; nil for the answer of a user.

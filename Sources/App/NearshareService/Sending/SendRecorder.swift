@@ -53,7 +53,7 @@ final class SendRecorder: Reporter {
         let start = state.withLock { $0.begun.removeValue(forKey: result.peer) }
         var entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: result.peer, peerName: start?.peerName ?? result.receiver, content: result.content,
-            size: result.byteCount, outcome: result.recordedOutcome,
+            size: result.byteCount, outcome: result.recordedOutcome.rawValue,
             reason: result.declineReason,
             presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) }, attempt: start?.attempt)
         // The parts of a content have results of their own.
@@ -68,7 +68,7 @@ final class SendRecorder: Reporter {
             return state.begun.popFirst()?.value
         }
         guard var entry = failed else { return }
-        (entry.when, entry.outcome) = (SystemClock.wall(), "failed")
+        (entry.when, entry.outcome) = (SystemClock.wall(), RecordedOutcome.failed.rawValue)
         append(entry)
     }
 
