@@ -433,6 +433,26 @@ struct FriendCandidateTests {
         #expect(
             failure?.status == .notTrusted && failure?.message.contains("with another key, \(fingerprint(9).peerID)") == true)
     }
+
+    @Test("a proven key is found by its id without a connection, and by its name only where the peer is near")
+    func resolved() async throws {
+        let resolver = FriendResolver(try machine(isProven: true))
+        let match = try await resolver.find(anna.peerID.hex) {
+            Issue.record("a connection to a peer that is known")
+            throw NodeError.notFound("", nearby: [])
+        }
+        guard case .candidate(let candidate) = match, candidate.fingerprint == anna.fingerprint else {
+            Issue.record("\(match)")
+            return
+        }
+        let away = await #expect(throws: CommandFailure.self) {
+            try await resolver.find("anna") { throw NodeError.notFound("anna", nearby: []) }
+        }
+        #expect(away?.status == .peerNotFound && away?.message.contains("is known, but not nearby") == true)
+        await #expect(throws: NodeError.self) {
+            try await resolver.find("ben") { throw NodeError.notFound("ben", nearby: []) }
+        }
+    }
 }
 
 @Suite("addresses and transports")

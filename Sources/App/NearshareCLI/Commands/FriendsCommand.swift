@@ -61,21 +61,9 @@ struct FriendsAddCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            if let known = try FriendCandidate(known: peer, on: machine) { return try await add(known, on: machine) }
-            // An id names one key, which may be looked for in the mesh first.
-            if PeerID(hex: peer) != nil, let contact = try await contactInRange(on: machine) {
-                return try await add(contact, on: machine)
-            }
-            do {
-                try await add(findAndAuthenticate(on: machine), on: machine)
-            } catch NodeError.notFound(let text, let nearby) {
-                if let contact = try await contactInRange(on: machine) { return try await add(contact, on: machine) }
-                let keys = try machine.contacts.read().entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
-                guard let key = try NamedKey.find(peer, among: keys) else { throw NodeError.notFound(text, nearby: nearby) }
-                throw CommandFailure(
-                    .peerNotFound,
-                    "\(key.name.identified(by: key.id)) is known, but not nearby, so its key cannot be proven; try again when "
-                        + "`nearshare receive` runs there, or while `nearshare mesh run` runs on both machines")
+            switch try await FriendResolver(machine).find(peer, authenticate: { try await findAndAuthenticate(on: machine) }) {
+            case .candidate(let friend): try await add(friend, on: machine)
+            case .contact(let contact): try await add(contact, on: machine)
             }
         }
     }
@@ -97,16 +85,6 @@ struct FriendsAddCommand: AsyncParsableCommand {
             throw CommandFailure(.peerNotFound, "the node that had \(shown) in range has ended; try again")
         }
         Console.notice("\(shown) is now a friend")
-    }
-
-    /// The peer that the running node has in the mesh; nil where there is none, or no node runs.
-    private func contactInRange(on machine: LocalMachine) async throws -> Contact? {
-        let contacts = try await withRunningNode(of: machine) { try await $0.contacts() } ?? []
-        switch NameMatch(of: peer, among: contacts.filter { $0.isNear && $0.software != .blueChat }) {
-        case .none: return nil
-        case .one(let contact): return contact
-        case .several(let several): throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: peer, several))
-        }
     }
 
     /// Finds the peer nearby and authenticates it.

@@ -1,0 +1,46 @@
+package import Nearshare
+
+/// Finds the peer that the user wants to make a friend: among the known ones, in the mesh of the running node, or nearby.
+package struct FriendResolver: Sendable {
+    package enum Match: Sendable {
+        /// A peer whose key is proven.
+        case candidate(FriendCandidate)
+        /// A peer that the running node has in the mesh.
+        case contact(Contact)
+    }
+
+    private let machine: LocalMachine
+
+    package init(_ machine: LocalMachine) {
+        self.machine = machine
+    }
+
+    /// - Parameter authenticate: finds the peer nearby and authenticates it.
+    /// - Throws: ``CommandFailure`` for several peers, and for one that is known but not in range; the errors of `authenticate`.
+    package func find(_ text: String, authenticate: () async throws -> FriendCandidate) async throws -> Match {
+        if let known = try FriendCandidate(known: text, on: machine) { return .candidate(known) }
+        // An id names one key, which may be looked for in the mesh first.
+        if PeerID(hex: text) != nil, let contact = try await contactInRange(text) { return .contact(contact) }
+        do {
+            return .candidate(try await authenticate())
+        } catch NodeError.notFound(let missing, let nearby) {
+            if let contact = try await contactInRange(text) { return .contact(contact) }
+            let keys = try machine.contacts.read().entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+            guard let key = try NamedKey.find(text, among: keys) else { throw NodeError.notFound(missing, nearby: nearby) }
+            throw CommandFailure(
+                .peerNotFound,
+                "\(key.name.identified(by: key.id)) is known, but not nearby, so its key cannot be proven; try again when "
+                    + "`nearshare receive` runs there, or while `nearshare mesh run` runs on both machines")
+        }
+    }
+
+    /// The peer that the running node has in the mesh; nil where there is none, or no node runs.
+    private func contactInRange(_ text: String) async throws -> Contact? {
+        let contacts = try await withRunningNode(of: machine) { try await $0.contacts() } ?? []
+        switch NameMatch(of: text, among: contacts.filter { $0.isNear && $0.software != .blueChat }) {
+        case .none: return nil
+        case .one(let contact): return contact
+        case .several(let several): throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        }
+    }
+}
