@@ -57,15 +57,15 @@ package struct TransferHistory {
                 kill($0, 0) == 0 || errno == EPERM
             }
             entries += logged.compactMap { entry in
-                // A newer version may have recorded other outcomes.
-                guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex),
-                    let outcome = RecordedOutcome(rawValue: entry.outcome)
-                else { return nil }
+                guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex) else {
+                    return nil
+                }
                 return Entry(
                     when: entry.when, direction: side, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
                     listedName: trust.listedName(of: entry.peer, claiming: name),
-                    content: entry.content, size: entry.size, outcome: outcome, reason: entry.reason,
+                    content: entry.content, size: entry.size,
+                    outcome: RecordedOutcome(rawValue: entry.outcome) ?? .unknown, reason: entry.reason,
                     presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil)
             }
         }

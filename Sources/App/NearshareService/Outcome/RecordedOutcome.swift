@@ -9,6 +9,8 @@ package enum RecordedOutcome: String, Sendable, Hashable, CaseIterable {
     case running
     /// A chat message that was not delivered in time goes on waiting.
     case keptByNode = "kept by the node"
+    /// One that a newer version has recorded.
+    case unknown
 
     package init(_ outcome: TransferOutcome) {
         self =
