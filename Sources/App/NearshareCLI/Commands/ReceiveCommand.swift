@@ -180,8 +180,6 @@ struct ReceiveCommand: ConfinedCommand {
         )
         let failure = Monitor<(any Error)?>(nil)
         let successor = Monitor<PrimaryRole?>(nil)
-        // The address of a page would change, and --once means one transfer of this node.
-        let takesRole = !qr && !once && !stdout
         try await withNode(settings) {
             [options = receiving, isJSON = output.json, qr, engine = settings.discovery?.engine] node in
             let listener =
@@ -216,23 +214,9 @@ struct ReceiveCommand: ConfinedCommand {
                         await Self.reportBluetooth(listener, isJSON: isJSON, isRequested: options.bluetooth.adapter != nil)
                     }
                     group.addTask {
-                        if let role, let service {
-                            let isHandedOver = await Self.run(
-                                role, service, on: node, listener, closesPort: options.port == nil, reporter)
-                            guard isHandedOver else { return }
-                        }
-                        let port = ReceiverPort(
-                            machine, node, listener, isFixed: options.port != nil,
-                            hasOwnAdvertisement: options.name != nil || options.interface != nil)
                         do {
-                            try await port.run(
-                                awaitsNode: role != nil,
-                                onNodeLoss: {
-                                    guard takesRole else { return reporter.report(.warning(Self.nodeLoss)) }
-                                    controller.whenIdle {
-                                        Self.takeRole(into: successor, on: machine, endingNode: node, reporter)
-                                    }
-                                }, greeting.show)
+                            try await servePort(
+                                of: listener, on: node, reception, offers, as: role, service, successor, greeting.show)
                         } catch {
                             guard !Task.isCancelled else { return }
                             failure.withLock { $0 = error }
@@ -255,6 +239,33 @@ struct ReceiveCommand: ConfinedCommand {
         }
         if let error = failure.withLock(\.self) { throw error }
         return successor.withLock { $0 }
+    }
+
+    /// Serves the user's other commands while this process has the role, and after that follows the process that has it.
+    /// - Parameter successor: receives the role when that process has ended.
+    private func servePort(
+        of listener: Listener, on node: Node, _ reception: Reception, _ offers: OfferService, as role: PrimaryRole?,
+        _ service: NodeService?, _ successor: Monitor<PrimaryRole?>, _ show: @Sendable (ReceiverPort.State) -> Void
+    ) async throws {
+        let (machine, reporter) = (reception.machine, offers.reporter)
+        if let role, let service {
+            let isHandedOver = await Self.run(
+                role, service, on: node, listener, closesPort: receiving.port == nil, reporter)
+            guard isHandedOver else { return }
+        }
+        let port = ReceiverPort(
+            machine, node, listener, isFixed: receiving.port != nil,
+            hasOwnAdvertisement: receiving.name != nil || receiving.interface != nil)
+        // The address of a page would change, and --once means one transfer of this node.
+        let takesRole = !qr && !once && !stdout
+        try await port.run(
+            awaitsNode: role != nil,
+            onNodeLoss: {
+                guard takesRole else { return reporter.report(.warning(Self.nodeLoss)) }
+                offers.controller.whenIdle {
+                    Self.takeRole(into: successor, on: machine, endingNode: node, reporter)
+                }
+            }, show)
     }
 
     /// Takes the role of a node that has ended, and shuts this process's node down: the next one has the role from its start.
