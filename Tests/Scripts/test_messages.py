@@ -210,6 +210,12 @@ class NeighbourStory(MessageStory):
         _, said = self.send("look", "--to", "ben", "--mode", "direct", "--file", path, "--wait", "delivered")
         self.assertIn("ben has photo.jpg", said)
         self.assertEqual("photo.jpg", ben.message("look")["file"])
+        # Nothing is said without the file.
+        _, said = self.send("a folder", "--to", "ben", "--mode", "direct", "--file", self.place, code=1)
+        self.assertIn("single files only", said)
+        self.send("after it", "--to", "ben", "--wait", "delivered")
+        ben.message("after it")
+        self.assertNotIn({"text": "a folder"}, [each["content"] for each in self.arrived(self.ben)])
         film = self.place / "source/film.bin"
         film.write_bytes(bytes(6_000_000))
         refused = self.anna.run("send", film, "--to", "ben", "--via", "mesh")
@@ -222,7 +228,7 @@ class NeighbourStory(MessageStory):
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())
         ids = [message["id"] for message in self.arrived(self.ben)]
         self.assertEqual(len(ids), len(set(ids)))
-        self.assertEqual(15, len(ids))
+        self.assertEqual(16, len(ids))
 
     def test_commands_use_the_running_node(self):
         anna, ben = Node(self.anna), Node(self.ben)

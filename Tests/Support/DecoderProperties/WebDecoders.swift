@@ -15,7 +15,7 @@ extension DecoderProperty {
     ) { bytes throws(Violation) in
         let whole = requests(in: bytes, pieceByteCount: max(1, bytes.count))
         let single = requests(in: bytes, pieceByteCount: 1)
-        try require(whole.requests == single.requests, "other requests in pieces")
+        try require(whole.requests == single.requests && whole.error == single.error, "other requests in pieces")
         for request in whole.requests {
             try require(request.path.hasPrefix("/") && request.path.utf8.allSatisfy { (0x21...0x7e).contains($0) }, "a path")
             try require((0...maximumBodyByteCount).contains(request.contentLength), "a body beyond its limit")

@@ -92,7 +92,7 @@ package final class PageSendOperation: Sendable {
                     trustStatus: peer.trustStatus, path: .page(LinkAddress(host: peer.address?.host ?? "", port: 0)))))
         reporter.report(.authenticationDigits(peer.id, peer.name, request.shortCode))
         // A stream is read once.
-        guard source.canResume || !state.withLock({ $0.accepted.wasUsed }) else {
+        guard source.canResume || !state.withLock({ $0.accepted.hasAcceptedAny }) else {
             request.decline()
             return report(await request.transfer.result, of: request, to: name)
         }
@@ -100,8 +100,14 @@ package final class PageSendOperation: Sendable {
             request.decline()
             return report(await request.transfer.result, of: request, to: name)
         }
-        if await isAccepted(request) {
-            state.withLock { $0.accepted.accept(peer.fingerprint, now: SystemClock.monotonic()) }
+        let isAccepted = await isAccepted(request)
+        let isServed = state.withLock { state in
+            // Another browser may have been accepted while the question was open.
+            guard isAccepted, source.canResume || !state.accepted.hasAcceptedAny else { return false }
+            state.accepted.accept(peer.fingerprint, now: SystemClock.monotonic())
+            return true
+        }
+        if isServed {
             request.accept()
             reporter.report(.acceptedByReceiver(request.transfer.id))
         } else {

@@ -18,14 +18,19 @@ final class MeshSender: Sendable {
 
     // MARK: Sending
 
+    /// The only file of an offer.
+    static func singleFile(of offer: Offer) throws(NodeError) -> OfferedItem {
+        guard offer.itemCount == 1, let item = offer.items.first, item.kind != .folder else {
+            throw .unavailable("the mesh carries single files only; make an archive, of at most 5 MiB")
+        }
+        return item
+    }
+
     /// Starts a transfer; see ``MeshDriver/send(_:to:isSealed:timeout:)``.
     func send(
         _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool, timeout: Duration
     ) throws(NodeError) -> Transfer {
-        guard source.offer.itemCount == 1, let item = source.offer.items.first, item.kind != .folder else {
-            throw .unavailable(
-                "the mesh carries single files only; send directly, or send an archive of at most 5 MiB")
-        }
+        let item = try Self.singleFile(of: source.offer)
         let progress = TransferProgress(
             id: settings.freshTransferID(), direction: .outgoing, total: source.offer.totalSize, totalEntries: 1)
         let transfer = Transfer(progress: progress, clock: settings.clock)

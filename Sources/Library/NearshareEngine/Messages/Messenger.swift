@@ -211,7 +211,13 @@ package final class Messenger: Sendable {
         timeout: Duration = .seconds(60)
     ) throws(MessengerError) -> (id: BundleID, transfer: Transfer) {
         guard let meshPeer = mesh.read({ $0.peer(peer) }) else { throw .rule(.receiverNotInRange) }
-        let name = file.offer.items.first.map { String(decoding: $0.name.bytes, as: UTF8.self) } ?? ""
+        let name: String
+        do throws(NodeError) {
+            // Before the message is sent.
+            name = String(decoding: try MeshSender.singleFile(of: file.offer).name.bytes, as: UTF8.self)
+        } catch {
+            throw .file(error)
+        }
         let id = try submit(
             .besideFile(content, name: name), using: .direct(peer), isEncrypted: isEncrypted, isPrivate: false,
             fileByteCount: Int(clamping: file.offer.totalSize ?? 0))
