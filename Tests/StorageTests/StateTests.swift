@@ -252,6 +252,9 @@ struct StateTests {
         for entry in [staged, other] { try history.append(entry) }
         try history.recordMove(from: "/spool/x", to: "/inbox/x")
         let written = try scratch.read("a/b/state/history.jsonl")
+        // A move takes the share of its item's peer (R6).
+        let move = String(decoding: written, as: UTF8.self).split(separator: "\n").last
+        #expect(move?.contains(staged.peer.hex) == true)
         try scratch.write("a/b/state/history.jsonl", written + Array("half a li".utf8) + [10])
         #expect(try history.remove { $0.path == "/spool/x" } == 0)
         #expect(try history.remove { $0.path == "/inbox/x" } == 1)

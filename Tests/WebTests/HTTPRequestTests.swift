@@ -65,6 +65,8 @@ import Testing
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
             "GET /ä HTTP/1.1\r\nHost: x\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: x\ry\r\n\r\n", "GET / HTTP/1.1\r\n: x\r\n\r\n", "GET / HTTP/1.1 \r\nHost: x\r\n\r\n",
         ])

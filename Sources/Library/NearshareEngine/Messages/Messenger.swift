@@ -378,7 +378,8 @@ package final class Messenger: Sendable {
     private func receive(_ text: MeshMessageEvent) -> Bool {
         if case .privateText = text, !settings.acceptsTexts() { return false }
         state.update { state in
-            // Beyond the limit texts are dropped, and sent again by peers that get no acknowledgement (R1).
+            // Beyond the limit events are dropped (R1). A peer sends a private text again that is not acknowledged; what the loss of
+            // another event leaves waiting is sent after the next start.
             if state.inputs.count < Self.maximumInputCount { state.inputs.append(.text(text)) }
         }
         return true
@@ -387,7 +388,7 @@ package final class Messenger: Sendable {
     private func work() {
         while true {
             let inputs = state.wait { state -> [Input]? in
-                // Received inputs are still stored: their senders may have got an acknowledgement.
+                // Received inputs are still stored.
                 guard !state.inputs.isEmpty || state.isStopping else { return nil }
                 defer { state.inputs = [] }
                 return state.inputs

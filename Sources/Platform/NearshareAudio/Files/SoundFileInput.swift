@@ -38,18 +38,21 @@ package final class SoundFileInput: AudioInput {
             let reason = sentence.hasSuffix(".") ? String(sentence.dropLast()) : sentence
             throw AudioError(
                 .damaged,
-                "\(shown(file.path)) is not a supported sound file (\(shown(reason).lowercased())); "
+                "\(shown(file.path)) is not a supported sound file (\(shown(reason))); "
                     + "use WAV, FLAC, MP3, Ogg, M4A or AAC, or raw samples with --raw")
         }
         self.handle = handle
         channels = Int(info.channels)
-        guard (1...Self.maximumChannels).contains(channels), let format = AudioFormat(rate: Int(info.samplerate), channels: 1)
-        else {
+        guard (1...Self.maximumChannels).contains(channels) else {
+            _ = library.sf_close(handle)
+            throw AudioError(
+                .damaged, "\(shown(file.path)) has \(info.channels) channels; at most \(Self.maximumChannels) are supported")
+        }
+        guard let format = AudioFormat(rate: Int(info.samplerate), channels: 1) else {
             _ = library.sf_close(handle)
             throw AudioError(
                 .damaged,
-                "\(shown(file.path)) has \(info.channels) channels and \(info.samplerate) samples a second, "
-                    + "which voice notes do not support")
+                "\(shown(file.path)) has a sample rate of \(info.samplerate) Hz, which is not supported; convert it to 48000 Hz")
         }
         self.format = format
         // Floating-point samples are scaled to integers and clipped rather than wrapped.
@@ -76,7 +79,7 @@ package final class SoundFileInput: AudioInput {
         let code = library.sf_error(handle)
         if code != 0 {
             let reason = library.sf_strerror(handle).map { String(cString: $0) } ?? "code \(code)"
-            throw AudioError(.damaged, "\(shown(cursor.file.path)) is damaged: \(shown(reason).lowercased())")
+            throw AudioError(.damaged, "\(shown(cursor.file.path)) is damaged: \(shown(reason))")
         }
         return .end
     }

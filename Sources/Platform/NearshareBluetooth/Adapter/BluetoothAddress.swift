@@ -18,7 +18,7 @@ struct BluetoothAddress: Sendable, Hashable, CustomStringConvertible {
     ///   - kind: as in BlueZ's `AddressType`.
     init?(_ text: String, kind: String) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        let bytes = parts.compactMap { $0.count == 2 ? UInt8($0, radix: 16) : nil }
+        let bytes = parts.compactMap { $0.count == 2 ? Hex.decode(String($0))?.first : nil }
         guard parts.count == 6, bytes.count == 6, let kind = Kind(rawValue: kind) else { return nil }
         self.bytes = bytes
         self.kind = kind
@@ -47,8 +47,10 @@ struct BluetoothAddress: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension BluetoothAddress: Comparable {
-    /// Compares the bytes. Of two devices that may connect to each other, the one with the lower address does.
-    static func < (one: Self, other: Self) -> Bool { one.bytes.lexicographicallyPrecedes(other.bytes) }
+    /// Compares the bytes first. Of two devices that may connect to each other, the one with the lower address does.
+    static func < (one: Self, other: Self) -> Bool {
+        one.bytes == other.bytes ? one.kind.rawValue < other.kind.rawValue : one.bytes.lexicographicallyPrecedes(other.bytes)
+    }
 }
 
 extension BluetoothAddress {

@@ -74,7 +74,7 @@ final class InboxFilesystem: Sendable {
             return known
         }
         guard !known.isMountPoint || isMountPoint else {
-            throw StorageError(.notFound, "nothing is mounted at the inbox \(shown(path)) any more")
+            throw StorageError(.notFound, "nothing is mounted at the inbox \(shown(path)) any more; mount its disk again")
         }
         guard faccessat(directory.rawValue, ".", W_OK | X_OK, AT_EACCESS) == 0 else {
             throw StorageError(errno, "could not write to the inbox \(shown(path))")

@@ -66,13 +66,16 @@ package struct ReceiveHistory: Sendable {
     private struct Move: Codable {
         var movedFrom: String
         var path: String
+        /// The peer of the item, whose share of a long file the line takes; nil for an item that is not there.
+        var peer: Fingerprint?
     }
 
     /// Records that an item was moved from the spool into the inbox.
     package func recordMove(
         from old: String, to path: String, isFriend: (Fingerprint) -> Bool = { _ in false }
     ) throws(StorageError) {
-        guard let line = try? JSONEncoder().encode(Move(movedFrom: old, path: path)) else { return }
+        let peer = try entries().last { $0.path == old }?.peer
+        guard let line = try? JSONEncoder().encode(Move(movedFrom: old, path: path, peer: peer)) else { return }
         try append(line, isFriend: isFriend)
     }
 
