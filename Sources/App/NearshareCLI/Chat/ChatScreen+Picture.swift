@@ -196,8 +196,8 @@ extension ChatScreen {
         case nil where view.lookup?.isRunning == true:
             let name = TerminalText.escaped(view.lookup?.name ?? "", columns: 40)
             line.append("looking for \(name)…", .warning)
-            if !isNarrow { line.append(": lines are sent when the peer is found", .warning) }
-        case nil where view.lookup != nil: line.append("not found: /chat NAME looks for a peer", .warning)
+            if !isNarrow { line.append(" messages wait until the peer is found", .warning) }
+        case nil where view.lookup != nil: line.append("not found; try /chat NAME", .warning)
         case nil:
             let commands = "/chat NAME opens a conversation, /help lists commands, Ctrl-C quits"
             line.append(isNarrow ? "/chat NAME, /help; Ctrl-C quits" : commands, .dim)
@@ -216,7 +216,8 @@ extension ChatScreen {
             switch contact?.trustStatus {
             case .nameClash?:
                 line.append(
-                    isNarrow ? "  KEY CHANGED: /verify" : "  THE KEY HAS CHANGED: /verify", TextStyle(color: .red, isBold: true)
+                    isNarrow ? "  KEY CHANGED: /verify" : "  THE KEY HAS CHANGED; compare it first: /verify",
+                    TextStyle(color: .red, isBold: true)
                 )
             case .known(.verified, let isFriend)?:
                 line.append(isFriend && !isNarrow ? "  verified friend" : "  verified", TextStyle(color: .green))

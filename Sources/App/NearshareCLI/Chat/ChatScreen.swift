@@ -248,7 +248,7 @@ struct ChatScreen: Sendable {
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isRunning else {
             views.visible.editor.recordUnsent(Self.typed(text))
-            return addNotice("\(name) was not found: /chat NAME looks for a peer; \(Self.unsentAdvice)", at: now)
+            return addNotice("\(name) was not found; try /chat NAME; \(Self.unsentAdvice)", at: now)
         }
         lookup.lines.append(text)
         views.visible.look(for: lookup)

@@ -52,7 +52,8 @@ package final class SoundFileInput: AudioInput {
             _ = library.sf_close(handle)
             throw AudioError(
                 .damaged,
-                "\(shown(file.path)) has a sample rate of \(info.samplerate) Hz, which is not supported; convert it to 48000 Hz")
+                "\(shown(file.path)) has a sample rate of \(info.samplerate) Hz, which is not supported; convert it to 48000 Hz"
+            )
         }
         self.format = format
         // Floating-point samples are scaled to integers and clipped rather than wrapped.
