@@ -373,12 +373,12 @@ import Testing
         }
     }
 
-    enum Mischief: CaseIterable, Sendable { case drops, doubles, swaps, alters, cuts, none }
+    enum Tampering: CaseIterable, Sendable { case drop, duplicate, reorder, corrupt, cut, none }
 
     @Test(
         "K13, S1: a relay that drops, duplicates, reorders, alters or truncates data reads nothing and damages no message",
-        arguments: LinkKind.allCases, Mischief.allCases)
-    func relays(_ linkKind: LinkKind, _ mischief: Mischief) async throws {
+        arguments: LinkKind.allCases, Tampering.allCases)
+    func relays(_ linkKind: LinkKind, _ tampering: Tampering) async throws {
         let network = TestNetwork(linkKind)
         let hostile = HostileMember(TestNetwork.identity(9))
         network.partition(0, 1)
@@ -398,7 +398,7 @@ import Testing
                     sessions.append(try #require(await joined))
                 }
                 defer { for link in links { link.close() } }
-                let relay = HostileRelay(hostile, links, (0...1).map(network.id), mischief)
+                let relay = HostileRelay(hostile, links, (0...1).map(network.id), tampering)
                 relay.begin()
                 let neighbours = (0...1).map(network.id)
                 for (number, link) in links.enumerated() {
@@ -425,7 +425,7 @@ import Testing
                 }
                 #expect(next == 200)
                 try await sending
-                #expect(relay.hasSpoiled == (mischief != .none))
+                #expect(relay.hasTampered == (tampering != .none))
                 #expect(!relay.carried.contains { $0.firstRange(of: marker) != nil })
                 for session in sessions { await session.leave(waiting: .zero) }
             }
@@ -441,23 +441,23 @@ private final class HostileRelay: Sendable {
         var next: [UInt32] = [101, 101]
         var dataCount = 0
         var held: (link: Int, frame: StreamFrame)?
-        var hasSpoiled = false
+        var hasTampered = false
         var carried: [[UInt8]] = []
     }
 
     private let hostile: HostileMember
     private let links: [HostileLink]
     private let members: [PeerID]
-    private let mischief: SessionHostileTests.Mischief
+    private let tampering: SessionHostileTests.Tampering
     private let state = Monitor(State())
     /// Handshake and greeting are complete by then.
     private static let spoiledData = 9
 
-    init(_ hostile: HostileMember, _ links: [HostileLink], _ members: [PeerID], _ mischief: SessionHostileTests.Mischief) {
-        (self.hostile, self.links, self.members, self.mischief) = (hostile, links, members, mischief)
+    init(_ hostile: HostileMember, _ links: [HostileLink], _ members: [PeerID], _ tampering: SessionHostileTests.Tampering) {
+        (self.hostile, self.links, self.members, self.tampering) = (hostile, links, members, tampering)
     }
 
-    var hasSpoiled: Bool { state.withLock { $0.hasSpoiled } }
+    var hasTampered: Bool { state.withLock { $0.hasTampered } }
     var carried: [[UInt8]] { state.withLock { $0.carried } }
 
     func begin() {
@@ -495,26 +495,26 @@ private final class HostileRelay: Sendable {
     }
 
     private func spoiled(_ frame: StreamFrame, _ state: inout State, _ number: Int) -> [StreamFrame] {
-        guard mischief != .none, case .data(let id, let bytes) = frame else { return [frame] }
+        guard tampering != .none, case .data(let id, let bytes) = frame else { return [frame] }
         if let held = state.held, held.link == number {
             state.held = nil
             // It belongs to another stream by now, so it would reach no reader.
             return held.frame.id == id ? [frame, held.frame] : [frame]
         }
         state.dataCount += 1
-        guard state.dataCount >= Self.spoiledData, !state.hasSpoiled else { return [frame] }
-        state.hasSpoiled = true
-        switch mischief {
-        case .drops: return []
-        case .doubles: return [frame, frame]
-        case .swaps:
+        guard state.dataCount >= Self.spoiledData, !state.hasTampered else { return [frame] }
+        state.hasTampered = true
+        switch tampering {
+        case .drop: return []
+        case .duplicate: return [frame, frame]
+        case .reorder:
             state.held = (number, frame)
             return []
-        case .alters:
+        case .corrupt:
             var altered = Array(bytes)
             altered[altered.count / 2] ^= 1
             return [.data(id, altered[...])]
-        case .cuts: return [.reset(id, .cancelled)]
+        case .cut: return [.reset(id, .cancelled)]
         case .none: return [frame]
         }
     }

@@ -8,12 +8,12 @@ import Testing
 extension SessionStoryTests {
     @Test(
         "K13: data dropped, duplicated, reordered or altered in transit is detected and never delivered; the session continues",
-        arguments: LinkKind.allCases, TamperingTransport.Mischief.allCases)
-    func tampering(_ linkKind: LinkKind, _ mischief: TamperingTransport.Mischief) async throws {
+        arguments: LinkKind.allCases, TamperingTransport.Tampering.allCases)
+    func tampering(_ linkKind: LinkKind, _ tampering: TamperingTransport.Tampering) async throws {
         // Shared, because either side may reconnect.
         let linksLeft = Monitor(3)
         try await withSession(of: 2, linkKind) { _, settings in
-            settings.transport = TamperingTransport(inner: settings.transport, mischief: mischief, linksLeft: linksLeft)
+            settings.transport = TamperingTransport(inner: settings.transport, tampering: tampering, linksLeft: linksLeft)
         } _: { network, sessions in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let count = Monitor(0)

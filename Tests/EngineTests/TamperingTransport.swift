@@ -3,12 +3,12 @@ import NearshareTesting
 
 /// A transport that damages data, like a hostile relay: once on each of the first links.
 struct TamperingTransport: StreamTransport {
-    enum Mischief: CaseIterable {
-        case drops, doubles, swaps, alters
+    enum Tampering: CaseIterable {
+        case drop, duplicate, reorder, corrupt
     }
 
     let inner: any StreamTransport
-    let mischief: Mischief
+    let tampering: Tampering
     /// The number of links still to be damaged.
     let linksLeft: Monitor<Int>
 
@@ -18,12 +18,12 @@ struct TamperingTransport: StreamTransport {
 
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
         let link = try inner.connect(to: address, timeout: timeout)
-        let isSpoiled = linksLeft.update { left in
+        let isTampered = linksLeft.update { left in
             guard left > 0 else { return false }
             left -= 1
             return true
         }
-        return isSpoiled ? TamperingLink(link, mischief) : link
+        return isTampered ? TamperingLink(link, tampering) : link
     }
 }
 
@@ -34,14 +34,14 @@ private final class TamperingLink: ForwardingLink {
     }
 
     let inner: any StreamLink
-    private let mischief: TamperingTransport.Mischief
+    private let tampering: TamperingTransport.Tampering
     private let state = Monitor(State())
     /// Handshake, greeting and admission are complete by then.
-    private static let spoiledWrite = 40
+    private static let tamperedWrite = 40
 
-    init(_ inner: any StreamLink, _ mischief: TamperingTransport.Mischief) {
+    init(_ inner: any StreamLink, _ tampering: TamperingTransport.Tampering) {
         self.inner = inner
-        self.mischief = mischief
+        self.tampering = tampering
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
@@ -57,14 +57,14 @@ private final class TamperingLink: ForwardingLink {
         state.update { state in
             state.writes += 1
             if let held = state.held.take() { return [bytes, held] }
-            guard state.writes == Self.spoiledWrite else { return [bytes] }
-            switch mischief {
-            case .drops: return []
-            case .doubles: return [bytes, bytes]
-            case .swaps:
+            guard state.writes == Self.tamperedWrite else { return [bytes] }
+            switch tampering {
+            case .drop: return []
+            case .duplicate: return [bytes, bytes]
+            case .reorder:
                 state.held = bytes
                 return []
-            case .alters:
+            case .corrupt:
                 var altered = bytes
                 altered[altered.count / 2] ^= 1
                 return [altered]
