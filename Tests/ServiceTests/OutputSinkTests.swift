@@ -91,20 +91,6 @@ import Testing
     }
 }
 
-@Suite struct OfferTextTests {
-    @Test(
-        "every trust status has words of its own",
-        arguments: [
-            (TrustStatus.new, "new here"), (.known(.seen, isFriend: false), "seen before, not verified"),
-            (.known(.verified, isFriend: false), "verified"), (.known(.seen, isFriend: true), "a friend"),
-            (.known(.verified, isFriend: true), "a verified friend"), (.known(.blocked, isFriend: true), "blocked"),
-            (.nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 1, count: 32))!), "KNOWN NAME, OTHER KEY"),
-        ])
-    func words(status: TrustStatus, text: String) {
-        #expect(OfferText.describe(status) == text)
-    }
-}
-
 @Suite struct ExitStatusTests {
     /// (error, exit code): the table of nearshare(1).
     private static let codes: [(any Error & Sendable, NearshareService.ExitStatus)] = [

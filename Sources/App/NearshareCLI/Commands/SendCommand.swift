@@ -322,9 +322,9 @@ struct SendCommand: AsyncParsableCommand {
 
     /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.
     private func listEntries(of source: FileSource) throws {
-        var folderCount: UInt64 = 0
+        var counts = OfferText.EntryCounts()
         try source.forEachEntry { entry in
-            if entry.kind == .folder { folderCount += 1 }
+            counts.add(entry.kind)
             let path = entry.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/")
             let (kind, facts) =
                 switch entry.kind {
@@ -339,9 +339,8 @@ struct SendCommand: AsyncParsableCommand {
                 Console.writeResult(TerminalText.path(path) + facts)
             }
         }
-        let counts = OfferText.count(files: source.offer.entryCount.subtractingClamped(folderCount), folders: folderCount)
         let size = (source.offer.totalSize ?? 0).asByteCount
-        if !output.json, !quiet { Console.notice("\(counts), \(size); nothing was sent") }
+        if !output.json, !quiet { Console.notice("\(counts.text), \(size); nothing was sent") }
     }
 
     private func makeSource(for machine: LocalMachine) throws -> SendSource {

@@ -157,18 +157,38 @@ package enum OfferText {
         offer.totalSize.map { "\($0.asByteCount) in total" } ?? "total size unknown"
     }
 
-    /// - Parameter folderCount: with the outermost one.
-    package static func count(files fileCount: UInt64, folders folderCount: UInt64) -> String {
-        let files = fileCount == 0 ? "no files" : "\(fileCount) \(fileCount == 1 ? "file" : "files")"
-        return folderCount > 1 ? "\(files) in \(folderCount) folders" : files
+    /// The numbers of entries of each kind.
+    package struct EntryCounts {
+        private var files: UInt64 = 0
+        private var links: UInt64 = 0
+        /// With the outermost one.
+        private var folders: UInt64 = 0
+
+        package init() {}
+
+        package mutating func add(_ kind: EntryHeader.Kind) {
+            switch kind {
+            case .file: files += 1
+            case .folder: folders += 1
+            case .link: links += 1
+            }
+        }
+
+        /// Such as "3 files and 1 link in 2 folders".
+        package var text: String {
+            var parts = files > 0 || links == 0 ? [files == 0 ? "no files" : "\(files) \(files == 1 ? "file" : "files")"] : []
+            if links > 0 { parts.append("\(links) \(links == 1 ? "link" : "links")") }
+            return parts.joined(separator: " and ") + (folders > 1 ? " in \(folders) folders" : "")
+        }
     }
 
     /// The numbers of files and folders of an item that the sender has listed whole; nil for another one.
     private static func contents(ofItem number: Int, of offer: Offer, listed: [EntryHeader]) -> String? {
         let entries = listed.filter { $0.item == UInt32(number) }
         guard UInt64(entries.count) == offer.items[number].entryCount else { return nil }
-        let folderCount = UInt64(entries.count { $0.kind == .folder })
-        return count(files: UInt64(entries.count) - folderCount, folders: folderCount)
+        var counts = EntryCounts()
+        for entry in entries { counts.add(entry.kind) }
+        return counts.text
     }
 
     /// - Parameters:

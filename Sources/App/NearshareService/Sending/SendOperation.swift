@@ -211,15 +211,16 @@ package final class SendOperation: Sendable {
             }
             // After a transfer has begun, a peer that cannot be reached is a broken link as well.
             let canRetry = attempt.isBroken && linkFailure != nil && canResume && !running.isCancelled
+            let now = SystemClock.monotonic()
             guard canRetry, let peer, let brokenSince,
                 let delay = reconnection.delay(
-                    afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: SystemClock.monotonic())
+                    afterFailureAt: attempt.addresses, byteCount: attempt.byteCount, now: now)
                 // An answer of the peer counts more than the break before it.
             else { throw attempt.isBroken || attempt.peer == nil ? linkFailure ?? failure : failure }
             let name = machine.name(of: peer.fingerprint, claiming: first.name)?.shown ?? peer.id.hex
             if isNewLoss {
                 reporter.report(
-                    .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(SystemClock.monotonic())))
+                    .reconnecting(peer.id, name: name, timeLeft: reconnection.timeLeft(now)))
             }
             try await running.reconnecting(.init(label: name, since: brokenSince)) {
                 try await Task.sleep(for: delay)
