@@ -418,11 +418,22 @@ struct TerminalTextTests {
         arguments: ["anna", "Anna Schmidt", "Anna-Maria O'Neil 2", "Ünïcödé", "日本語", "アンナー", "IMG_2024.jpg", "v1.2"],
         [
             "anna: hi", "anna#9dcb", "anna＃9dcb", "anna to everyone", "a.txt from anna", "anna\"", "anna (verified)", "a, b",
-            "annaː hi", "you", "Everyone", "f814714e96c43b24", "אנה", "a\u{1b}[8m", " anna", "a  b", "a;b", "a→b", "x\u{2028}y",
+            "annaː hi", "you", "Everyone", "nobody", "4848 4510", "f814714e96c43b24", "אנה", "a\u{1b}[8m", " anna", "a  b",
+            "a;b", "a→b", "x\u{2028}y",
         ])
     func names(plain: String, other: String) throws {
         #expect(NameText.shown(plain) == plain)
         #expect(NameText.shown(other) == TerminalText.quoted(other))
+    }
+
+    @Test("K2: beside a code a name is quoted, and one that could pass for a code is not shown")
+    func besideCode() throws {
+        let id = try #require(PeerID(hex: "c78e4d5e6f708192"))
+        #expect(try DisplayName("anna").besideCode(of: id) == "\"anna\"")
+        #expect(try DisplayName("nobody").besideCode(of: id) == "\"nobody\"")
+        for name in ["4848 4510", "48484510", "4848-4510 anna", "\u{ff14}848 4510"] {
+            #expect(try DisplayName(name).besideCode(of: id) == "the other device")
+        }
     }
 
     @Test("T4: a name that looks tagged is followed by the tag of its key")

@@ -180,7 +180,10 @@ private final class MovableTime: Sendable {
         let shown = written.all.count
         #expect((1...9).contains(shown) && written.all.reduce(0) { $0 + $1.utf8.count } <= 1 << 20)
         report(1, from: friend)
-        reporter.report(.receiveEnded(received(.interrupted)))
+        // Programs join the events of an accepted transfer.
+        var ended = received(.interrupted)
+        ended.transfer = TransferID(rawValue: 1)
+        reporter.report(.receiveEnded(ended))
         #expect(written.all.count == shown + 2)
         // A short line finds room where a long one does not.
         clock.advance(by: .milliseconds(100))
@@ -189,6 +192,20 @@ private final class MovableTime: Sendable {
         #expect(written.all.count == shown + 4)
         #expect(written.all[shown + 2] == #"{"count":\#(101 - shown),"event":"omitted"}"#)
         #expect(written.all.last?.contains(#""text":"hello""#) == true)
+    }
+
+    @Test("R11, M12: JSON events of offers that are not accepted are limited, and what was left out is counted once a second")
+    func eventsOfDeclinedOffers() throws {
+        let (clock, written) = (MovableTime(), WrittenLines())
+        let limiter = UnknownPeerLimiter(.bytes, clock: { clock.now }, isKnown: { _ in false })
+        let reporter = JSONReporter(unknownPeers: limiter, write: { written.append($0) })
+        for _ in 0..<20_000 {
+            reporter.report(.receiveEnded(received(.declined(.notAllowed))))
+            clock.advance(by: .milliseconds(1))
+        }
+        let counts = written.all.count { $0.contains(#""event":"omitted""#) }
+        #expect((10...20).contains(counts))
+        #expect((1_024...1_024 + 64 * 20).contains(written.all.count - counts))
     }
 
     private let showing = "`nearshare history`, `nearshare chat` and `nearshare messages` show all"

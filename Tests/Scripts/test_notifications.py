@@ -57,7 +57,7 @@ class NotificationStory(DesktopStory):
         self.assertEqual('accept from "ben"?', question[0])
         lines = question[1].splitlines()
         self.assertRegex(lines[0], "^new here, [0-9a-f]{16}$")
-        self.assertEqual(f"short code {code[:4]} {code[4:]}: ben should see the same", lines[1])
+        self.assertEqual(f"short code {code[:4]} {code[4:]}: &quot;ben&quot; should see the same", lines[1])
         self.assertRegex(lines[2], "^&quot;photo of us.jpg&quot;  20.0 KB, ")
 
     def test_a_button_declines_and_a_question_that_ends_elsewhere_is_closed(self):

@@ -1,5 +1,6 @@
 """Offers that are refused, or cannot be resumed: both ends get the reason, scripts an exit code that says whether to retry."""
 
+import json
 import os
 import re
 import shlex
@@ -154,6 +155,25 @@ class RefusalStory(Story):
         os.close(read)
         self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
         self.assertEqual(1, process.wait(TIMEOUT))
+
+    def test_R4_a_program_that_does_not_read_its_pipe_holds_up_nobody(self):
+        process = subprocess.Popen(
+            self.anna.command("receive", "--json", "--accept", "none", "--adapter", "none"),
+            env=self.anna.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        address = f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+        files = [self.file(f"{number}{'x' * 200}", 1) for number in range(100)]
+        # The events of four such offers fill a pipe.
+        for _ in range(8):
+            self.assertCode(4, self.ben.run("send", *files, "--to", address))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(130, process.wait(TIMEOUT))
 
     def test_closed_standard_descriptors_are_not_those_of_files(self):
         def run(closed, *arguments):

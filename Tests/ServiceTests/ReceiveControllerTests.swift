@@ -182,7 +182,7 @@ struct ReceiveControllerTests {
             display.shown.hasPrefix("new here, \(ada.id.hex): \"ada\" offers:\n  \"a.txt\"  1.5 KB, application/octet-stream\n")
         )
         #expect(display.shown.contains("1.5 KB in total, "))
-        #expect(display.shown.contains("ada should see the same"))
+        #expect(display.shown.contains("\"ada\" should see the same"))
     }
 
     /// Answers each question of a feed, and collects its events until the feed ends.

@@ -39,8 +39,8 @@ struct MeshRunCommand: ConfinedCommand {
     }
 
     private func run(on machine: LocalMachine) async throws {
-        // Peers are served whether or not the terminal takes what is written.
-        DescriptorOutput.startQueueing()
+        // Peers are served whether or not the terminal, or the program, takes what is written.
+        DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
         // Before a running `receive` is asked to hand over.
         do throws(StorageError) {
             _ = try machine.propagationProfile(profile)

@@ -89,7 +89,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
                 try await operation.run(over: connection) { code, name in
                     await YesNoPrompt.ask(
-                        "\n    \(code)\n\n\(name.shown) should see the same eight digits. Ask, do not guess.\n"
+                        "\n    \(code)\n\n\(name.besideCode(of: connection.proven.id)) should see the same eight digits. Ask, do not guess.\n"
                             + "are they the same? [y]es, [n]o: ", on: terminal)
                 }
             }
@@ -106,7 +106,7 @@ extension PeersVerifyCommand {
         let verification = CertificateVerification(machine: machine, reporter: TextReporter(), log: global.logger)
         try await verification.run(fingerprint, named: name, certificate) {
             await YesNoPrompt.ask(
-                "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.shown) should see the same "
+                "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.quoted) should see the same "
                     + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ",
                 on: terminal)
         }

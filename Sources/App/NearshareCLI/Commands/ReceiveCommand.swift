@@ -97,8 +97,8 @@ struct ReceiveCommand: ConfinedCommand {
     }
 
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
-        // Peers are served whether or not the terminal takes what is written.
-        DescriptorOutput.startQueueing()
+        // Peers are served whether or not the terminal, or the program, takes what is written.
+        DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
         let rendering: any Reporter =
             output.json
             ? JSONReporter(showsProgress: true, unknownPeers: UnknownPeerLimiter(.bytes, of: machine))

@@ -40,6 +40,9 @@ enum JSONEvents {
 
     static func print(_ object: [String: JSONValue]) { Console.writeResult(line(object)) }
 
+    /// The event that counts those left out.
+    @Sendable static func omitted(_ count: Int) -> String { line("omitted", ["count": .number(UInt64(clamping: count))]) }
+
     /// The line of an event.
     static func line(_ event: String, _ fields: [String: JSONValue]) -> String {
         line(fields.merging(["event": .string(event)]) { $1 })

@@ -20,26 +20,28 @@ struct JSONReporter: Reporter {
             .receiveEnded, .resumed, .hotspot, .node:
             guard let (name, fields) = Self.fields(of: event) else { return }
             let line = JSONEvents.line(name, fields)
-            if case .node(let event) = event, !admits(event, byteCount: line.utf8.count) { return }
+            guard let author = Self.author(of: event) else { return write(line) }
+            switch unknownPeers?.admit(from: author, cost: max(line.utf8.count, Self.minimumCost)) {
+            case .shown, nil: break
+            case .shownAfter(let count): write(JSONEvents.omitted(count))
+            case .firstHidden, .hidden: return
+            }
             write(line)
         }
     }
 
-    /// Decides whether the event of a message is written, and says how many were not. Those of transfers are bounded by the limit
-    /// on questions, and programs join them.
-    private func admits(_ event: ControlEvent, byteCount: Int) -> Bool {
-        let author: PeerID?
+    /// The bytes that a short event counts as, so that a flood of short ones leaves room for longer ones.
+    private static let minimumCost = 1_024
+
+    /// The peer that causes an event without a consent of the user: a message, an offer, or the end of one that was not accepted.
+    /// - Returns: nil for another event; `.some(nil)` where the author's key is not known.
+    private static func author(of event: OperationEvent) -> PeerID?? {
         switch event {
-        case .received(let message): author = message.sender
-        case .chatMessage(let message, _): author = message.author
-        case .notice, .chatMessageChanged, .messageChanged, .contacts, .transfer, .receiving: return true
-        }
-        switch unknownPeers?.admit(from: author, cost: byteCount) {
-        case .shown, nil: return true
-        case .shownAfter(let count):
-            write(JSONEvents.line("omitted", ["count": .number(UInt64(clamping: count))]))
-            return true
-        case .firstHidden, .hidden: return false
+        case .node(.received(let message)): .some(message.sender)
+        case .node(.chatMessage(let message, _)): .some(message.author)
+        case .invited(let invitation, _): .some(invitation.peer.id)
+        case .receiveEnded(let result) where result.transfer == nil: .some(result.peer)
+        default: nil
         }
     }
 

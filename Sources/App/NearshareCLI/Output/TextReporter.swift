@@ -23,7 +23,7 @@ struct TextReporter: Reporter {
             notice("the connection to \(name) was lost; trying again for \(timeLeft.asLargestUnit)…")
         case .inviting(let invitation): notice(Self.text(invitation))
         case .authenticationDigits(let id, let name, let digits, let isVerified):
-            let name = name.shown(of: id)
+            let name = name.besideCode(of: id)
             notice(
                 isVerified
                     ? "if \(name) sees a short code, it should be \(digits)"

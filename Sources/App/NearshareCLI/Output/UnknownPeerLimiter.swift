@@ -31,6 +31,8 @@ final class UnknownPeerLimiter: Sendable {
     private struct State {
         var bucket: TokenBucket
         var hiddenCount = 0
+        /// When what was hidden was last counted.
+        var lastCount: MonotonicInstant?
     }
 
     private let state: Mutex<State>
@@ -62,6 +64,9 @@ final class UnknownPeerLimiter: Sendable {
             })
     }
 
+    /// The least time between two counts of what was hidden.
+    private static let countInterval = Duration.seconds(1)
+
     /// Whether the user knows the peer.
     func isKnown(_ author: PeerID?) -> Bool { author.map(isKnownID) ?? false }
 
@@ -82,8 +87,8 @@ final class UnknownPeerLimiter: Sendable {
                 return isFirst ? .firstHidden : .hidden
             }
             state.bucket.refund(Double(needed - cost))
-            guard !isFirst else { return .shown }
-            defer { state.hiddenCount = 0 }
+            guard !isFirst, state.lastCount.map({ now - $0 >= Self.countInterval }) ?? true else { return .shown }
+            defer { (state.hiddenCount, state.lastCount) = (0, now) }
             return .shownAfter(hiddenCount: state.hiddenCount)
         }
     }

@@ -45,7 +45,7 @@ package final class SendNotifications: Reporter {
             state.withLock { $0.receiver = " to \(invitation.name)" }
             show(["waiting for the answer"])
         case .authenticationDigits(let id, let name, let digits, let isVerified):
-            let name = name.shown(of: id)
+            let name = name.besideCode(of: id)
             state.withLock {
                 $0.code =
                     isVerified

@@ -39,7 +39,7 @@ package enum OfferText {
         if let warning = starterWarning(of: invitation) { facts += "  \(warning)\n" }
         if let note = unlistedNote(of: invitation) { facts += "  \(note)\n" }
         if let certificate = certificate(of: peer) { facts += "  \(certificate)\n" }
-        if let digits { facts += "  short code \(digits): \(name.shown(of: peer.id)) should see the same\n" }
+        if let digits { facts += "  short code \(digits): \(name.besideCode(of: peer.id)) should see the same\n" }
         let room = size.rows - promptRowCount - rowCount(of: text + facts, columns: size.columns)
         let listedCount = min(offer.items.count, maximumListedItems, max(minimumListedItems, room - 1))
         for (number, item) in offer.items.prefix(listedCount).enumerated() {
@@ -115,7 +115,7 @@ package enum OfferText {
         if let mixture = mixture(of: peer) { lines.append(mixture) }
         lines.append("\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex)")
         if let certificate = certificate(of: peer) { lines.append(certificate) }
-        if let digits { lines.append("short code \(digits): \(name.shown(of: peer.id)) should see the same") }
+        if let digits { lines.append("short code \(digits): \(name.besideCode(of: peer.id)) should see the same") }
         lines += offer.items.prefix(maximumOutlinedItems).enumerated().map { number, item in
             line(item, contents: contents(ofItem: number, of: offer, listed: invitation.contents))
         }

@@ -29,7 +29,7 @@ struct VerificationResponder: Sendable {
             }
             return request.declineUnattended()
         }
-        let quoted = givenName.quoted(of: peer.id)
+        let quoted = givenName.besideCode(of: peer.id)
         let text =
             "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex): \(quoted) wants to compare the short code:\n"
             + "\n    \(request.shortCode)\n\n"

@@ -1,18 +1,41 @@
 internal import Glibc
 internal import Synchronization
 
-/// Writes to standard output, standard error and terminals. They block, but for terminals after ``startQueueing()``.
+/// Writes to standard output, standard error and terminals. They block, but for those of ``startQueueing(omittedEvents:)``.
 package enum DescriptorOutput {
-    private static let terminalQueue = Mutex<TerminalQueue?>(nil)
-    private static let flushTimeout = Duration.seconds(1)
+    private struct Queues {
+        var terminals: OutputQueue?
+        /// The queue of standard output where that takes events for a program.
+        var events: OutputQueue?
+    }
 
-    /// Writes to terminals without waiting for them, from now on. Where the kernel refuses the thread for it, writes go on to block.
-    package static func startQueueing() {
-        terminalQueue.withLock { queue in
-            guard queue == nil, let started = try? TerminalQueue() else { return }
-            queue = started
-            atexit { DescriptorOutput.terminalQueue.withLock { $0 }?.flush(timeout: DescriptorOutput.flushTimeout) }
+    private static let queues = Mutex(Queues())
+    private static let flushTimeout = Duration.seconds(1)
+    /// More than a burst of a fast program, and more than a user scrolls through.
+    static let terminalByteCount = 256 << 10
+    /// More than a program has to read that is busy for a while.
+    private static let eventByteCount = 4 << 20
+
+    /// Writes to terminals, and events to standard output, without waiting for them, from now on. Where the kernel refuses the
+    /// threads for it, writes go on to block.
+    /// - Parameter omittedEvents: makes the event that counts those left out; nil where standard output takes no events.
+    package static func startQueueing(omittedEvents: (@Sendable (Int) -> String)? = nil) {
+        queues.withLock { queues in
+            guard queues.terminals == nil else { return }
+            queues.terminals = try? OutputQueue(maximumByteCount: terminalByteCount, omissionLine: terminalOmission)
+            if let omittedEvents {
+                queues.events = try? OutputQueue(maximumByteCount: eventByteCount) { omittedEvents($0) + "\n" }
+            }
+            atexit {
+                let queues = DescriptorOutput.queues.withLock { $0 }
+                for queue in [queues.events, queues.terminals] { queue?.flush(timeout: DescriptorOutput.flushTimeout) }
+            }
         }
+    }
+
+    /// The line on a terminal about lines that were left out.
+    static func terminalOmission(_ count: Int) -> String {
+        "nearshare: \(count == 1 ? "1 line was" : "\(count) lines were") not shown: the terminal did not take them in time\n"
     }
 
     /// The first errno of a write to standard output, other than of a closed pipe; 0 for none.
@@ -39,13 +62,16 @@ package enum DescriptorOutput {
         write(Array(text.utf8), to: descriptor)
     }
 
-    /// Writes all bytes, or queues them for a terminal. Other errors than a closed pipe are kept in ``outputFailure``, and ignored
+    /// Writes all bytes, or queues them. Other errors than a closed pipe are kept in ``outputFailure``, and ignored
     /// on standard error.
     ///
     /// A closed pipe ends the process, as it ends other tools: successfully where standard output was closed (`| head`).
     package static func write(_ bytes: [UInt8], to descriptor: Int32) {
         guard !bytes.isEmpty else { return }
-        if let queue = terminalQueue.withLock({ $0 }), TerminalProperties.isTerminal(descriptor) {
+        let queues = queues.withLock { $0 }
+        if descriptor == STDOUT_FILENO, let queue = queues.events {
+            queue.append(bytes, to: descriptor)
+        } else if let queue = queues.terminals, TerminalProperties.isTerminal(descriptor) {
             queue.append(bytes, to: descriptor)
         } else {
             writeAll(bytes, to: descriptor)

@@ -52,6 +52,15 @@ public struct DisplayName: Sendable, Hashable {
     /// ``quoted``; with a tag if the name contains one that could pass for it.
     package func quoted(of id: PeerID) -> String { NameText.looksTagged(claimed) ? quoted + Self.tag(of: id) : quoted }
 
+    /// The name in a sentence about a code that users compare: in quotation marks, so that its words are none of the sentence's. A
+    /// name of as many digits as could pass for a code is not shown (K2).
+    package func besideCode(of id: PeerID) -> String {
+        claimed.count(where: { $0.isNumber }) >= Self.codeDigitCount ? "the other device" : quoted(of: id)
+    }
+
+    /// Fewer than a short code has, so that a part of one is not shown either.
+    private static let codeDigitCount = 6
+
     /// ``shown(of:)`` within a width, for lists on a screen.
     /// - Parameter isTagged: adds the tag in any case.
     package func shown(of id: PeerID, columns: Int, isTagged: Bool) -> String {

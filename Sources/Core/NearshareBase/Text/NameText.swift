@@ -14,10 +14,17 @@ package enum NameText {
     static func looksTagged(_ name: String) -> Bool { name.unicodeScalars.contains { numberSigns.contains($0) } }
 
     private static let numberSigns: Set<Unicode.Scalar> = ["#", "\u{fe5f}", "\u{ff03}", "\u{266f}", "\u{2317}", "\u{22d5}"]
-    private static let reservedNames: Set<String> = ["you", "everyone"]
+    /// Words that would change what a sentence says.
+    private static let reservedNames: Set<String> = [
+        "anybody", "anyone", "device", "everybody", "everyone", "he", "i", "it", "neither", "no", "nobody", "none", "not",
+        "nothing",
+        "peer", "she", "somebody", "someone", "the", "they", "user", "we", "you",
+    ]
 
     private static func isPlain(_ name: String) -> Bool {
-        guard !reservedNames.contains(name.lowercased()), PeerID(hex: name) == nil else { return false }
+        guard !reservedNames.contains(name.lowercased()), PeerID(hex: name) == nil, name.contains(where: \.isLetter) else {
+            return false
+        }
         for (index, word) in name.split(separator: " ", omittingEmptySubsequences: false).enumerated() {
             guard let first = word.unicodeScalars.first, word.unicodeScalars.allSatisfy(isPlain) else { return false }
             if index > 0, first.properties.isLowercase { return false }

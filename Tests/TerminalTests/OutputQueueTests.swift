@@ -4,7 +4,7 @@ import Testing
 
 @testable import NearshareTerminal
 
-@Suite("output to a terminal that does not take it") struct TerminalQueueTests {
+@Suite("output to a terminal that does not take it") struct OutputQueueTests {
     /// The two ends of a terminal that changes no byte: that which a program on it would read, and that which is written.
     private static func openTerminal() throws -> [Int32] {
         var (master, slave): (Int32, Int32) = (0, 0)
@@ -50,7 +50,8 @@ import Testing
     private static func fillAndRead() throws {
         let ends = try openTerminal()
         defer { for end in ends { close(end) } }
-        let queue = try TerminalQueue()
+        let queue = try OutputQueue(
+            maximumByteCount: DescriptorOutput.terminalByteCount, omissionLine: DescriptorOutput.terminalOmission)
         // More than the terminal and the queue hold.
         let count = 1_000
         for line in lines(0..<count, of: 1_000) { queue.append(line, to: ends[1]) }
@@ -80,7 +81,8 @@ import Testing
     private static func flushAndRead() throws {
         let ends = try openTerminal()
         defer { for end in ends { close(end) } }
-        let queue = try TerminalQueue()
+        let queue = try OutputQueue(
+            maximumByteCount: DescriptorOutput.terminalByteCount, omissionLine: DescriptorOutput.terminalOmission)
         var reader = LineReader(ends[0])
         for line in lines(0..<20, of: 100) { queue.append(line, to: ends[1]) }
         queue.flush(timeout: .seconds(60))

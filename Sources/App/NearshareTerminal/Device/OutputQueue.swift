@@ -2,10 +2,9 @@ internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// Output to terminals through a bounded queue and a thread of its own, for processes that serve peers: they must not wait for a
-/// terminal that is stopped (Ctrl-S), slow, or at the other end of a broken connection. Output that finds no room is left out,
-/// and counted.
-final class TerminalQueue: Sendable {
+/// Output through a bounded queue and a thread of its own, for processes that serve peers: they must not wait for a terminal that is
+/// stopped (Ctrl-S) or slow, nor for a program that does not read its pipe. Output that finds no room is left out, and counted.
+final class OutputQueue: Sendable {
     private struct Chunk {
         let bytes: [UInt8]
         let descriptor: Int32
@@ -24,13 +23,15 @@ final class TerminalQueue: Sendable {
         }
     }
 
-    /// Limit on the bytes that wait: more than a burst of a fast program, and more than a user scrolls through.
-    static let maximumByteCount = 256 << 10
-
+    /// Limit on the bytes that wait.
+    private let maximumByteCount: Int
+    /// The line, with its end, that tells how many lines were left out.
+    private let omissionLine: @Sendable (Int) -> String
     private let state = Monitor(State())
 
     /// Starts the thread, which runs until the process ends.
-    init() throws(ThreadError) {
+    init(maximumByteCount: Int, omissionLine: @escaping @Sendable (Int) -> String) throws(ThreadError) {
+        (self.maximumByteCount, self.omissionLine) = (maximumByteCount, omissionLine)
         _ = try BlockingThread.start { [state] in
             while true {
                 let chunks = state.wait { state -> [Chunk]? in
@@ -49,15 +50,13 @@ final class TerminalQueue: Sendable {
     /// Queues output. After some was left out, the queue takes more once it is half empty, behind a line that says how much.
     func append(_ bytes: [UInt8], to descriptor: Int32) {
         state.update { state in
-            let room = state.omittedLineCount > 0 ? Self.maximumByteCount / 2 : Self.maximumByteCount
+            let room = state.omittedLineCount > 0 ? maximumByteCount / 2 : maximumByteCount
             guard state.byteCount + bytes.count <= room else {
                 state.omittedLineCount += bytes.count { $0 == UInt8(ascii: "\n") }
                 return
             }
             if state.omittedLineCount > 0 {
-                let lines = state.omittedLineCount == 1 ? "1 line was" : "\(state.omittedLineCount) lines were"
-                state.append(
-                    Array("nearshare: \(lines) not shown: the terminal did not take them in time\n".utf8), to: descriptor)
+                state.append(Array(omissionLine(state.omittedLineCount).utf8), to: descriptor)
                 state.omittedLineCount = 0
             }
             state.append(bytes, to: descriptor)
