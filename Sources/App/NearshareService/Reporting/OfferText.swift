@@ -39,7 +39,7 @@ package enum OfferText {
         if let warning = starterWarning(of: invitation) { facts += "  \(warning)\n" }
         if let note = unlistedNote(of: invitation) { facts += "  \(note)\n" }
         if let certificate = certificate(of: peer) { facts += "  \(certificate)\n" }
-        if let digits { facts += "  short code \(digits): \(name.besideCode(of: peer.id)) should see the same\n" }
+        if let digits { facts += "  \(codeLine(digits, name, peer))\n" }
         let room = size.rows - promptRowCount - rowCount(of: text + facts, columns: size.columns)
         let listedCount = min(offer.items.count, maximumListedItems, max(minimumListedItems, room - 1))
         for (number, item) in offer.items.prefix(listedCount).enumerated() {
@@ -105,6 +105,12 @@ package enum OfferText {
         return "no certificate: any device at \(peer.address?.host ?? "its address") could send this"
     }
 
+    private static func codeLine(_ digits: ShortAuthenticationDigits, _ name: DisplayName, _ peer: Peer) -> String {
+        // The name of a browser is this program's, and has the digits of its address.
+        let name = peer.foreign?.kind == .web ? name.shown(of: peer.id) : name.besideCode(of: peer.id)
+        return "short code \(digits): \(name) should see the same"
+    }
+
     /// The question for front ends that show few lines: what decides comes first.
     static func outline(
         _ invitation: Invitation, from name: DisplayName, digits: ShortAuthenticationDigits?, warning: String?,
@@ -115,7 +121,7 @@ package enum OfferText {
         if let mixture = mixture(of: peer) { lines.append(mixture) }
         lines.append("\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex)")
         if let certificate = certificate(of: peer) { lines.append(certificate) }
-        if let digits { lines.append("short code \(digits): \(name.besideCode(of: peer.id)) should see the same") }
+        if let digits { lines.append(codeLine(digits, name, peer)) }
         lines += offer.items.prefix(maximumOutlinedItems).enumerated().map { number, item in
             line(item, contents: contents(ofItem: number, of: offer, listed: invitation.contents))
         }
