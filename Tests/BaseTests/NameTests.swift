@@ -418,7 +418,7 @@ struct TerminalTextTests {
         arguments: ["anna", "Anna Schmidt", "Anna-Maria O'Neil 2", "Ünïcödé", "日本語", "アンナー", "IMG_2024.jpg", "v1.2"],
         [
             "anna: hi", "anna#9dcb", "anna＃9dcb", "anna to everyone", "a.txt from anna", "anna\"", "anna (verified)", "a, b",
-            "annaː hi", "you", "Everyone", "nobody", "4848 4510", "f814714e96c43b24", "אנה", "a\u{1b}[8m", " anna", "a  b",
+            "annaː hi", "you", "Everyone", "nobody", "f814714e96c43b24", "אנה", "a\u{1b}[8m", " anna", "a  b",
             "a;b", "a→b", "x\u{2028}y",
         ])
     func names(plain: String, other: String) throws {

@@ -22,9 +22,7 @@ package enum NameText {
     ]
 
     private static func isPlain(_ name: String) -> Bool {
-        guard !reservedNames.contains(name.lowercased()), PeerID(hex: name) == nil, name.contains(where: \.isLetter) else {
-            return false
-        }
+        guard !reservedNames.contains(name.lowercased()), PeerID(hex: name) == nil else { return false }
         for (index, word) in name.split(separator: " ", omittingEmptySubsequences: false).enumerated() {
             guard let first = word.unicodeScalars.first, word.unicodeScalars.allSatisfy(isPlain) else { return false }
             if index > 0, first.properties.isLowercase { return false }
