@@ -3,7 +3,7 @@ public struct DisplayName: Sendable, Hashable {
     /// The limit of a DNS label and of Multipeer Connectivity.
     package static let maximumByteCount = 63
 
-    /// The text as it was claimed, for comparing and forwarding. Users see ``shown``.
+    /// The text as it was claimed, for comparing and forwarding. Users see ``description``.
     public let claimed: String
 
     /// Validates a name that a user has chosen.

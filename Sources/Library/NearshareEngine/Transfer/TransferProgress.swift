@@ -84,7 +84,7 @@ public struct TransferProgress: Sendable, Hashable {
 
 /// The outcome of a transfer, and its delivered items.
 public struct TransferResult: Sendable, Hashable {
-    /// How it ended; the same on both ends.
+    /// How it ended: the same on both ends, but for the side that it names.
     public var outcome: TransferOutcome
     /// Details of a failure for users, beyond the outcome.
     public var detail: String?
