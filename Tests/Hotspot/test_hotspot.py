@@ -151,7 +151,9 @@ class HotspotStory(Story):
     @classmethod
     def await_office(cls):
         def is_there():
-            return cls.nmcli("--fields", "name,device", "connection", "show", "--active").get("Office") == "wlan0"
+            # A connection that is being activated counts as active, though its device may have joined no network yet.
+            active = cls.nmcli("--fields", "name,device", "connection", "show", "--active")
+            return active.get("Office") == "wlan0" and "SSID: Office" in run("iw", "dev", "wlan0", "link")
 
         wait_until(is_there, "the connection to the office", TIMEOUT)
 

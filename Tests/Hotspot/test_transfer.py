@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # This folder first: Scripts has a module of the same name.
 sys.path[:0] = [str(HERE), str(HERE.parent / "Radio"), str(HERE.parent / "Scripts")]
 
-from phone import Phone, run, wait_until  # noqa: E402
+from phone import Phone, wait_until  # noqa: E402
 
 import test_hotspot as hotspot  # noqa: E402
 import test_questions  # noqa: E402
@@ -31,7 +31,7 @@ from test_questions import Terminal  # noqa: E402
 
 TIMEOUT, ATTEMPTS = hotspot.TIMEOUT, hotspot.ATTEMPTS
 # More than Bluetooth carries until there is a network.
-SIZE = 100_000_000
+SIZE = 200_000_000
 CONFIGURATION = """
 [main]
 plugins=keyfile
@@ -202,7 +202,8 @@ class TransferStory(RadioStory):
         hotspot.HotspotStory.await_office()
 
         def is_home():
-            return cls.other.nmcli("--fields", "name,device", "connection", "show", "--active").get("Home") == "wlan1"
+            active = cls.other.nmcli("--fields", "name,device", "connection", "show", "--active")
+            return active.get("Home") == "wlan1" and "SSID: Home" in cls.other.run("iw", "dev", "wlan1", "link")
 
         wait_until(is_home, "the connection to the home of ben", TIMEOUT)
 
@@ -237,8 +238,6 @@ class TransferStory(RadioStory):
         for nmcli in (hotspot.HotspotStory.nmcli, self.other.nmcli):
             profiles = nmcli("--fields", "name,type", "connection", "show")
             self.assertEqual([], [name for name in profiles if name.startswith("nearshare-")])
-        self.assertIn("SSID: Office", run("iw", "dev", "wlan0", "link"))
-        self.assertIn("SSID: Home", self.other.run("iw", "dev", "wlan1", "link"))
 
     def test_N18_both_users_agree_the_file_goes_through_the_air_and_both_are_back(self):
         file = self.file("disk.img", SIZE)
@@ -268,11 +267,15 @@ class TransferStory(RadioStory):
                 print(f"    in the hotspot: {time.monotonic() - begun:.1f} s", file=sys.stderr)
                 ben.wait_for(r'the hotspot is over; wlan1 returns to "Home"')
                 self.assertEqual(digest(file), digest(self.ben.inbox / "disk.img"))
-                # Most of it came through ben's Wi-Fi device.
-                self.assertGreater(self.other.received_byte_count() - before, SIZE / 2)
+                # The rest came through ben's Wi-Fi device.
+                offset = [event["offset"] for event in sending.events if event["event"] == "resumed"][-1]
+                self.assertGreater(self.other.received_byte_count() - before, SIZE - offset)
                 paths = [event["via"] for event in sending.events if event["event"] == "inviting"]
-                self.assertEqual(["bluetooth", "lan"], paths)
+                # Before that Linux breaks the Bluetooth link now and then, and the hotspot is asked for once more.
+                self.assertEqual(["bluetooth"] * (len(paths) - 1) + ["lan"], paths)
+                self.assertGreater(len(paths), 1)
                 steps = [event for event in sending.events if event["event"] == "hotspot_state"]
+                steps = steps[-4:]
                 self.assertEqual(["asking", "starting", "active", "ended"], [step["state"] for step in steps])
                 self.assertTrue(re.fullmatch(r"nearshare-[0-9a-z]+", steps[2]["name"]), steps)
                 self.assertEqual(("wlan0", "Office"), (steps[3]["interface"], steps[3]["replaced"]))
@@ -301,7 +304,7 @@ class TransferStory(RadioStory):
                     process.signal(signal.SIGKILL)
                     process.end(TIMEOUT)
                 steps = [event["state"] for event in ben.events if event["event"] == "hotspot_state"]
-                self.assertEqual(["joining", "active"], steps)
+                self.assertEqual(["joining", "active"], steps[-2:])
                 self.assertEverythingIsBack()
                 return
             for process in (sending, ben):

@@ -83,7 +83,10 @@ class Running:
         return code
 
     def story(self):
-        events = "\n".join(json.dumps(event) for event in self.events[-15:])
+        # Of the progress only the end: it hides the other events.
+        last = self.events[-5:]
+        events = [event for event in self.events[:-5] if event["event"] != "progress"][-15:] + last
+        events = "\n".join(json.dumps(event) for event in events)
         return f"events:\n{events}\nmessages:\n{''.join(self.errors[-20:])}"
 
 

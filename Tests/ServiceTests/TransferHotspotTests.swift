@@ -44,15 +44,23 @@ private final class Air: StreamTransport {
     /// Microseconds for each write of content.
     let writeTime: UInt32
     private let links = InMemoryTransport()
+    private let connected = Mutex<[any StreamLink]>([])
 
     init(writeTime: UInt32) { self.writeTime = writeTime }
+
+    /// Breaks all links, as when two devices have moved apart.
+    func breakLinks() {
+        for link in connected.withLock(\.self) { link.close() }
+    }
 
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
         Listener(try links.listen(port: port, interface: interface), self)
     }
 
     func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        RadioLink(try links.connect(to: address, timeout: timeout), self)
+        let link = RadioLink(try links.connect(to: address, timeout: timeout), self)
+        connected.withLock { $0.append(link) }
+        return link
     }
 
     func radio(_ host: String) -> RadioOpener {
@@ -67,6 +75,33 @@ private final class Air: StreamTransport {
             return Radio(frames: InMemoryFrameRadio(), transport: self, discovery: discovery)
         }
     }
+}
+
+/// A Wi-Fi connection that takes so long to start that the link over which it was agreed on breaks meanwhile.
+private final class SlowWiFiConnection: WiFiConnection {
+    let inner: InMemoryWiFiConnection
+    private let air: Air
+
+    /// - Parameter plan: waits for its end in ``start(_:as:)``.
+    init(_ plan: WiFiPlan, _ air: Air) {
+        (inner, self.air) = (InMemoryWiFiConnection(plan: .success(plan), address: nil), air)
+    }
+
+    func prepare(on interface: String?, for purpose: WiFiPurpose) async throws(WiFiError) -> WiFiPlan {
+        try await inner.prepare(on: interface, for: purpose)
+    }
+
+    func start(_ network: WiFiNetwork, as role: WiFiRole) async throws(WiFiError) -> IPAddress {
+        air.breakLinks()
+        return try await inner.start(network, as: role)
+    }
+
+    var failure: WiFiError? {
+        get async { await inner.failure }
+    }
+
+    func beginStop() { inner.beginStop() }
+    func stop() async -> Bool { await inner.stop() }
 }
 
 /// A network that can be switched off; it records the addresses that were connected to.
@@ -149,7 +184,7 @@ struct TransferHotspotTests {
 
     /// - Parameter points: used one after the other, the last one for all further uses.
     private func hotspot(
-        _ points: [InMemoryWiFiConnection], _ networks: [IPSubnet] = []
+        _ points: [any WiFiConnection], _ networks: [IPSubnet] = []
     ) -> HotspotPreparer {
         let next = Mutex(0)
         return HotspotPreparer(
@@ -166,7 +201,7 @@ struct TransferHotspotTests {
 
     /// Sends a file from ada to bea, who is found over Bluetooth.
     private func send(
-        _ adaPoints: [InMemoryWiFiConnection], _ beaPoint: InMemoryWiFiConnection?, accept: Configuration.Accept = .ask,
+        _ adaPoints: [any WiFiConnection], _ beaPoints: [any WiFiConnection], accept: Configuration.Accept = .ask,
         display: HotspotDisplay? = nil, leavesWiFi: Bool = false, isFriend: Bool = false,
         beaNetworks: [IPSubnet] = [], consent: HotspotOperation.Consent = .given
     ) async throws -> Run {
@@ -177,7 +212,7 @@ struct TransferHotspotTests {
         let controller = ReceiveController(
             machine: bea.machine, destination: .inbox(inbox), accept: Acceptance(accept, exemptsFriends: isFriend),
             quota: PeerQuota(limit: nil), reporter: receiver, endsAfterFirst: false, display: display,
-            hotspot: beaPoint.map { hotspot([$0], beaNetworks) }, leavesWiFi: leavesWiFi)
+            hotspot: beaPoints.isEmpty ? nil : hotspot(beaPoints, beaNetworks), leavesWiFi: leavesWiFi)
         let failure = try await withNode(try settings(bea, "00:AA:01:00:00:02/public")) { node in
             let listener = try node.listen(usesRadio: true, joinsMesh: false)
             return try await withThrowingTaskGroup(of: CommandFailure?.self) { group in
@@ -196,7 +231,7 @@ struct TransferHotspotTests {
 
     /// A send of a new file, and its content.
     private func makeSend(
-        of ada: StageUser, _ points: [InMemoryWiFiConnection], consent: HotspotOperation.Consent = .given
+        of ada: StageUser, _ points: [any WiFiConnection], consent: HotspotOperation.Consent = .given
     ) throws -> (operation: SendOperation, bytes: [UInt8]) {
         var random = SeededRandom(seed: 3)
         let bytes = (0..<Self.size / 8).flatMap { _ in random.next().bigEndianBytes }
@@ -229,7 +264,7 @@ struct TransferHotspotTests {
         let display = HotspotDisplay("y")
         let asked = Mutex<[String]>([])
         let run = try await send(
-            [adaPoint], beaPoint, display: display,
+            [adaPoint], [beaPoint], display: display,
             consent: .ask { question in
                 asked.withLock { $0.append(question) }
                 return true
@@ -308,7 +343,7 @@ struct TransferHotspotTests {
         let beaPoint = InMemoryWiFiConnection(plan: .success(Self.office))
         let display = HotspotDisplay("y")
         let run = try await send(
-            [InMemoryWiFiConnection(plan: .failure(.noAccessPointMode(interface: "wlan0"))), adaPoint], beaPoint,
+            [InMemoryWiFiConnection(plan: .failure(.noAccessPointMode(interface: "wlan0"))), adaPoint], [beaPoint],
             display: display)
         #expect(run.failure == nil && run.received == run.sent)
         #expect(display.questions.first?.contains("asks this machine to start a Wi-Fi hotspot") == true)
@@ -329,13 +364,13 @@ struct TransferHotspotTests {
         let run: Run
         switch number {
         // The user says no.
-        case 0: run = try await send([adaPoint], beaPoint, display: HotspotDisplay("n"))
+        case 0: run = try await send([adaPoint], [beaPoint], display: HotspotDisplay("n"))
         // A policy answers, which is no user.
-        case 1: run = try await send([adaPoint], beaPoint, accept: .all)
+        case 1: run = try await send([adaPoint], [beaPoint], accept: .all)
         // The option is for friends alone.
-        case 2: run = try await send([adaPoint], beaPoint, accept: .all, leavesWiFi: true)
+        case 2: run = try await send([adaPoint], [beaPoint], accept: .all, leavesWiFi: true)
         // A machine that takes part in none.
-        default: run = try await send([adaPoint], nil, display: HotspotDisplay("y"))
+        default: run = try await send([adaPoint], [], display: HotspotDisplay("y"))
         }
         #expect(run.failure == nil && run.received == run.sent)
         #expect(adaPoint.network == nil && beaPoint.network == nil && network.hosts.withLock(\.isEmpty))
@@ -352,7 +387,7 @@ struct TransferHotspotTests {
         let (adaPoint, beaPoint) = (
             InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
         )
-        let run = try await send([adaPoint], beaPoint, accept: .friends, leavesWiFi: true, isFriend: true)
+        let run = try await send([adaPoint], [beaPoint], accept: .friends, leavesWiFi: true, isFriend: true)
         #expect(run.failure == nil && run.received == run.sent && beaPoint.role != nil)
         #expect(network.hosts.withLock(\.count) == 1 && beaPoint.hasEnded)
     }
@@ -366,7 +401,7 @@ struct TransferHotspotTests {
             plan: .success(Self.office), address: number == 1 ? .failure(error) : .success(.v4(0x0a2a_0002)))
         network.isDown.store(number == 3, ordering: .relaxed)
         let run = try await send(
-            [adaPoint], beaPoint, display: HotspotDisplay("y"),
+            [adaPoint], [beaPoint], display: HotspotDisplay("y"),
             beaNetworks: number == 2 ? [IPSubnet(.v4(0x0a00_0001), prefixLength: 0)] : [])
         #expect(run.failure == nil && run.received == run.sent)
         #expect(adaPoint.hasEnded && beaPoint.hasEnded)
@@ -376,9 +411,28 @@ struct TransferHotspotTests {
         #expect(sender.sent.map(\.outcome) == [.completed])
     }
 
+    @Test func `a link that breaks before the network is there leads to another one, without another question`() async throws {
+        func point() -> InMemoryWiFiConnection { InMemoryWiFiConnection(plan: .success(Self.office)) }
+        let (slow, adaPoint, beaPoints) = (SlowWiFiConnection(Self.office, air), point(), [point(), point()])
+        let asked = Atomic(0)
+        let display = HotspotDisplay("y")
+        let run = try await send(
+            [slow, adaPoint], beaPoints, display: display,
+            consent: .ask { _ in
+                asked.add(1, ordering: .relaxed)
+                return true
+            })
+        #expect(run.failure == nil && run.received == run.sent)
+        #expect(asked.load(ordering: .relaxed) == 1 && display.questions.count == 1)
+        #expect(slow.inner.hasEnded && adaPoint.hasEnded && beaPoints.allSatisfy(\.hasEnded))
+        #expect(adaPoint.network == beaPoints[1].network && network.hosts.withLock(\.count) == 1)
+        #expect(sender.hotspotSteps.map(\.state) == [.asking, .asking, .starting, .asking, .starting, .active, .ended])
+        #expect(sender.sent.map(\.outcome).last == .completed)
+    }
+
     @Test func `a no of the sender's user makes none, and without a terminal the command says what is needed`() async throws {
         let point = InMemoryWiFiConnection(plan: .success(Self.office))
-        let run = try await send([point], nil, display: HotspotDisplay("y"), consent: .ask { _ in false })
+        let run = try await send([point], [], display: HotspotDisplay("y"), consent: .ask { _ in false })
         #expect(run.failure == nil && run.received == run.sent && point.network == nil && point.hasEnded)
         #expect(sender.notices.contains("no hotspot is made; sending over Bluetooth"))
     }

@@ -11,6 +11,9 @@ package struct HotspotRequester: Sendable {
         (self.preparer, self.consent) = (preparer, consent)
     }
 
+    /// The requester for another connection of the same transfer: the user has agreed.
+    var withConsent: Self { Self(preparer, consent: .given) }
+
     /// Finds the device and asks the user. Where the peer is in a common network, no hotspot is needed.
     /// - Returns: nil where the transfer goes on without a hotspot, for a reason that is reported.
     /// - Throws: where the user has to be asked and cannot be.

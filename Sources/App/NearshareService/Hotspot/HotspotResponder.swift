@@ -19,27 +19,39 @@ final class HotspotResponder: Sendable {
     /// Time without a transfer of the sender after which the responder ends the hotspot.
     private static let idleTimeout = Duration.seconds(30)
 
+    /// Time for which the user's yes holds for another link of the sender, after a network whose link has broken.
+    private static let reconnectionTime = Duration.seconds(120)
+
+    /// A network that this machine has agreed on.
+    private struct Agreement: Sendable {
+        let sender: Fingerprint
+        let negotiation: HotspotNegotiation
+        /// Whether the user was asked about this very network.
+        let isAsked: Bool
+        /// Fulfilled when this machine has left the network.
+        let left = Promise<MonotonicInstant>()
+    }
+
     /// A machine is part of one network at a time.
-    private enum State: Sendable, Hashable {
-        case idle
-        /// A request is being decided.
-        case deciding
-        /// This machine has agreed on a network with a sender.
-        case agreed(Fingerprint)
+    private struct State: Sendable {
+        /// A request is being decided, or this machine is in a network or about to leave it.
+        var isBusy = false
+        /// The latest one, which may be over.
+        var agreement: Agreement?
     }
 
     /// nil where this machine takes part in none.
     private let preparer: HotspotPreparer?
     /// Whether friends need no answer of the user.
     private let leavesWiFi: Bool
-    private let state = Mutex(State.idle)
+    private let state = Mutex(State())
 
     init(_ preparer: HotspotPreparer?, leavesWiFi: Bool) {
         (self.preparer, self.leavesWiFi) = (preparer, leavesWiFi)
     }
 
     /// Whether a transfer of this sender goes on over a network.
-    func isPartner(_ sender: Fingerprint) -> Bool { state.withLock { $0 == .agreed(sender) } }
+    func isPartner(_ sender: Fingerprint) -> Bool { state.withLock { $0.isBusy && $0.agreement?.sender == sender } }
 
     /// Answers requests until the node shuts down.
     func run(_ requests: AsyncStream<HotspotRequest>, for context: Context) async {
@@ -50,28 +62,36 @@ final class HotspotResponder: Sendable {
 
     private func answer(_ request: HotspotRequest, _ context: Context) async {
         guard let preparer, context.port() != 0 else { return request.declineUnprompted(.unavailable) }
+        let peer = request.peer
+        // At once: a sender that gets no reply takes this version for an old one, and leaving another network or finding the device
+        // takes seconds.
+        request.negotiation.reportQuestion()
+        let hasAgreed = await hasAgreed(to: request)
         let isIdle = state.withLock { state in
-            guard state == .idle else { return false }
-            state = .deciding
+            guard !state.isBusy else { return false }
+            state = State(isBusy: true)
             return true
         }
         guard isIdle else { return request.declineUnprompted(.busy) }
-        defer { state.withLock { $0 = .idle } }
-        let peer = request.peer
+        defer {
+            let agreement = state.withLock { state in
+                state.isBusy = false
+                return state.agreement
+            }
+            agreement?.left.fulfil(SystemClock.monotonic())
+        }
         let shown = context.trust.machine.shown(peer)
         let name = shown.name.shown(of: shown.id)
         func report(_ state: HotspotStep.State, because reason: HotspotStep.Reason? = nil, _ sentence: String? = nil) {
             context.reporter.report(.hotspot(HotspotStep(state, with: peer.id, because: reason, sentence)))
         }
-        let needsNoAnswer = leavesWiFi && peer.trustStatus.isFriend
+        let needsNoAnswer = leavesWiFi && peer.trustStatus.isFriend || hasAgreed
         guard needsNoAnswer || context.prompts?.canAsk == true else {
             report(
                 .refused, because: .unavailable,
                 "\(name) offers a hotspot, but the user cannot be asked; `nearshare receive --leave-wifi` lets friends have it")
             return request.declineUnprompted(.unavailable)
         }
-        // At once: a sender that gets no reply takes this version for an old one, and finding the device takes seconds.
-        request.negotiation.reportQuestion()
         let prepared: PreparedHotspot
         do throws(WiFiError) {
             prepared = try await preparer.prepare()
@@ -96,7 +116,20 @@ final class HotspotResponder: Sendable {
                 return request.negotiation.end(step.reason == .unavailable ? .unavailable : .declined)
             }
         }
+        let agreement = Agreement(sender: peer.fingerprint, negotiation: request.negotiation, isAsked: !needsNoAnswer)
+        state.withLock { $0.agreement = agreement }
         await useNetwork(for: request, prepared, accessPoint: accessPoint, name, context)
+    }
+
+    /// Whether the user's last yes holds for this request: the sender's link has broken, and it asks again for the rest of its
+    /// transfer. Waits until this machine has left that network. The yes holds once, so that a sender that breaks its links does
+    /// not keep this machine from its own networks.
+    private func hasAgreed(to request: HotspotRequest) async -> Bool {
+        guard let agreement = state.withLock(\.agreement), agreement.sender == request.peer.fingerprint,
+            agreement.negotiation.endReason == .linkLost
+        else { return false }
+        guard let left = await agreement.left.value else { return false }
+        return agreement.isAsked && SystemClock.monotonic() - left <= Self.reconnectionTime
     }
 
     /// Chooses the end that is the access point: the requester, if it can.
@@ -153,7 +186,6 @@ final class HotspotResponder: Sendable {
     ) async {
         let (sender, peer) = (request.peer.fingerprint, request.peer.id)
         let (reporter, plan) = (context.reporter, prepared.plan)
-        state.withLock { $0 = .agreed(sender) }
         request.agree(accessPoint: accessPoint, port: context.port())
         let isAccessPoint = accessPoint == .responder
         let sentence = isAccessPoint ? "starting a hotspot on \(plan.interface)…" : "joining the hotspot of \(name)…"

@@ -169,26 +169,15 @@ package final class SendOperation: Sendable {
         var isBroken = false
         /// The receiver's address in the hotspot in which the transfer goes on; nil for none.
         var path: PreparedHotspot.Path?
+        /// The link broke before the two ends had decided about a hotspot.
+        var isHotspotUndecided = false
     }
 
     /// Sends; when the link breaks, looks for the same peer again on all media of the transport, and continues where it
     /// stopped.
     private func sendDirectly(_ source: any ResourceSource, to first: PeerDestination, on node: Node) async throws {
-        let prepared = try await hotspot?.prepare(for: first, reporter)
-        do {
-            try await sendDirectly(source, to: first, prepared, on: node)
-        } catch {
-            await prepared?.stop()
-            throw error
-        }
-        await prepared?.stop()
-    }
-
-    /// - Parameter hotspot: for the first connection: each device is used once.
-    private func sendDirectly(
-        _ source: any ResourceSource, to first: PeerDestination, _ hotspot: PreparedHotspot?, on node: Node
-    ) async throws {
-        var hotspot = hotspot
+        // nil once the ends have decided.
+        var requester = hotspot
         var destination = first
         var reconnection = Reconnection(timeout: retryTime)
         // The failure of the first broken link, thrown when no other try gets further.
@@ -198,7 +187,11 @@ package final class SendOperation: Sendable {
         // Bytes of content that the receiver has.
         var byteCount: UInt64 = 0
         while true {
-            let attempt = await attempt(source, to: destination, expecting: peer, hotspot.take(), on: node)
+            // Each device is used once.
+            let prepared = try await requester?.prepare(for: destination, reporter)
+            let attempt = await attempt(source, to: destination, expecting: peer, prepared, on: node)
+            await prepared?.stop()
+            requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             guard let failure = attempt.failure else { return }
             // A try that has moved nothing, such as one that the receiver refuses while it still holds the broken link, is no
             // second loss.
@@ -250,7 +243,8 @@ package final class SendOperation: Sendable {
             }
         } catch {
             return Attempt(
-                addresses: destination.addresses, failure: Self.failure(error, to: destination), isBroken: Self.isBroken(error))
+                addresses: destination.addresses, failure: Self.failure(error, to: destination), isBroken: Self.isBroken(error),
+                isHotspotUndecided: hotspot != nil)
         }
     }
 
@@ -288,7 +282,10 @@ package final class SendOperation: Sendable {
             attempt.failure = error
             attempt.isBroken = error.status == .peerGone && !connection.isClosedByPeer
         }
-        guard let hotspot, let path = attempt.path else { return attempt }
+        guard let hotspot, let path = attempt.path else {
+            attempt.isHotspotUndecided = hotspot != nil && [nil, .linkLost].contains(connection.hotspot.endReason)
+            return attempt
+        }
         reporter.report(
             .hotspot(
                 HotspotStep(
