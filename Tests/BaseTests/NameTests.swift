@@ -262,11 +262,11 @@ struct TerminalTextTests {
     }
 
     @Test(
-        "T4: bidirectional, zero-width and blank characters are made visible",
+        "T4: bidirectional, zero-width, blank and overlong characters are made visible",
         arguments: [
             0x202e, 0x2066, 0x2069, 0x200b, 0x200e, 0x200d, 0xfeff, 0xad, 0x34f, 0x61c, 0x3164, 0x2800, 0xe0041, 0xe000,
             0x10ffff,
-            0x2028, 0x2029, 0x0378,
+            0x2028, 0x2029, 0x0378, 0xfdfd, 0x2e3b, 0x12031,
         ] as [UInt32])
     func invisible(value: UInt32) {
         #expect(TerminalText.escaped("a\(Unicode.Scalar(value)!)b") == "a\\u{\(String(value, radix: 16))}b")

@@ -8,6 +8,7 @@ final class BrowsedPeers: Sendable {
     private let book: TrustStore
     private let isJSON: Bool
     private let found = Mutex<[PeerID: NearbyPeer]>([:])
+    private let unwritten = Mutex(PeerChangeQueue(now: SystemClock.monotonic()))
 
     init(book: TrustStore, isJSON: Bool) {
         self.book = book
@@ -26,8 +27,14 @@ final class BrowsedPeers: Sendable {
         during search: @escaping @Sendable () async throws -> Void = {}
     ) async throws {
         let changes = try await node.browse(media)
+        let (appended, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let collect: @Sendable () async throws -> Void = {
-            for try await change in changes.compactMap(\.change) { self.update(change, isReported: reportsChanges) }
+            for try await change in changes.compactMap(\.change) {
+                self.found.withLock { $0[change.peer.id] = change.isPresent ? change.peer : nil }
+                guard reportsChanges else { continue }
+                self.unwritten.withLock { $0.append(change, isKnown: self.trustStatus(change.peer).isKnown) }
+                continuation.yield()
+            }
         }
         try await SignalHandling.run(onSignal: node.beginShutdown) {
             // The tasks return whether all is over with them.
@@ -36,6 +43,10 @@ final class BrowsedPeers: Sendable {
                 group.addTask {
                     try await collect()
                     return true
+                }
+                group.addTask {
+                    for await _ in appended { try await self.writeChanges() }
+                    return false
                 }
                 group.addTask {
                     async let searching: Void = search()
@@ -48,21 +59,23 @@ final class BrowsedPeers: Sendable {
         }
     }
 
-    private func update(_ change: PeerTable.Change, isReported: Bool) {
-        let (event, sign, peer, isLost) =
-            switch change {
-            case .found(let peer): ("found", "+", peer, false)
-            case .updated(let peer): ("updated", "~", peer, false)
-            case .lost(let peer): ("lost", "-", peer, true)
+    private func writeChanges() async throws {
+        while !unwritten.withLock(\.isEmpty) {
+            guard let change = unwritten.withLock({ $0.next(now: SystemClock.monotonic()) }) else {
+                try await Task.sleep(for: PeerChangeQueue.interval)
+                continue
             }
-        let before = found.withLock { found in
-            defer { found[peer.id] = isLost ? nil : peer }
-            return found[peer.id]
+            write(change)
         }
-        guard isReported else { return }
+    }
+
+    private func write(_ change: PeerChangeQueue.Change) {
+        guard let peer = change.after ?? change.before else { return }
+        let (event, sign) =
+            change.after == nil ? ("lost", "-") : change.before == nil ? ("found", "+") : ("updated", "~")
         if isJSON {
             JSONEvents.emit(event, describe(peer))
-        } else if isLost || before.map(row) != row(peer) {
+        } else if change.before.map(row) != change.after.map(row) {
             Console.writeResult(([sign] + row(peer)).joined(separator: "  "))
         }
     }
@@ -93,7 +106,7 @@ final class BrowsedPeers: Sendable {
 
     private func describe(_ peer: NearbyPeer) -> [String: JSONValue] {
         var members: [String: JSONValue] = [
-            "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer)),
+            "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer).label),
             "addresses": .array(peer.addresses.map { .string($0.description) }),
         ]
         if AlphabetMixture.isFound(in: peer.name.claimed) { members["mixed_alphabets"] = .bool(true) }
@@ -104,8 +117,8 @@ final class BrowsedPeers: Sendable {
     }
 
     /// The trust status of the claimed id, which is not authenticated: for display only.
-    private func trustStatus(_ peer: NearbyPeer) -> String {
-        book.trustStatus(claiming: peer.id, named: peer.name).label
+    private func trustStatus(_ peer: NearbyPeer) -> TrustStatus {
+        book.trustStatus(claiming: peer.id, named: peer.name)
     }
 }
 

@@ -122,7 +122,16 @@ public enum TerminalText {
         if scalar.isASCII { return (0x20...0x7e).contains(scalar.value) }
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: return false
-        default: return !isInvisible(scalar) || presentationSelectors.contains(scalar)
+        default: return !isOverlong(scalar) && (!isInvisible(scalar) || presentationSelectors.contains(scalar))
+        }
+    }
+
+    /// Whether fonts draw the character over many columns, though it has one or two: over other text of its row.
+    private static func isOverlong(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        // A long dash, a sentence in Arabic, and the long signs of cuneiform.
+        case 0x2e3a...0x2e3b, 0xfdfd, 0x12000...0x1254f: true
+        default: false
         }
     }
 
