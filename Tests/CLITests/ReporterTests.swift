@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 
 @testable import NearshareCLI
+@testable import NearshareMesh
 @testable import NearshareService
 
 private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
@@ -192,6 +193,45 @@ private final class MovableTime: Sendable {
         #expect(written.all.count == shown + 4)
         #expect(written.all[shown + 2] == #"{"count":\#(101 - shown),"event":"omitted"}"#)
         #expect(written.all.last?.contains(#""text":"hello""#) == true)
+    }
+
+    @Test("M6: a flood over one link hides no line of a peer who is heard over another one")
+    func eventsOfOtherLinks() throws {
+        let (clock, written) = (MovableTime(), WrittenLines())
+        let limiter = UnknownPeerLimiter(.bytes, clock: { clock.now }, isKnown: { _ in false })
+        let noisy = MeshLinkShare(source: .address("10.0.0.1"), number: 0)
+        let calm = MeshLinkShare(source: .address("10.0.0.2"), number: 0)
+        limiter.followLinks { [anna] in $0 == anna ? calm : noisy }
+        let reporter = JSONReporter(unknownPeers: limiter, write: { written.append($0) })
+        func flood(_ range: Range<Int>) {
+            for number in range {
+                let author = PeerID(bytes: UInt64(number).bigEndianBytes)
+                reporter.report(.node(.chatMessage(line("junk", from: author), isBundle: false)))
+            }
+        }
+        flood(0..<5_000)
+        let flooded = written.all.count
+        #expect((1_024...1_100).contains(flooded))
+        for number in 0..<20 {
+            reporter.report(.node(.chatMessage(line("line \(number)"), isBundle: false)))
+            flood(5_000 + number * 100..<5_100 + number * 100)
+        }
+        #expect(written.all.count { $0.contains("\"text\":\"line ") } == 20)
+        #expect(written.all.count == flooded + 20)
+    }
+
+    @Test("M6: links that are opened anew bring no room without end")
+    func allowancesOfLinks() {
+        let clock = MovableTime()
+        let limiter = UnknownPeerLimiter(.bytes, clock: { clock.now }, isKnown: { _ in false })
+        limiter.followLinks { MeshLinkShare(source: .address($0.hex), number: nil) }
+        var shown = 0
+        for number in 0..<10_000 as Range<UInt64> {
+            for _ in 0..<2 where limiter.admit(from: PeerID(bytes: number.bigEndianBytes), cost: 65_536) != .hidden {
+                shown += 1
+            }
+        }
+        #expect(shown < 300)
     }
 
     @Test("R11, M12: JSON events of offers that are not accepted are limited, and what was left out is counted once a second")

@@ -50,14 +50,14 @@ struct MeshRunCommand: ConfinedCommand {
         }
         var options = receiving.nodeOptions(log: global.logger)
         options.profile = profile
+        let limiter = UnknownPeerLimiter(output.json ? .bytes : .rows, of: machine)
         let reporter: any Reporter =
-            output.json
-            ? JSONReporter(showsProgress: true, unknownPeers: UnknownPeerLimiter(.bytes, of: machine))
-            : TextReporter(unknownPeers: UnknownPeerLimiter(.rows, of: machine))
+            output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = options.port ?? machine.configuration.port
         try await runNode(machine, options, environment) { [isJSON = output.json] node, events in
+            limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()
             Self.greet(status, isJSON: isJSON)
             if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }

@@ -99,12 +99,11 @@ struct ReceiveCommand: ConfinedCommand {
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
         // Peers are served whether or not the terminal, or the program, takes what is written.
         DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
+        let limiter = UnknownPeerLimiter(output.json ? .bytes : .rows, of: machine)
         let rendering: any Reporter =
-            output.json
-            ? JSONReporter(showsProgress: true, unknownPeers: UnknownPeerLimiter(.bytes, of: machine))
-            : TextReporter(unknownPeers: UnknownPeerLimiter(.rows, of: machine))
+            output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
         let reception = Reception(
-            machine: machine, settings: try makeSettings(machine), rendering: rendering, runner: runner,
+            machine: machine, settings: try makeSettings(machine), rendering: rendering, unknownPeers: limiter, runner: runner,
             pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
             security: try localSendSecurity(machine, canAsk: TerminalPromptDisplay.terminal != nil))
         try await hotspot.run(on: reception.settings.interface, rendering) { hotspot in
@@ -123,6 +122,8 @@ struct ReceiveCommand: ConfinedCommand {
         let machine: LocalMachine
         let settings: NodeSettings
         let rendering: any Reporter
+        /// That of the reporter.
+        let unknownPeers: UnknownPeerLimiter
         /// Runs the command of --exec.
         let runner: (any WorkerLauncher)?
         /// The PIN for senders with LocalSend; nil for none.
@@ -194,6 +195,7 @@ struct ReceiveCommand: ConfinedCommand {
                 on: node, properties, feed: offers.feed,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
+            reception.unknownPeers.followLinks { [weak service] in service?.linkShare(of: $0) }
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
             let localSend = try reception.security.map { try node.serveLocalSend(for: listener, $0, pin: reception.pin) }
             let greeting = Greeting(

@@ -1,6 +1,6 @@
 package import Nearshare
 internal import NearshareBundles
-internal import NearshareMesh
+package import NearshareMesh
 
 /// Answers requests of clients: commands in this process call it, others through ``ControlServer``.
 package final class NodeService: NodeClient {
@@ -59,6 +59,9 @@ package final class NodeService: NodeClient {
 
     /// The server for LocalSend devices; nil for none.
     package var localSend: LocalSendServer? { properties.localSend }
+
+    /// The share of the mesh link over which a peer is heard; nil for none.
+    package func linkShare(of id: PeerID) -> MeshLinkShare? { node.linkShare(of: id) }
 
     // MARK: Events
 

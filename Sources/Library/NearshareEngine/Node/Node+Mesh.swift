@@ -1,5 +1,6 @@
-internal import NearshareBase
+package import NearshareBase
 internal import NearshareInterfaces
+package import NearshareMesh
 
 // The mesh, which a node joins through its neighbours: one driver for all its links.
 extension Node {
@@ -42,6 +43,9 @@ extension Node {
         if state.withLock({ $0.isShuttingDown }) { mesh.stop() }
         return mesh
     }
+
+    /// The share of the link over which a peer of the mesh was heard last; nil for none.
+    package func linkShare(of id: PeerID) -> MeshLinkShare? { state.withLock(\.mesh)?.read { $0.linkShare(of: id) } }
 
     /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes
     /// on. A process calls this before another one with the same key takes its place.

@@ -37,6 +37,10 @@ struct LinkBudgets: Sendable {
 
     func source(of link: MeshLinkID) -> MeshLinkSource? { members[link]?.source }
 
+    func share(of link: MeshLinkID) -> MeshLinkShare? {
+        members[link].map { MeshLinkShare(source: $0.source, number: $0.share) }
+    }
+
     /// - Parameters:
     ///   - source: links from one source share their rates, also one after the other, so that a new link gives no new ones.
     ///   - settings: the rates.

@@ -22,6 +22,7 @@ struct LinkTable: Sendable {
     func contains(_ id: MeshLinkID) -> Bool { links[id] != nil }
     func profile(of id: MeshLinkID) -> MeshLinkProfile? { links[id]?.profile }
     func source(of id: MeshLinkID) -> MeshLinkSource? { budgets.source(of: id) }
+    func share(of id: MeshLinkID) -> MeshLinkShare? { budgets.share(of: id) }
 
     /// - Parameters:
     ///   - source: links from one source share their rates, also one after the other, so that a new link gives no new ones.

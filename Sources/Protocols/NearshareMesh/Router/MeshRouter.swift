@@ -198,6 +198,11 @@ package struct MeshRouter: Sendable {
         peers[id]?.links.reverseRoute.flatMap { links.source(of: $0) }
     }
 
+    /// The same, with the share that the link has in the source's rates.
+    package func linkShare(of id: PeerID) -> MeshLinkShare? {
+        peers[id]?.links.reverseRoute.flatMap { links.share(of: $0) }
+    }
+
     /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
     package func needsRadio(to id: PeerID) -> Bool { routing.needsRadio(to: id) }
 
