@@ -110,6 +110,7 @@ import Testing
             mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Never) {}
             mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Never) {}
             mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Never) {}
+            mutating func withdraw(_ header: EntryHeader) throws(Never) {}
             mutating func endEntry() throws(Never) {}
         }
         var incoming = IncomingContent(offer: offer, resumePoint: point)

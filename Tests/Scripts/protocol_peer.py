@@ -34,6 +34,7 @@ HELLO, REVEAL, PING, PONG, CLOSE, OFFER, ACCEPT, DECLINE, RESUME, GRANT, STORED,
     0x20,
 )
 HOTSPOT_REQUEST, HOTSPOT_END = 0x50, 0x55
+FEATURES, WITHDRAWS_ENTRIES = 0x19, 4
 FILE, FOLDER, LINK = 0, 1, 2
 
 
@@ -167,9 +168,12 @@ class Link:
 
 
 class Entry:
-    """A file, folder or link; `path` begins with its item's own name (section 6)."""
+    """A file, folder or link; `path` begins with its item's own name (section 6).
+    :param withdrawn_at: the byte of the content from which on it is withdrawn (section 6.3).
+    """
 
-    def __init__(self, item, kind, path, content=b"", target=b""):
+    def __init__(self, item, kind, path, content=b"", target=b"", withdrawn_at=None):
+        self.withdrawn_at = withdrawn_at
         self.item, self.path, self.content, self.kind = item, path, content, kind
         self.header = struct.pack(">IBBQB", item, kind, 1, len(content), len(path))
         self.header += b"".join(bytes([len(name)]) + name for name in path)
@@ -212,6 +216,11 @@ def stream(entries, complete, partial):
     done = sum(len(entry.content) for entry in entries[:complete])
     data = b"\x01" + struct.pack(">QQQ", complete, done, partial)
     for index, entry in enumerate(entries[complete:]):
+        if entry.withdrawn_at is not None:
+            sent = entry.content[: entry.withdrawn_at]
+            data += (b"\x09" if sent else b"\x08") + counted(entry.header)
+            data += struct.pack(">I", len(sent)) + sent + struct.pack(">I", 0) if sent else b""
+            continue
         data += b"\x02" + counted(entry.header) + (entry.content[partial:] if index == 0 else entry.content)
     return data + b"\x03" + struct.pack(">Q", len(entries)) + digests[-1]
 
@@ -230,21 +239,24 @@ def kept(frame, entries):
     return (complete, partial) if is_same else (0, 0)
 
 
-def send(address, entries, seed, name, cipher=AES, stop_after=None, newest=1, on_stop=None):
+def send(address, entries, seed, name, cipher=AES, stop_after=None, newest=1, on_stop=None, features=0):
     """Sends the items, and returns the outcome.
     :param stop_after: breaks off after so many bytes of the content stream.
     :param newest: the newest version of the protocol to offer.
+    :param features: the abilities to state before the offer; those that the receiver states are in the outcome.
     :param on_stop: called with the link and the story so far in place of breaking off; returns the outcome.
     """
     link = Link(address, seed, cipher, newest)
     with link.socket:
-        return converse(link, entries, name, stop_after, on_stop or wait_and_cut)
+        return converse(link, entries, name, stop_after, on_stop or wait_and_cut, features)
 
 
-def converse(link, entries, name, stop_after, on_stop):
+def converse(link, entries, name, stop_after, on_stop, features=0):
     nonce, transfer = os.urandom(32), os.urandom(8)
     commitment = sha256(b"nearshare commitment\x01" + link.hash + nonce)
     link.send(bytes([HELLO]) + commitment + struct.pack(">q", int(time.time() * 1000)) + bytes([len(name)]) + name)
+    if features:
+        link.send(bytes([FEATURES]) + struct.pack(">I", features))
     link.send(offer(transfer, entries))
     story, content, limit, sent = {"transfer": transfer}, None, 0, 0
     while True:
@@ -259,6 +271,8 @@ def converse(link, entries, name, stop_after, on_stop):
             story["code"] = f"{number % 100_000_000:08}"
         elif kind == PING:
             link.send(bytes([PONG]) + frame[1:])
+        elif kind == FEATURES:
+            (story["features"],) = struct.unpack(">I", frame[1:])
         elif kind in (ACCEPT, GRANT):
             limit = max(limit, struct.unpack(">Q", frame[9:])[0])
         elif kind == RESUME:

@@ -10,7 +10,7 @@ from test_questions import Asked
 
 try:
     import protocol_peer
-    from protocol_peer import AES, CHACHA, FILE, FOLDER, LINK, Entry
+    from protocol_peer import AES, CHACHA, FILE, FOLDER, LINK, WITHDRAWS_ENTRIES, Entry
 except ImportError:
     protocol_peer = None
 
@@ -69,6 +69,33 @@ class ProtocolStory(Story):
             link.receive()
         # Others are served.
         self.assertEqual("stored", self.send(anna, self.entries(), newest=2)["outcome"], anna.story())
+
+    def test_A16_entries_that_are_withdrawn_are_left_out_if_both_ends_have_agreed(self):
+        anna = self.anna.receive()
+        entries = [
+            Entry(0, FILE, [b"a.txt"], b"hello", withdrawn_at=0),
+            Entry(1, FOLDER, [b"dir"]),
+            Entry(1, FILE, [b"dir", b"f"], b"xyz"),
+            Entry(1, FILE, [b"dir", b"g"], b"started", withdrawn_at=4),
+            Entry(1, LINK, [b"dir", b"l"], target=b"f", withdrawn_at=0),
+        ]
+        # The receiver states nothing to a sender that has not done so, and takes its marks for a violation.
+        story = self.send(anna, entries)
+        self.assertEqual("closed", story["outcome"])
+        self.assertNotIn("features", story)
+        self.assertEqual("failed", anna.wait_for("finished")["outcome"])
+        story = self.send(anna, entries, features=WITHDRAWS_ENTRIES)
+        self.assertEqual("stored", story["outcome"], anna.story())
+        self.assertTrue(story["features"] & WITHDRAWS_ENTRIES)
+        finished = anna.wait_for("finished")
+        self.assertEqual("partial", finished["outcome"])
+        self.assertEqual({"count": 3, "offered": 4, "listed": ["a.txt", "g", "l"]}, finished["missing"])
+        self.assertEqual({"dir/f": b"xyz"}, self.anna.received())
+        # A transfer of which nothing is left is none.
+        story = self.send(anna, entries[:1], features=WITHDRAWS_ENTRIES)
+        self.assertEqual("closed", story["outcome"])
+        self.assertEqual("failed", anna.wait_for("finished")["outcome"])
+        self.assertEqual({"dir/f": b"xyz"}, self.anna.received())
 
     def test_an_interrupted_transfer_is_resumed(self):
         anna = self.anna.receive()

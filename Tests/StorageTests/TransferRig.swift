@@ -92,6 +92,8 @@ struct TransferRig {
     var cut: Int?
     /// Whether files are compared before they are sent, where the sink does that.
     var comparesFiles = false
+    /// Whether both ends know withdrawn entries.
+    var withdrawsEntries = false
 
     struct Result {
         /// nil when it was cut.
@@ -107,17 +109,18 @@ struct TransferRig {
         let point = try sink.resumePoint()
         let present = comparesFiles && sink.comparesFiles ? try compare(source, with: sink) : .none
         try sink.checkLimits()
-        var provider = Provider(reader: try source.makeReader())
+        var provider = try Provider(of: source, withdrawsEntries)
         var start = StartPoint.beginning
         if point != .start {
             if let found = try StartPoint.find(point, in: &provider) {
                 start = found
             } else {
-                provider = Provider(reader: try source.makeReader())
+                provider = try Provider(of: source, withdrawsEntries)
             }
         }
-        var outgoing = OutgoingContent(from: start, present: present)
-        var incoming = IncomingContent(offer: source.offer, resumePoint: point, present: present)
+        var outgoing = OutgoingContent(from: start, present: present, withdrawsEntries: withdrawsEntries)
+        var incoming = IncomingContent(
+            offer: source.offer, resumePoint: point, present: present, allowsWithdrawal: withdrawsEntries)
         var receiver = Receiver(sink: sink, asked: point)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
         defer { buffer.deallocate() }
@@ -143,7 +146,7 @@ struct TransferRig {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
         defer { buffer.deallocate() }
         while !incoming.isComplete {
-            var provider = Provider(reader: try source.makeReader())
+            var provider = try Provider(of: source)
             while !outgoing.isPartFinished {
                 let count = try outgoing.fill(buffer, from: &provider)
                 do {
@@ -172,9 +175,9 @@ struct TransferRig {
     }
 
     /// Bytes that the whole of it takes in a stream.
-    static func streamByteCount(of source: any ResourceSource) throws -> Int {
-        var provider = Provider(reader: try source.makeReader())
-        var outgoing = OutgoingContent(from: .beginning)
+    static func streamByteCount(of source: any ResourceSource, withdrawsEntries: Bool = false) throws -> Int {
+        var provider = try Provider(of: source, withdrawsEntries)
+        var outgoing = OutgoingContent(from: .beginning, withdrawsEntries: withdrawsEntries)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { buffer.deallocate() }
         var total = 0
@@ -198,6 +201,12 @@ struct TransferRig {
     private struct Provider: ContentProvider {
         let reader: any ResourceReader
 
+        init(of source: any ResourceSource, _ withdrawsEntries: Bool = false) throws(StorageError) {
+            reader = try source.makeReader()
+            if withdrawsEntries { reader.allowWithdrawal() }
+        }
+
+        var isWithdrawn: Bool { reader.withdrawal != nil }
         mutating func nextEntry() throws(StorageError) -> EntryHeader? { try reader.nextEntry() }
         mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
             try reader.read(into: buffer)
@@ -220,6 +229,7 @@ struct TransferRig {
             try sink.keepPresent(header, number: number, entriesDigest: digest)
         }
         mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
+        mutating func withdraw(_ header: EntryHeader) throws(StorageError) { try sink.withdraw(header) }
         mutating func endEntry() throws(StorageError) { try sink.endEntry() }
     }
 }

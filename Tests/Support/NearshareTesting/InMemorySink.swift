@@ -62,6 +62,10 @@ package final class InMemorySink: ResourceSink, Sendable {
         }
     }
 
+    package func withdraw(_ entry: EntryHeader) throws(StorageError) {
+        state.withLock { $0.receiver.withdraw(entry) }
+    }
+
     package func endEntry() throws(StorageError) {
         state.withLock { $0.receiver.endEntry() }
     }

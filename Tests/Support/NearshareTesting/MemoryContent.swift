@@ -36,6 +36,19 @@ package struct MemoryContent: Sendable, Hashable {
             entryCount: 1, totalSize: size)
     }
 
+    /// Files of the same content.
+    package init(files names: [String], _ bytes: [UInt8]) {
+        let files = names.map { MemoryContent(file: $0, bytes) }
+        entries = files.enumerated().map { number, file in
+            var entry = file.entries[0]
+            entry.header.item = UInt32(number)
+            return entry
+        }
+        offer = Offer(
+            items: files.map { $0.offer.items[0] }, itemCount: UInt32(files.count), entryCount: UInt64(files.count),
+            totalSize: UInt64(files.count * bytes.count))
+    }
+
     /// One to four items, files and folders with files, folders and links in them.
     /// - Parameters:
     ///   - largest: bytes in a file at the most.
@@ -131,6 +144,8 @@ package struct MemoryProvider: ContentProvider, Sendable {
 package struct MemoryReceiver: ContentReceiver, Sendable {
     /// Includes the incomplete entry, unless ``resumePoint`` omits it.
     package private(set) var entries: [MemoryContent.Entry] = []
+    /// The entries that were withdrawn.
+    package private(set) var withdrawn: [EntryHeader] = []
     private var complete = 0
 
     package init() {}
@@ -182,6 +197,11 @@ package struct MemoryReceiver: ContentReceiver, Sendable {
 
     package mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Never) {
         entries[complete].bytes += bytes
+    }
+
+    package mutating func withdraw(_ header: EntryHeader) throws(Never) {
+        entries.removeLast(entries.count - complete)
+        withdrawn.append(header)
     }
 
     package mutating func endEntry() throws(Never) {

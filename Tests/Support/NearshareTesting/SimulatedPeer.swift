@@ -226,7 +226,7 @@ package struct SimulatedPeer: Sendable {
                 outgoing[id] = transfer
                 notes.append("sends \(id) from \(start.completeEntries), \(start.offset)")
             // These peers offer without the feature.
-            case .partSelected, .listFiles, .sendDigests, .filesPresent: break
+            case .withdrawalAllowed, .partSelected, .listFiles, .sendDigests, .filesPresent: break
             case .windowRaised(let id, let limit):
                 let before = outgoing[id]?.limit ?? 0
                 outgoing[id]?.limit = max(before, limit)

@@ -17,6 +17,14 @@ package struct MissingFiles: Sendable, Hashable {
         listed = Array(names.prefix(Self.maximumListedCount))
     }
 
+    /// - Parameter listed: the first names; at most ``maximumListedCount`` are kept.
+    /// - Returns: nil when no file is missing, and when no other was stored.
+    package init?(count: UInt64, of offered: UInt64, listed: [ClaimedFileName]) {
+        guard count > 0, count < offered else { return nil }
+        (self.count, self.offered) = (count, offered)
+        self.listed = Array(listed.prefix(Self.maximumListedCount))
+    }
+
     /// The beginning of a sentence for users: `2 of 5 files were not stored: a.jpg and b.jpg`.
     package var sentence: String {
         let names = listed.map(\.shown)

@@ -56,4 +56,19 @@ extension Offer {
             items: described, itemCount: UInt32(clamping: itemIndices.count), entryCount: UInt64(files.count),
             totalSize: sizes.values.reduce(0) { $0.addingClamped($1) })
     }
+
+    /// The items of the offer that remain when its sender has withdrawn entries.
+    /// - Parameters:
+    ///   - byteCounts: the bytes of the withdrawn entries in each described item.
+    ///   - itemIndices: the indices of the items of which something remains, ascending.
+    package func withdrawing(_ byteCounts: [UInt32: UInt64], keepingItems itemIndices: [UInt32]) -> Offer {
+        var offer = self
+        offer.items = itemIndices.filter { $0 < UInt32(items.count) }.map { index in
+            var item = items[Int(index)]
+            item.size = item.size?.subtractingClamped(byteCounts[index] ?? 0)
+            return item
+        }
+        offer.itemCount = UInt32(clamping: itemIndices.count)
+        return offer
+    }
 }

@@ -47,6 +47,7 @@ struct LinkControl: Sendable {
                 case .verificationAnswered(let isSame): eventContinuation.yield(.verificationAnswered(matches: isSame))
                 case .offerReceived(let offer, let expiry): eventContinuation.yield(.invited(offer, until: expiry))
                 case .offerAccepted(let id): transfers.source(id)?.transfer.enter(.comparing)
+                case .withdrawalAllowed(let id): transfers.source(id)?.allowWithdrawal()
                 case .startSending(let id, let point):
                     if let pump = transfers.source(id), !pump.receive(point) {
                         jobContinuation.yield(.feed(pump, from: point))

@@ -345,6 +345,6 @@ extension ResourceSource {
     /// The abilities of a sender of this source. Listing reads the source more than once.
     fileprivate var features: TransferFeatures {
         guard offer.totalSize != nil, offer.items.contains(where: { $0.kind != .text }) else { return [] }
-        return offer.entryCount > 1 ? [.listsFiles, .sendsParts] : .listsFiles
+        return offer.entryCount > 1 ? [.listsFiles, .sendsParts, .withdrawsEntries] : .listsFiles
     }
 }

@@ -24,6 +24,7 @@ final class SinkPump: Sendable {
         var detail: String?
         var delivered: [DeliveredItem] = []
         var compared: ComparedFiles?
+        var missing: MissingFiles?
     }
 
     private struct State {
@@ -220,11 +221,16 @@ final class SinkPump: Sendable {
                 sink.value.discard()
             }
         }
-        let names = outcome == .completed ? sink.value.changedNames : ChangedNames()
-        transfer.end(
-            TransferResult(
-                outcome: outcome, detail: ending.detail, delivered: ending.delivered, changedNames: names,
-                compared: ending.compared))
+        var result = TransferResult(
+            outcome: outcome, detail: ending.detail, delivered: ending.delivered, compared: ending.compared)
+        if outcome == .completed {
+            result.changedNames = sink.value.changedNames
+            if let missing = ending.missing {
+                result.outcome = .failed(.sourceChanged, at: .remote)
+                (result.missing, result.detail) = (missing, missing.sentence)
+            }
+        }
+        transfer.end(result)
         sink.value.removeDiscarded()
     }
 
@@ -266,7 +272,9 @@ final class SinkPump: Sendable {
         }
         link.resumePoint(point)
         return StoredContent(
-            stream: IncomingContent(offer: offer, resumePoint: point, present: present, contents: contents),
+            stream: IncomingContent(
+                offer: offer, resumePoint: point, present: present, contents: contents,
+                allowsWithdrawal: features.contains(.withdrawsEntries)),
             receiver: SinkReceiver(sink: sink.value, asked: point), link: link, total: total, compared: present.counts)
     }
 
@@ -299,7 +307,7 @@ final class SinkPump: Sendable {
         // The transfer is complete from here on, whatever happens to the link.
         state.update { $0.outcome = .completed }
         content.link.finished(sink.value.changedNames)
-        return .ended(Ending(delivered: delivered, compared: content.compared))
+        return .ended(Ending(delivered: delivered, compared: content.compared, missing: content.stream.missing))
     }
 
     /// Compares the files of the offer with those that are present.
@@ -402,6 +410,8 @@ private struct SinkReceiver: ContentReceiver {
     mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
         try sink.keepPresent(header, number: number, entriesDigest: digest)
     }
+
+    mutating func withdraw(_ header: EntryHeader) throws(StorageError) { try sink.withdraw(header) }
 
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
 

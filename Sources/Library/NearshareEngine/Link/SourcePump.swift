@@ -29,6 +29,11 @@ final class SourcePump: Sendable {
         var present: (identical: FileSet, newer: FileSet)?
         var point: ResumePoint?
         var compared: ComparedFiles?
+        /// Whether the receiver knows withdrawn entries.
+        var allowsWithdrawal = false
+        /// The first entry that was withdrawn, and all of them.
+        var withdrawal: StorageError?
+        var missing: MissingFiles?
         var source: any ResourceSource
         /// Whether the receiver has selected what was not offered.
         var isSelectionInvalid = false
@@ -87,6 +92,9 @@ final class SourcePump: Sendable {
         if let counts { transfer.select(counts, entries: selection.entryCount) }
     }
 
+    /// Lets the pump pass over entries that cannot be read, before anything is read.
+    func allowWithdrawal() { state.update { $0.allowsWithdrawal = true } }
+
     /// Starts the comparison of files that may be present at the receiver, before its resume point is known.
     func beginComparison() { state.update { $0.isComparing = true } }
 
@@ -106,11 +114,17 @@ final class SourcePump: Sendable {
     /// Ends the transfer, and reports the outcome to its handle, with the failure of the source if there was one.
     func end(_ outcome: TransferOutcome) {
         stop()
-        let (failure, names, compared) = state.withLock {
-            ($0.failure, outcome == .completed ? $0.changedNames : ChangedNames(), outcome == .completed ? $0.compared : nil)
+        let state = state.withLock { $0 }
+        guard outcome == .completed else {
+            return transfer.end(TransferResult(outcome: outcome, detail: state.failure?.description))
         }
-        transfer.end(
-            TransferResult(outcome: outcome, detail: failure?.description, changedNames: names, compared: compared))
+        var result = TransferResult(outcome: outcome, changedNames: state.changedNames, compared: state.compared)
+        if let missing = state.missing {
+            result.missing = missing
+            result.outcome = .failed(.sourceChanged, at: .local)
+            result.detail = ([missing.sentence] + (state.withdrawal.map { [$0.description] } ?? [])).joined(separator: "; ")
+        }
+        transfer.end(result)
     }
 
     // MARK: The pump's thread
@@ -158,7 +172,8 @@ final class SourcePump: Sendable {
                     provider = try openReader()
                 }
             }
-            var content = OutgoingContent(from: start, present: present)
+            var content = OutgoingContent(
+                from: start, present: present, withdrawsEntries: state.withLock { $0.allowsWithdrawal })
             transfer.recordResume(after: content.contentByteCount, entries: content.finishedEntryCount)
             rateLimit?.restart(now: clock())
             while !content.isFinished {
@@ -171,7 +186,10 @@ final class SourcePump: Sendable {
                         let count = try content.fill(buffer, from: &provider)
                         // The receipt may arrive as soon as the last block is sent.
                         if content.isFinished {
-                            state.update { $0.compared?.unsentByteCount = content.presentByteCount }
+                            state.update { state in
+                                state.compared?.unsentByteCount = content.presentByteCount
+                                (state.missing, state.withdrawal) = (content.missing, provider.firstWithdrawal)
+                            }
                         }
                         return count
                     }, to: send)
@@ -237,7 +255,7 @@ final class SourcePump: Sendable {
     }
 
     private func openReader() throws(StorageError) -> ReaderProvider {
-        let source = state.withLock { $0.source }
+        let (source, allowsWithdrawal) = state.withLock { ($0.source, $0.allowsWithdrawal) }
         let reader = try source.makeReader()
         let isStopped = state.update { state in
             state.reader = SingleThreaded(reader)
@@ -245,6 +263,7 @@ final class SourcePump: Sendable {
         }
         reader.onFailure { [weak self] error in self?.state.update { $0.readerFailure = error } }
         if isStopped { reader.cancel() }
+        if allowsWithdrawal { reader.allowWithdrawal() }
         return ReaderProvider(reader: reader, offer: source.offer, contents: source.contents)
     }
 
@@ -381,6 +400,10 @@ private struct ReaderProvider: ContentProvider {
     let contents: [EntryHeader]
     private var entryCount: UInt64 = 0
     private var byteCount: UInt64 = 0
+    private var tally = EntryTally()
+    private var header: EntryHeader?
+    /// The reason why the first entry was withdrawn.
+    private(set) var firstWithdrawal: StorageError?
 
     init(reader: any ResourceReader, offer: Offer, contents: [EntryHeader]) {
         self.contents = contents
@@ -409,11 +432,26 @@ private struct ReaderProvider: ContentProvider {
         guard !isBeyond, !isShort else {
             throw Self.changed
         }
+        // The receiver accepts no transfer of which nothing remains.
+        if header == nil, tally.isAllWithdrawn { throw firstWithdrawal ?? Self.changed }
+        if let header { tally.record(header) }
+        self.header = header
+        recordWithdrawal()
         return header
     }
 
+    var isWithdrawn: Bool { reader.withdrawal != nil }
+
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
-        try reader.read(into: buffer)
+        let count = try reader.read(into: buffer)
+        if count == 0 { recordWithdrawal() }
+        return count
+    }
+
+    private mutating func recordWithdrawal() {
+        guard let withdrawal = reader.withdrawal, let header = header.take() else { return }
+        tally.recordWithdrawal(of: header)
+        firstWithdrawal = firstWithdrawal ?? withdrawal
     }
 
     mutating func seek(to offset: UInt64) throws(StorageError) { try reader.seek(to: offset) }

@@ -36,6 +36,8 @@ struct PartSource: ResourceSource {
             return nil
         }
 
+        func allowWithdrawal() { if part.offer.entryCount > 1 { base.allowWithdrawal() } }
+        var withdrawal: StorageError? { base.withdrawal }
         func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int { try base.read(into: buffer) }
         func seek(to offset: UInt64) throws(StorageError) { try base.seek(to: offset) }
         func cancel() { base.cancel() }

@@ -106,6 +106,8 @@ private final class InMemoryInboxSink: ResourceSink {
     private var transfer: InMemoryInbox.PartialTransfer
     private var presentDigest: [UInt8] = []
     private var hasBegun = false
+    /// The state before the first withdrawn entry, beyond which nothing is resumed.
+    private var last: InMemoryInbox.PartialTransfer?
 
     init(_ inbox: InMemoryInbox, offer: Offer, key: InMemoryInbox.Key) {
         self.inbox = inbox
@@ -158,6 +160,11 @@ private final class InMemoryInboxSink: ResourceSink {
         transfer.point.entriesDigest = presentDigest
     }
 
+    func withdraw(_ entry: EntryHeader) throws(StorageError) {
+        transfer.partial = nil
+        last = last ?? transfer
+    }
+
     var changedNames: ChangedNames {
         transfer.entries.reduce(into: ChangedNames()) { names, entry in
             guard let claimed = entry.header.path.last else { return }
@@ -186,7 +193,7 @@ private final class InMemoryInboxSink: ResourceSink {
 
     func suspend() {
         guard hasBegun else { return }
-        inbox.store(transfer, for: key)
+        inbox.store(last ?? transfer, for: key)
     }
 
     func discard() { inbox.store(nil, for: key) }

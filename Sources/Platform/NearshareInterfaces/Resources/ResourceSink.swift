@@ -50,6 +50,9 @@ package protocol ResourceSink: AnyObject {
     /// Removes the file that was begun last, so that it can be begun again.
     func abandonEntry() throws(StorageError)
 
+    /// Passes over an entry that the sender has withdrawn, and removes what was written of it. What follows cannot be resumed.
+    func withdraw(_ entry: EntryHeader) throws(StorageError)
+
     /// The names of complete entries that were stored under other ones.
     var changedNames: ChangedNames { get }
 
@@ -97,6 +100,10 @@ extension ResourceSink {
 
     package func abandonEntry() throws(StorageError) {
         throw StorageError(.failed, "what was written cannot be removed")
+    }
+
+    package func withdraw(_ entry: EntryHeader) throws(StorageError) {
+        throw StorageError(.changed, "this destination stores all files or none")
     }
 
     /// Does nothing: the destination keeps nothing of earlier attempts.

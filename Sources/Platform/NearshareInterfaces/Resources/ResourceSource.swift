@@ -41,10 +41,22 @@ package protocol ResourceReader: AnyObject {
     /// Makes a blocked ``read(into:)`` throw. May be called from any thread and more than once.
     func cancel()
 
+    /// Makes the reader return each entry as it was offered, also one that has vanished, shrunk or become unreadable since:
+    /// ``withdrawal`` tells it. Called before anything is read; a reader that cannot do so fails instead.
+    func allowWithdrawal()
+
+    /// The reason why the current entry cannot be read: from the beginning, or since ``read(into:)`` has returned 0 before its
+    /// end.
+    var withdrawal: StorageError? { get }
+
     /// Sets the action for a failure that does not wait for the next call. It is called from any thread, at most once.
     func onFailure(_ action: @escaping @Sendable (StorageError) -> Void)
 }
 
 extension ResourceReader {
+    package func allowWithdrawal() {}
+
+    package var withdrawal: StorageError? { nil }
+
     package func onFailure(_ action: @escaping @Sendable (StorageError) -> Void) {}
 }

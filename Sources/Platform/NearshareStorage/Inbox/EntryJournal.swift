@@ -9,6 +9,8 @@ struct EntryJournal {
     private var checkpoints: CheckpointWriter
     /// nil until both ends agree on the point to resume from.
     private var completed: CompletedEntries?
+    /// The last checkpoint of a transfer that cannot be resumed any further.
+    private var lastCheckpoint: TransferCheckpoint?
     /// Changed names of complete entries.
     private(set) var changedNames = ChangedNames()
 
@@ -54,7 +56,15 @@ struct EntryJournal {
 
     // MARK: Checkpoints
 
-    var isCheckpointDue: Bool { checkpoints.isDue }
+    var isCheckpointDue: Bool { lastCheckpoint == nil && checkpoints.isDue }
+
+    /// Makes the complete entries the last ones that a later attempt skips. No entry must be open.
+    mutating func fixCheckpoint(_ tree: StagedTree) throws(StorageError) {
+        guard lastCheckpoint == nil else { return }
+        try completed?.flushNames()
+        lastCheckpoint = checkpoint(tree, nil)
+        try writeCheckpoint(tree, nil)
+    }
 
     /// Writes a checkpoint of the complete entries.
     /// - Parameters:
@@ -63,7 +73,7 @@ struct EntryJournal {
     ///   - isDurable: whether it has to survive a loss of power.
     mutating func writeCheckpoint(_ tree: StagedTree, _ open: OpenEntry?, isDurable: Bool = false) throws(StorageError) {
         try completed?.flushNames()
-        let checkpoint = checkpoint(tree, open)
+        let checkpoint = lastCheckpoint ?? checkpoint(tree, open)
         if isDurable { try checkpoints.writeDurable(checkpoint) } else { try checkpoints.write(checkpoint) }
     }
 

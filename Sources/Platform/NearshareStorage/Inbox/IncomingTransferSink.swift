@@ -18,6 +18,10 @@ final class IncomingTransferSink: ResourceSink {
     private var open: OpenEntry?
     /// Content of earlier attempts that is of no use.
     private var discarded: StagedTransfer?
+    /// Whether the sender has withdrawn entries.
+    private var hasWithdrawnEntries = false
+    /// Bytes of withdrawn entries in each described item.
+    private var withdrawnByteCounts: [UInt32: UInt64] = [:]
     /// Whether each file and folder is synchronised by itself.
     private let syncsEachEntry: Bool
 
@@ -185,6 +189,18 @@ final class IncomingTransferSink: ResourceSink {
         try endEntry()
     }
 
+    func withdraw(_ entry: EntryHeader) throws(StorageError) {
+        guard journal.isOpen else { throw StorageError(.failed, "an entry before the resume point is settled") }
+        if file != nil { try abandonEntry() }
+        hasWithdrawnEntries = true
+        if entry.item < UInt32(offer.items.count) {
+            withdrawnByteCounts[entry.item, default: 0] = withdrawnByteCounts[entry.item, default: 0]
+                .addingClamped(entry.size ?? 0)
+        }
+        // The sender may have the entry again by the next attempt.
+        try journal.fixCheckpoint(tree)
+    }
+
     func abandonEntry() throws(StorageError) {
         guard let file else { throw StorageError(.failed, "no file was begun") }
         try tree.enterParent(of: file.header.path).unlink(file.stored)
@@ -193,7 +209,15 @@ final class IncomingTransferSink: ResourceSink {
 
     // MARK: Ends
 
-    func finish() throws(StorageError) -> [DeliveredItem] { try finish(as: offer) }
+    func finish() throws(StorageError) -> [DeliveredItem] {
+        guard hasWithdrawnEntries else { return try finish(as: offer) }
+        // Before the folders get other names.
+        try tree.completeFolders(downTo: 0)
+        var items: [UInt32] = []
+        staged.forEachItem { number, _, _ in if items.last != number { items.append(number) } }
+        try staged.keepItems(items)
+        return try finish(as: offer.withdrawing(withdrawnByteCounts, keepingItems: items))
+    }
 
     func finish(only stored: [EntryHeader]) throws(StorageError) -> [DeliveredItem] {
         let items = Set(stored.map(\.item)).sorted()

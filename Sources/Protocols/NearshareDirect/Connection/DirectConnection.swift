@@ -24,7 +24,7 @@ package struct DirectConnection: Sendable {
     private var keepalive: Keepalive
     private var activity: LinkActivity
     private let hello: ControlFrame
-    /// The abilities that the peer has stated for its next offers.
+    /// The abilities that the peer has stated, for its next offers and as their receiver.
     private var peerFeatures: TransferFeatures = []
     /// The entries that the peer has listed for its next offer.
     private var listedContents: (id: TransferID, entries: [EntryHeader])?
@@ -159,7 +159,8 @@ package struct DirectConnection: Sendable {
                 throw MalformedInput("a transfer id used twice")
             }
             return incoming.receiveOffer(offer, now: now)
-        case .accept(let id, let window): return try outgoing.receiveAccept(id, window: window, now: now)
+        case .accept(let id, let window):
+            return try outgoing.receiveAccept(id, window: window, peerFeatures: peerFeatures, now: now)
         case .decline(let id, let reason): return try outgoing.receiveDecline(id, reason: reason)
         case .resume(let id, let point): return try outgoing.receiveResume(id, at: point)
         case .select(let id, let selection): return try outgoing.receiveSelection(id, selection)
@@ -223,7 +224,12 @@ package struct DirectConnection: Sendable {
     /// - Returns: No reaction when the offer has ended.
     package mutating func accept(
         _ id: TransferID, selecting selection: EntrySelection? = nil, now: MonotonicInstant
-    ) -> [DirectReaction] { incoming.accept(id, selecting: selection, now: now) }
+    ) -> [DirectReaction] {
+        let reactions = incoming.accept(id, selecting: selection, now: now)
+        // Only to a sender that uses it: without it a transfer fails with the first entry that is withdrawn.
+        guard peerFeatures.contains(.withdrawsEntries), case .send(.accept)? = reactions.first else { return reactions }
+        return outgoing.announce(.withdrawsEntries) + reactions
+    }
 
     /// Asks the sender of an accepted transfer to list its files.
     package mutating func listFiles(_ id: TransferID) -> [DirectReaction] { incoming.listFiles(id) }

@@ -17,6 +17,8 @@ package enum DirectReaction: Sendable, Hashable {
     case offerReceived(TransferOffer, expiry: MonotonicInstant)
     /// The peer has accepted an offer; content may flow after ``startSending(_:from:)``.
     case offerAccepted(TransferID)
+    /// The receiver of an accepted offer passes over entries that are withdrawn.
+    case withdrawalAllowed(TransferID)
     /// Send only these entries of an accepted offer.
     case partSelected(TransferID, EntrySelection)
     /// List the files of an accepted offer.

@@ -53,6 +53,13 @@ struct OutgoingTransfers: Sendable {
             + (offer.contents.isEmpty ? [] : [.send(.contents(offer.id, offer.contents))]) + [.send(.offer(offer))]
     }
 
+    /// States an ability for the offers of the peer.
+    mutating func announce(_ feature: TransferFeatures) -> [DirectReaction] {
+        guard !announced.isSuperset(of: feature) else { return [] }
+        announced.formUnion(feature)
+        return [.send(.features(announced))]
+    }
+
     /// Records that the last block, with the end mark, is about to be written: the receipt may follow it at once.
     mutating func willSendLastBlock(_ id: TransferID) {
         if case .sending = states[id] { states[id] = .awaitingReceipt(deadline: nil) }
@@ -81,13 +88,15 @@ struct OutgoingTransfers: Sendable {
 
     // MARK: Frames
 
+    /// - Parameter peerFeatures: the abilities that the receiver has stated.
     mutating func receiveAccept(
-        _ id: TransferID, window: UInt64, now: MonotonicInstant
+        _ id: TransferID, window: UInt64, peerFeatures: TransferFeatures = [], now: MonotonicInstant
     ) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .offered(let expiry, let features) where now < expiry:
             states[id] = .awaitingResumePoint(features, deadline: now + DirectLimits.stepTimeout)
-            return [.offerAccepted(id), .windowRaised(id, upTo: window)]
+            let withdraws = features.intersection(peerFeatures).contains(.withdrawsEntries)
+            return [.offerAccepted(id)] + (withdraws ? [.withdrawalAllowed(id)] : []) + [.windowRaised(id, upTo: window)]
         case .offered:
             // A9: the accept is too late, although the expiry has not been handled yet.
             return expire(id)

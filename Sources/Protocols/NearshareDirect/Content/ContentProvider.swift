@@ -12,4 +12,12 @@ package protocol ContentProvider<Failure> {
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     /// Seeks within the current file.
     mutating func seek(to offset: UInt64) throws(Failure)
+    /// Whether the current entry cannot be read as its header says: from the beginning, or since ``read(into:)`` has returned 0
+    /// before its end.
+    var isWithdrawn: Bool { get }
+}
+
+extension ContentProvider {
+    /// False: an entry that cannot be read is a failure.
+    package var isWithdrawn: Bool { false }
 }

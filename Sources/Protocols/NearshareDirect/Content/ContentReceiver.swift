@@ -17,6 +17,8 @@ package protocol ContentReceiver<Failure> {
     mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Failure)
     /// Appends content to the current file.
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(Failure)
+    /// Passes over an entry that the sender has withdrawn. If it has begun, what was received of it is removed.
+    mutating func withdraw(_ header: EntryHeader) throws(Failure)
     /// Completes the current entry.
     mutating func endEntry() throws(Failure)
 }

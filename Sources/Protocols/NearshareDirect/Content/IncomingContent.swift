@@ -19,6 +19,9 @@ package struct IncomingContent: Sendable {
         case knownSize(remaining: UInt64)
         case chunkLength
         case chunk(remaining: UInt32)
+        /// The chunks of a file of known size, which its sender can withdraw.
+        case sizedChunkLength(remaining: UInt64)
+        case sizedChunk(remaining: UInt64, inChunk: UInt64)
         case complete
     }
 
@@ -32,8 +35,13 @@ package struct IncomingContent: Sendable {
     private let resumePoint: ResumePoint
     private let present: PresentFiles
     private let contents: [EntryHeader]
+    private let allowsWithdrawal: Bool
+    private var tally = EntryTally()
+    private var currentHeader: EntryHeader?
 
-    /// Bytes of content so far, including those kept from an interrupted transfer.
+    /// The entries that the sender has withdrawn; nil for none.
+    package var missing: MissingFiles? { tally.missing }
+    /// Bytes of content so far, including those kept from an interrupted transfer and those of withdrawn entries.
     package private(set) var contentByteCount: UInt64 = 0
     /// Entries completed so far, including those kept from an interrupted transfer.
     package private(set) var finishedEntryCount: UInt64 = 0
@@ -51,9 +59,12 @@ package struct IncomingContent: Sendable {
     ///   - resumePoint: The requested start. The sender starts there or at the first byte.
     ///   - present: The files whose content need not be sent.
     ///   - contents: The first entries, as the receiver has seen them before it accepted.
+    ///   - allowsWithdrawal: Whether both ends know withdrawn entries.
     package init(
-        offer: Offer, resumePoint: ResumePoint, present: PresentFiles = .none, contents: [EntryHeader] = []
+        offer: Offer, resumePoint: ResumePoint, present: PresentFiles = .none, contents: [EntryHeader] = [],
+        allowsWithdrawal: Bool = false
     ) {
+        self.allowsWithdrawal = allowsWithdrawal
         self.offer = offer
         self.contents = contents
         self.present = present
@@ -90,6 +101,27 @@ package struct IncomingContent: Sendable {
                 } else {
                     state = .chunk(remaining: chunkSize)
                 }
+            case .sizedChunkLength(remaining: 0):
+                try finishEntry(in: &receiver)
+            case .sizedChunkLength(let remaining):
+                guard let length = input.gather(ContentStreamFormat.chunkLengthByteCount, from: &rest) else { return }
+                let chunkSize = UInt64(UInt32(bigEndianBytes: length) ?? 0)
+                guard chunkSize <= remaining else {
+                    throw .violation(MalformedInput("a chunk beyond the size of its file"))
+                }
+                if chunkSize == 0 {
+                    try withdraw(remaining, in: &receiver)
+                } else {
+                    state = .sizedChunk(remaining: remaining, inChunk: chunkSize)
+                }
+            case .sizedChunk(let remaining, inChunk: 0):
+                state = .sizedChunkLength(remaining: remaining)
+            case .sizedChunk(let remaining, let inChunk):
+                guard !rest.isEmpty else { return }
+                let part = PartialInput.removePrefix(min(UInt64(rest.count), inChunk), from: &rest)
+                try deliver(part, to: &receiver)
+                // Bounded: the part has at most that many bytes.
+                state = .sizedChunk(remaining: remaining - UInt64(part.count), inChunk: inChunk - UInt64(part.count))
             case .expectingStart:
                 guard let mark = input.gather(ContentStreamFormat.startByteCount, from: &rest) else { return }
                 try start(mark, in: &receiver)
@@ -136,6 +168,7 @@ package struct IncomingContent: Sendable {
             currentItem = resumePoint.lastItem
         }
         entryCount = complete
+        tally = EntryTally(keptCount: complete)
         finishedEntryCount = complete
         offsetInNext = offset
         resumedByteCount = contentByteCount
@@ -154,6 +187,11 @@ package struct IncomingContent: Sendable {
     ) throws(IncomingContentError<Receiver.Failure>) -> Bool {
         guard let mark = input.first(of: rest) else { return false }
         switch mark {
+        case ContentStreamFormat.withdrawnEntry, ContentStreamFormat.chunkedEntry:
+            guard allowsWithdrawal, offer.totalSize != nil else {
+                throw .violation(MalformedInput("content: a mark that was not agreed on"))
+            }
+            fallthrough
         case ContentStreamFormat.entry, ContentStreamFormat.presentEntry:
             guard let prefix = input.peek(ContentStreamFormat.entryPrefixByteCount, of: &rest) else { return false }
             let length = Int(prefix[1]) << 8 | Int(prefix[2])
@@ -161,9 +199,7 @@ package struct IncomingContent: Sendable {
                 throw .violation(MalformedInput("entry: a header of \(length) bytes"))
             }
             guard let whole = input.gather(ContentStreamFormat.entryPrefixByteCount + length, from: &rest) else { return false }
-            try begin(
-                whole[ContentStreamFormat.entryPrefixByteCount...], isPresent: mark == ContentStreamFormat.presentEntry,
-                in: &receiver)
+            try begin(whole[ContentStreamFormat.entryPrefixByteCount...], mark, in: &receiver)
         case ContentStreamFormat.end:
             guard let whole = input.gather(ContentStreamFormat.endByteCount, from: &rest) else { return false }
             var reader = ByteReader(whole[1...], of: "end of content")
@@ -174,6 +210,7 @@ package struct IncomingContent: Sendable {
                 else {
                     throw MalformedInput("the content ended before the offer was complete")
                 }
+                guard !tally.isAllWithdrawn else { throw MalformedInput("all of the offer was withdrawn") }
             } catch {
                 throw .violation(error)
             }
@@ -185,15 +222,17 @@ package struct IncomingContent: Sendable {
     }
 
     private mutating func begin<Receiver: ContentReceiver>(
-        _ encoded: ArraySlice<UInt8>, isPresent: Bool, in receiver: inout Receiver
+        _ encoded: ArraySlice<UInt8>, _ mark: UInt8, in receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) {
         let header: EntryHeader
+        let isPresent = mark == ContentStreamFormat.presentEntry
         do throws(MalformedInput) {
             header = try EntryHeader(decoding: encoded)
             try check(header)
             if isPresent, offsetInNext > 0 || !present.contains(number: entryCount, encodedHeader: encoded) {
                 throw MalformedInput("an entry without its content")
             }
+            try check(header, mark)
         } catch {
             throw .violation(error)
         }
@@ -202,15 +241,57 @@ package struct IncomingContent: Sendable {
         // Bounded: less than the offer's number, see ``check(_:)``.
         entryCount += 1
         currentItem = header.item
+        tally.record(header)
+        currentHeader = header
         let offset = offsetInNext
         offsetInNext = 0
         if isPresent { return try keepPresent(header, number: number, in: &receiver) }
+        let rest = header.size.map { $0.subtractingClamped(offset) }
+        if mark == ContentStreamFormat.withdrawnEntry, offset == 0 { return try withdraw(rest ?? 0, in: &receiver) }
         do {
             try receiver.begin(header, at: offset, digest: digest.bytes)
         } catch {
             throw .receiver(error)
         }
-        state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .chunkLength
+        switch mark {
+        // Its kept part is removed.
+        case ContentStreamFormat.withdrawnEntry: try withdraw(rest ?? 0, in: &receiver)
+        case ContentStreamFormat.chunkedEntry: state = .sizedChunkLength(remaining: rest ?? 0)
+        default: state = rest.map { .knownSize(remaining: $0) } ?? .chunkLength
+        }
+    }
+
+    /// Checks the entries that a sender can withdraw: a text is one that is read, not a file among others.
+    private func check(_ header: EntryHeader, _ mark: UInt8) throws(MalformedInput) {
+        switch mark {
+        case ContentStreamFormat.withdrawnEntry:
+            let isText = header.item < UInt32(offer.items.count) && offer.items[Int(header.item)].kind == .text
+            guard header.size != nil, !isText else { throw MalformedInput("an entry that cannot be withdrawn") }
+        case ContentStreamFormat.chunkedEntry:
+            guard header.kind == .file, let size = header.size, size > offsetInNext else {
+                throw MalformedInput("chunks of an entry without content")
+            }
+        default: break
+        }
+    }
+
+    /// Ends the current entry without the rest of its content.
+    /// - Parameter rest: bytes of content that are not sent, within the offer.
+    private mutating func withdraw<Receiver: ContentReceiver>(
+        _ rest: UInt64, in receiver: inout Receiver
+    ) throws(IncomingContentError<Receiver.Failure>) {
+        guard let header = currentHeader else { return }
+        tally.recordWithdrawal(of: header)
+        // Bounded: with all of the entry's content at most the offered total, see ``check(_:)``.
+        contentByteCount = contentByteCount.addingClamped(rest)
+        do {
+            try receiver.withdraw(header)
+        } catch {
+            throw .receiver(error)
+        }
+        // Bounded: never more than have begun.
+        finishedEntryCount += 1
+        state = .between
     }
 
     private mutating func keepPresent<Receiver: ContentReceiver>(

@@ -1,14 +1,17 @@
-internal import NearshareBase
+package import NearshareBase
 
 /// Encodes entries and their content as a content stream, incrementally into the caller's buffers (`docs/PROTOCOL.md`, section
 /// 6).
 ///
 ///     start ──► between entries ◄──► within an entry (known size │ unknown size)
 ///                     └──► ended
+///
+/// Towards a receiver that knows withdrawn entries, files of known size are sent in chunks, so that each can end early.
 package struct OutgoingContent: Sendable {
     private enum State {
         case between
         case knownSize(remaining: UInt64)
+        case chunks(remaining: UInt64)
         case unknownSize
         case ended
     }
@@ -21,8 +24,13 @@ package struct OutgoingContent: Sendable {
     private var hasBegunEntry = false
     private let start: StartPoint
     private let present: PresentFiles
+    private let withdrawsEntries: Bool
+    private var tally: EntryTally
+    private var currentHeader: EntryHeader?
 
-    /// Bytes of content so far, including those that the receiver had kept.
+    /// The entries that were withdrawn; nil for none.
+    package var missing: MissingFiles? { tally.missing }
+    /// Bytes of content so far, including those that the receiver had kept and those of withdrawn entries.
     package private(set) var contentByteCount: UInt64
     /// The part of ``contentByteCount`` in files that the receiver has without an earlier attempt.
     package private(set) var presentByteCount: UInt64 = 0
@@ -38,9 +46,12 @@ package struct OutgoingContent: Sendable {
     /// - Parameters:
     ///   - start: The position of the provider, from ``StartPoint/find(_:in:)``.
     ///   - present: The files whose content is not sent.
-    package init(from start: StartPoint, present: PresentFiles = .none) {
+    ///   - withdrawsEntries: Whether the receiver knows withdrawn entries. Otherwise the provider must withdraw none.
+    package init(from start: StartPoint, present: PresentFiles = .none, withdrawsEntries: Bool = false) {
         self.start = start
         self.present = present
+        self.withdrawsEntries = withdrawsEntries
+        tally = EntryTally(keptCount: start.completeEntries)
         digest = start.digest
         entryCount = start.completeEntries
         finishedEntryCount = start.completeEntries
@@ -77,6 +88,20 @@ package struct OutgoingContent: Sendable {
                 filled += count
                 contentByteCount = contentByteCount.addingClamped(UInt64(count))
                 state = .knownSize(remaining: remaining.subtractingClamped(UInt64(count)))
+            case .chunks(remaining: 0):
+                state = .knownSize(remaining: 0)
+            case .chunks(let remaining):
+                let lengthEnd = filled + ContentStreamFormat.chunkLengthByteCount
+                guard lengthEnd < buffer.count else {
+                    try bufferChunk(of: &provider, remaining)
+                    continue
+                }
+                let room = Int(min(UInt64(buffer.count - lengthEnd), remaining))
+                let count = try provider.read(
+                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[lengthEnd..<lengthEnd + room]))
+                buffer.storeBytes(of: UInt32(count).bigEndian, toByteOffset: filled, as: UInt32.self)
+                filled = lengthEnd + count
+                finishChunk(of: count, remaining, in: provider)
             case .unknownSize:
                 let lengthEnd = filled + ContentStreamFormat.chunkLengthByteCount
                 guard lengthEnd < buffer.count else { return filled }
@@ -92,6 +117,30 @@ package struct OutgoingContent: Sendable {
             }
         }
         return filled
+    }
+
+    /// Reads a small chunk for a buffer that has no room for its length.
+    private mutating func bufferChunk<Provider: ContentProvider>(
+        of provider: inout Provider, _ remaining: UInt64
+    ) throws(Provider.Failure) {
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(min(remaining, 64)), alignment: 1)
+        defer { bytes.deallocate() }
+        let count = try provider.read(into: bytes)
+        pending = (UInt32(count).bigEndianBytes + bytes[..<count])[...]
+        finishChunk(of: count, remaining, in: provider)
+    }
+
+    /// Counts a chunk. An empty one ends a file that the provider has withdrawn.
+    private mutating func finishChunk<Provider: ContentProvider>(of count: Int, _ remaining: UInt64, in provider: Provider) {
+        guard count == 0 else {
+            contentByteCount = contentByteCount.addingClamped(UInt64(count))
+            state = .chunks(remaining: remaining.subtractingClamped(UInt64(count)))
+            return
+        }
+        precondition(provider.isWithdrawn, "a provider must throw or withdraw an entry that is shorter than its header says")
+        contentByteCount = contentByteCount.addingClamped(remaining)
+        if let currentHeader { tally.recordWithdrawal(of: currentHeader) }
+        state = .knownSize(remaining: 0)
     }
 
     private mutating func beginNextEntry<Provider: ContentProvider>(of provider: inout Provider) throws(Provider.Failure) {
@@ -114,19 +163,30 @@ package struct OutgoingContent: Sendable {
         hasBegunEntry = true
         let encoded = header.encoded
         let isPresent = offset == 0 && present.contains(number: entryCount, encodedHeader: encoded)
+        let rest = header.size.map { $0.subtractingClamped(offset) }
+        let isWithdrawn = !isPresent && provider.isWithdrawn
+        let isChunked = withdrawsEntries && rest ?? 0 > 0
         entryCount = entryCount.addingClamped(1)
         digest.append(encodedHeader: encoded)
+        tally.record(header)
+        currentHeader = header
         var writer = ByteWriter(reserving: ContentStreamFormat.entryPrefixByteCount + encoded.count)
-        writer.write(isPresent ? ContentStreamFormat.presentEntry : ContentStreamFormat.entry)
+        writer.write(
+            isPresent
+                ? ContentStreamFormat.presentEntry
+                : isWithdrawn
+                    ? ContentStreamFormat.withdrawnEntry
+                    : isChunked ? ContentStreamFormat.chunkedEntry : ContentStreamFormat.entry)
         writer.writeCounted(encoded, by: UInt16.self)
         pending = writer.bytes[...]
-        if isPresent {
-            contentByteCount = contentByteCount.addingClamped(header.size ?? 0)
-            presentByteCount = presentByteCount.addingClamped(header.size ?? 0)
+        guard !isPresent, !isWithdrawn else {
+            contentByteCount = contentByteCount.addingClamped(rest ?? 0)
+            if isPresent { presentByteCount = presentByteCount.addingClamped(rest ?? 0) }
+            if isWithdrawn { tally.recordWithdrawal(of: header) }
             state = .knownSize(remaining: 0)
             return
         }
-        state = header.size.map { .knownSize(remaining: $0.subtractingClamped(offset)) } ?? .unknownSize
+        state = rest.map { isChunked ? .chunks(remaining: $0) : .knownSize(remaining: $0) } ?? .unknownSize
     }
 }
 

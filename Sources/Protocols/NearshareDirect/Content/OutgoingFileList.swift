@@ -112,7 +112,11 @@ package struct OutgoingFileList: Sendable {
                 digest.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
                 hashedByteCount = hashedByteCount.addingClamped(UInt64(count))
             }
-            pending = ([ContentStreamFormat.fileDigest] + digest.finalize())[...]
+            // A file that can no longer be read gets a digest that fits no file.
+            let value = digest.finalize()
+            pending =
+                ([ContentStreamFormat.fileDigest]
+                + (provider.isWithdrawn ? [UInt8](repeating: 0, count: value.count) : value))[...]
             return true
         }
         return false

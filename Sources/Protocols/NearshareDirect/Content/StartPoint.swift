@@ -40,8 +40,12 @@ package struct StartPoint: Sendable, Hashable {
                 completeEntries: point.completeEntries, completeByteCount: skippedBytes, offset: 0, entry: nil, digest: digest)
         }
         guard let header = try provider.nextEntry(), let size = header.size, size >= point.partialSize else { return nil }
-        guard try Self.digest(ofFirst: point.partialSize, in: &provider) == point.partialDigest else { return nil }
-        try provider.seek(to: point.partialSize)
+        // The receiver removes the part of an entry that is withdrawn.
+        if !provider.isWithdrawn {
+            let isEqual = try Self.digest(ofFirst: point.partialSize, in: &provider) == point.partialDigest
+            guard isEqual || provider.isWithdrawn else { return nil }
+            if !provider.isWithdrawn { try provider.seek(to: point.partialSize) }
+        }
         return StartPoint(
             completeEntries: point.completeEntries, completeByteCount: skippedBytes, offset: point.partialSize, entry: header,
             digest: digest)

@@ -23,6 +23,13 @@ package enum ContentStreamFormat {
     /// Mark of an entry whose content is present. Length u16, then an encoded ``EntryHeader``.
     package static let presentEntry: UInt8 = 0x07
 
+    // Entries that the sender can withdraw (section 6.3).
+
+    /// Mark of an entry that is withdrawn. Length u16, then an encoded ``EntryHeader``.
+    package static let withdrawnEntry: UInt8 = 0x08
+    /// Mark of a file of known size whose content follows in chunks. Length u16, then an encoded ``EntryHeader``.
+    package static let chunkedEntry: UInt8 = 0x09
+
     /// The size of the start mark with its three counts.
     package static let startByteCount = 1 + 8 + 8 + 8
     /// The size of an entry mark with the length of its header.

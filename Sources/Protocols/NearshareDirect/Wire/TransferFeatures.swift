@@ -1,4 +1,4 @@
-/// The abilities of a sender beyond the frames that every peer knows (`docs/PROTOCOL.md`, section 5).
+/// The abilities of a peer beyond the frames that every peer knows (`docs/PROTOCOL.md`, section 5).
 package struct TransferFeatures: OptionSet, Sendable, Hashable {
     package let rawValue: UInt32
 
@@ -9,4 +9,7 @@ package struct TransferFeatures: OptionSet, Sendable, Hashable {
 
     /// The sender sends a part of an offer, where the receiver selects one.
     package static let sendsParts = TransferFeatures(rawValue: 1 << 1)
+
+    /// The sender may withdraw entries of an accepted offer; the receiver, which states it in turn, passes over them.
+    package static let withdrawsEntries = TransferFeatures(rawValue: 1 << 2)
 }

@@ -9,6 +9,13 @@ extension DecoderProperty {
         seeds: [
             // The whole stream, from the start and resumed; then one of a made-up entry with its end mark.
             [3, 0, 0, 7], [5, 1, 1, 7], [9, 2, 40, 7], [0, 0, 0, 0, 25, 0, 3, 0, 0, 0, 20, 0, 4, 20, 0, 6],
+            // Two files, of which the first is withdrawn from the beginning or in its middle, the other one sent in chunks.
+            [1, 0, 0, 0, 25, 0, 8, 0, 0, 0, 20, 0, 9, 1, 0, 0, 20, 0, 5, 20, 0, 4, 20, 0, 6],
+            [
+                1, 0, 0, 0, 25, 0, 9, 0, 0, 0, 20, 0, 5, 4, 0, 4, 4, 0, 5, 0, 0, 9, 1, 0, 0, 20, 0, 5, 4, 0, 4, 4, 0, 5, 16, 0,
+                4,
+                16, 0, 6,
+            ],
         ]
     ) { bytes throws(Violation) in
         var script = EventScript(bytes)
@@ -43,9 +50,11 @@ private struct ContentStory {
         let seed = UInt64(script.number(below: 256))
         var random = SeededRandom(seed: seed)
         content =
-            seed == 0
-            ? MemoryContent(file: "a", random.bytes(20))
-            : MemoryContent.random(using: &random, largest: 300, allowsUnknown: true)
+            switch seed {
+            case 0: MemoryContent(file: "a", random.bytes(20))
+            case 1: MemoryContent(files: ["a", "b"], random.bytes(20))
+            default: MemoryContent.random(using: &random, largest: 300, allowsUnknown: true)
+            }
         // Only entries of known sizes are kept.
         let limit = content.entries.prefix { $0.header.size != nil }.count
         let count = min(script.number(below: 4), limit)
@@ -79,7 +88,7 @@ private struct ContentStory {
         var isGenuine = true
         var digest = EntriesDigest()
         var entryCount: UInt64 = 0
-        while let event = script.nextEvent(below: 8) {
+        while let event = script.nextEvent(below: 10) {
             switch event {
             case 0:
                 let count = script.number(below: 1024)
@@ -92,7 +101,7 @@ private struct ContentStory {
                 continue
             case 1: rest = rest.dropFirst(script.number(below: 256))
             case 2: bytes += script.bytes(upTo: 16)
-            case 3:
+            case 3, 8, 9:
                 // An entry with a size or without, in an item that may not be offered.
                 let item = UInt32(script.number(below: 5))
                 let offered = item < content.offer.items.count ? content.offer.items[Int(item)] : nil
@@ -105,7 +114,8 @@ private struct ContentStory {
                     size: kind == .folder ? 0 : size == 511 ? nil : size == 510 ? .max : UInt64(size), modified: nil,
                     permissions: nil)
                 let encoded = header.encoded
-                bytes += [ContentStreamFormat.entry] + UInt16(encoded.count).bigEndianBytes + encoded
+                let marks = [8: ContentStreamFormat.withdrawnEntry, 9: ContentStreamFormat.chunkedEntry]
+                bytes += [marks[event] ?? ContentStreamFormat.entry] + UInt16(encoded.count).bigEndianBytes + encoded
                 digest.append(header)
                 entryCount += 1
             case 4: bytes += [UInt8](repeating: 0x61, count: script.number(below: 512))
@@ -129,7 +139,7 @@ private struct ContentRun {
 
     init(_ story: ContentStory) {
         offer = story.content.offer
-        content = IncomingContent(offer: offer, resumePoint: story.kept.resumePoint)
+        content = IncomingContent(offer: offer, resumePoint: story.kept.resumePoint, allowsWithdrawal: true)
         recorder = ContentRecorder(asked: story.kept.resumePoint)
     }
 
@@ -142,7 +152,9 @@ private struct ContentRun {
         try DecoderProperty.require(
             content.finishedEntryCount <= offer.entryCount, "\(content.finishedEntryCount) entries of an offer of fewer")
         try DecoderProperty.require(
-            content.contentByteCount == content.resumedByteCount + UInt64(recorder.bytes.count), "bytes that are not counted")
+            content.contentByteCount
+                == content.resumedByteCount + UInt64(recorder.bytes.count) + recorder.withdrawnByteCount,
+            "bytes that are not counted")
         guard content.isComplete, !isRejected else { return }
         try DecoderProperty.require(
             content.finishedEntryCount == offer.entryCount
@@ -155,6 +167,7 @@ private struct ContentRun {
 private struct ContentRecorder: ContentReceiver, Hashable {
     private(set) var headers: [EntryHeader] = []
     private(set) var bytes: [UInt8] = []
+    private(set) var withdrawnByteCount: UInt64 = 0
     private(set) var fault: String?
     private var remaining: UInt64?
     private var isStarted = false
@@ -175,6 +188,13 @@ private struct ContentRecorder: ContentReceiver, Hashable {
 
     mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(Never) {
         expect(false, "an entry is skipped that nobody has")
+    }
+
+    mutating func withdraw(_ header: EntryHeader) throws(Never) {
+        expect(isStarted, "an entry is withdrawn before the start")
+        // The received part is counted already.
+        withdrawnByteCount += isInEntry ? remaining ?? 0 : header.size ?? 0
+        isInEntry = false
     }
 
     mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(Never) {

@@ -218,5 +218,6 @@ private struct SinkReceiver: ContentReceiver {
         try sink.keepPresent(header, number: number, entriesDigest: digest)
     }
     mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
+    mutating func withdraw(_ header: EntryHeader) throws(StorageError) { try sink.withdraw(header) }
     mutating func endEntry() throws(StorageError) { try sink.endEntry() }
 }
