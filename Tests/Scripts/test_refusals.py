@@ -29,6 +29,59 @@ class RefusalStory(Story):
         code, words = self.send(anna, self.place / "source/gone.txt")
         self.assertEqual(1, code, words)
 
+    def folder_of_three(self):
+        for name, size in [("trip/a.bin", 3_000_000), ("trip/b.txt", 100), ("trip/c.txt", 100)]:
+            self.file(name, size)
+        return self.place / "source/trip"
+
+    def test_a_file_that_vanishes_is_named_on_both_ends_and_the_next_try_sends_it_alone(self):
+        anna, trip = self.anna.receive(), self.folder_of_three()
+        content = (trip / "b.txt").read_bytes()
+        ben = self.ben.start("send", "--json", "--limit", "1M", trip, "--to", anna.address)
+        # Long before its turn.
+        ben.wait_for("progress", lambda event: event["done"] > 100_000)
+        (trip / "b.txt").unlink()
+        for peer in (ben, anna):
+            finished = peer.wait_for("finished")
+            self.assertEqual("partial", finished["outcome"], finished)
+            self.assertEqual({"count": 1, "offered": 3, "listed": ["b.txt"]}, finished["missing"])
+            self.assertIn("1 of 3 files was not stored: b.txt", finished["detail"])
+        self.assertEqual(6, ben.end(), ben.story())
+        self.assertEqual({"trip/a.bin", "trip/c.txt"}, set(self.anna.received()))
+        for peer in (self.ben, self.anna):
+            entries = [json.loads(line) for line in peer.run("history", "--json").stdout.splitlines()]
+            self.assertIn("partial", [entry["outcome"] for entry in entries])
+        (trip / "b.txt").write_bytes(content)
+        code, words = self.send(anna, trip)
+        self.assertEqual(0, code, words)
+        self.assertIn("3 files, 1 new, 2 were already there", words)
+        self.assertEqual({"count": 3, "new": 1, "already_there": 2, "not_older": 0}, anna.wait_for("finished")["files"])
+        self.assertEqual(content, self.anna.received()["trip (2)/b.txt"])
+
+    def test_a_file_that_shrinks_while_it_is_sent_is_named_in_the_text_of_both_ends(self):
+        anna, trip = self.anna.receive(), self.folder_of_three()
+        ben = self.ben.start("send", "--limit", "1M", trip, "--to", anna.address)
+        anna.wait_for("progress", lambda event: event["done"] > 100_000)
+        os.truncate(trip / "a.bin", 2_000_000)
+        anna.wait_for("finished")
+        self.assertEqual(6, ben.end(), ben.story())
+        self.assertRegex(
+            "".join(ben.errors), "1 of 3 files was not stored: a.bin; a.bin was changed while it was being sent; send it again"
+        )
+        self.assertEqual({"trip/b.txt", "trip/c.txt"}, set(self.anna.received()))
+        receiver = Peer(self.place / "carl")
+        self.addCleanup(receiver.stop_all)
+        carl = receiver.start("receive", "--name", "carl", "--accept", "all", "--once", "--inbox", receiver.inbox)
+        wait_until(lambda: "on port" in "".join(carl.errors), "the receiver")
+        address = "127.0.0.1:" + re.search(r"on port (\d+)", "".join(carl.errors))[1]
+        self.folder_of_three()
+        ben = self.ben.start("send", "--json", "--limit", "1M", trip, "--to", address)
+        ben.wait_for("progress", lambda event: event["done"] > 100_000)
+        (trip / "c.txt").unlink()
+        self.assertEqual(6, ben.end(), ben.story())
+        self.assertEqual(6, carl.end())
+        self.assertIn("1 of 3 files was not stored: c.txt", "".join(carl.errors))
+
     def test_the_senders_keys_are_never_sent(self):
         anna = self.known()
         (self.ben.home / "letter.txt").write_text("hello")

@@ -398,14 +398,14 @@ package final class SendOperation: Sendable {
             throw CommandFailure(end)
         }
         report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
-        guard result.outcome == .completed else {
-            throw CommandFailure(
-                ExitStatus(result.outcome),
-                result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
-        }
-        if let name = try? await connection.peerName {
+        if result.isStored, let name = try? await connection.peerName {
             try? machine.trust.recordContact(
                 with: peer, named: name, version: connection.version, at: SystemClock.wall())
+        }
+        guard result.outcome == .completed else {
+            throw CommandFailure(
+                ExitStatus(result),
+                result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
         }
     }
 

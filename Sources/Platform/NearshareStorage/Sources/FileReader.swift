@@ -15,6 +15,11 @@ final class FileReader: ResourceReader {
     private var folderSize: UInt64 = 0
     private var folderEntryCount: UInt64 = 0
     private let cancellation = Cancellation()
+    /// The offered entries that were not returned yet; nil where an entry that is lost is a failure.
+    private var offered: OfferedEntries.Iterator?
+    /// An entry that is in the source, and comes after the current one.
+    private var next: (header: EntryHeader, file: FileDescriptor?)?
+    private(set) var withdrawal: StorageError?
 
     /// The content of the current file, as far as it was read.
     private struct Content {
@@ -38,17 +43,69 @@ final class FileReader: ResourceReader {
         self.source = source
     }
 
+    func allowWithdrawal() {
+        // A transfer without its only entry is a failure, after which the part that was sent can be resumed.
+        if source.entries.isComplete, source.offer.entryCount > 1 { offered = source.entries.makeIterator() }
+    }
+
     func nextEntry() throws(StorageError) -> EntryHeader? {
         try cancellation.check()
         content = nil
+        guard offered != nil else {
+            guard let (header, file) = try findEntry() else { return nil }
+            return try beginEntry(header, file)
+        }
+        return try nextOfferedEntry()
+    }
+
+    /// Moves to the next offered entry. What has been added to the source since is not sent.
+    private func nextOfferedEntry() throws(StorageError) -> EntryHeader? {
+        withdrawal = nil
+        guard let expected = offered?.next() else { return nil }
+        while true {
+            if next == nil { next = try findReadableEntry() }
+            guard let (header, file) = next, !expected.precedes(header) else { return withdraw(expected) }
+            next = nil
+            // The time of a folder changes with its entries; that of the offer lets a later attempt resume.
+            if header.matches(expected) { return try beginEntry(header.kind == .folder ? expected : header, file) }
+            if !header.precedes(expected) { return withdraw(expected) }
+        }
+    }
+
+    private func withdraw(_ header: EntryHeader) -> EntryHeader {
+        self.header = header
+        let path = header.path.map(\.shown).joined(separator: "/")
+        withdrawal = StorageError(.changed, "\(path) was changed, moved or removed, or can no longer be read; send it again")
+        return header
+    }
+
+    /// Skips entries that cannot be read. Other failures, such as those of the machine, may be over when it is sent again.
+    private func findReadableEntry() throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
+        while true {
+            try cancellation.check()
+            do throws(StorageError) {
+                return try findEntry()
+            } catch {
+                switch error.code {
+                case .notFound, .noPermission, .changed, .rejected: continue
+                case .noSpace, .overLimit, .failed: throw error
+                }
+            }
+        }
+    }
+
+    /// Moves to the next entry of the source.
+    private func findEntry() throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         while true {
             if let (item, enumerator) = folder {
                 if let (header, file) = try enumerator.next(opening: true) {
                     try count(header, in: item)
-                    return try beginEntry(header, file)
+                    return (header, file)
                 }
                 folder = nil
-                guard folderSize == item.size, folderEntryCount == item.entryCount else { throw changed(item) }
+                guard offered != nil || folderSize == item.size && folderEntryCount == item.entryCount else {
+                    throw changed(item)
+                }
             }
             guard nextItem < source.items.count else { return nil }
             let item = source.items[nextItem]
@@ -64,13 +121,14 @@ final class FileReader: ResourceReader {
                 continue
             }
             guard status.isFile, UInt64(clamping: status.st_size) == item.size else { throw changed(item) }
-            return try beginEntry(EntryHeader(item: number, file: status, path: [item.name], source.options), opened)
+            return (EntryHeader(item: number, file: status, path: [item.name], source.options), opened)
         }
     }
 
     private func count(_ header: EntryHeader, in item: FileSource.Item) throws(StorageError) {
         folderEntryCount += 1
         folderSize += header.size ?? 0
+        guard offered == nil else { return }
         guard folderSize <= item.size, folderEntryCount <= item.entryCount else { throw changed(item) }
     }
 
@@ -83,8 +141,21 @@ final class FileReader: ResourceReader {
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
-        guard let content, let header, let size = header.size, content.position < size else { return 0 }
+        guard let content, let header, let size = header.size, content.position < size, withdrawal == nil else { return 0 }
         try cancellation.check()
+        do throws(StorageError) {
+            return try read(content, of: header, size, into: buffer)
+        } catch {
+            guard offered != nil else { throw error }
+            try cancellation.check()
+            withdrawal = error
+            return 0
+        }
+    }
+
+    private func read(
+        _ content: Content, of header: EntryHeader, _ size: UInt64, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(StorageError) -> Int {
         let room = Int(min(UInt64(buffer.count), size - content.position))
         let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
         guard count > 0 || room == 0 else { throw changed(header) }

@@ -41,6 +41,7 @@ package struct FileSource: ResourceSource {
     /// Empty where the offer describes all entries.
     package let contents: [EntryHeader]
     let items: [Item]
+    let entries: OfferedEntries
     package let options: Options
 
     /// The paths that are sent.
@@ -78,6 +79,7 @@ package struct FileSource: ResourceSource {
         var skipped = SkippedEntries()
         var firstFailure: StorageError?
         var contents: [EntryHeader] = []
+        var entries = OfferedEntries()
         defer { detector.purgeCache() }
         for path in paths {
             let item: OfferedItem
@@ -85,7 +87,7 @@ package struct FileSource: ResourceSource {
                 guard
                     let described = try Self.describe(
                         path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
-                        item: UInt32(clamping: items.count), &contents, &skipped)
+                        item: UInt32(clamping: items.count), &contents, &entries, &skipped)
                 else { continue }
                 item = described
             } catch {
@@ -103,6 +105,7 @@ package struct FileSource: ResourceSource {
                     .notFound, paths.isEmpty ? "nothing to send: no paths were given" : "nothing to send: all is excluded")
         }
         self.items = items
+        self.entries = entries
         self.contents = described.contains { $0.kind == .folder } || described.count < items.count ? contents : []
         self.skipped = skipped.names
         skippedCount = skipped.count
@@ -135,7 +138,7 @@ package struct FileSource: ResourceSource {
     /// - Returns: nil when the path is excluded.
     private static func describe(
         _ path: LocalPath, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
-        item: UInt32, _ contents: inout [EntryHeader], _ skipped: inout SkippedEntries
+        item: UInt32, _ contents: inout [EntryHeader], _ entries: inout OfferedEntries, _ skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
@@ -148,7 +151,7 @@ package struct FileSource: ResourceSource {
         let ownName = (try? Self.name(of: path)) ?? name
         if options.exclusions.match([ownName], isFolder: status.isFolder) { return nil }
         if status.isFolder {
-            return try measure(file, name: name, path: path, options, item: item, &contents, &skipped)
+            return try measure(file, name: name, path: path, options, item: item, &contents, &entries, &skipped)
         }
         guard status.isFile else {
             throw StorageError(
@@ -161,7 +164,9 @@ package struct FileSource: ResourceSource {
                 "the size of \(path.shown) is not known before it is read; `nearshare send -` sends what another command writes to it"
             )
         }
-        list(EntryHeader(item: item, file: status, path: [name], options), in: &contents)
+        let header = EntryHeader(item: item, file: status, path: [name], options)
+        list(header, in: &contents)
+        entries.append(header)
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
             mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
@@ -182,7 +187,7 @@ package struct FileSource: ResourceSource {
     /// Counts and sums up the content of a folder.
     private static func measure(
         _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, item: UInt32,
-        _ contents: inout [EntryHeader], _ skipped: inout SkippedEntries
+        _ contents: inout [EntryHeader], _ entries: inout OfferedEntries, _ skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem {
         let enumerator = FolderEnumerator(folder, name: name, item: item, options: options, shownPath: path.text)
         var size: UInt64 = 0
@@ -191,6 +196,7 @@ package struct FileSource: ResourceSource {
             count += 1
             size = size.addingClamped(header.size ?? 0)
             list(header, in: &contents)
+            entries.append(header)
         }
         skipped.add(enumerator.skipped)
         return OfferedItem(kind: .folder, name: name, size: size, entryCount: count, mediaType: .folder)
