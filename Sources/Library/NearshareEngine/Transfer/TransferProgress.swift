@@ -88,7 +88,7 @@ public struct TransferResult: Sendable, Hashable {
     public var outcome: TransferOutcome
     /// Details of a failure for users, beyond the outcome.
     public var detail: String?
-    /// The delivered items of a completed incoming transfer.
+    /// The delivered items of an incoming transfer that was completed, or has failed for some of its files alone.
     public var delivered: [DeliveredItem]
     /// The names that the receiver of a completed transfer could not store as they are.
     package var changedNames: ChangedNames
