@@ -128,6 +128,34 @@ import Testing
         }
     }
 
+    @Test("K1: a question that no program reads fails the invitation, and leaves no session", arguments: [true, false])
+    func unread(_ guestAsks: Bool) async throws {
+        let network = TestNetwork(.memory)
+        try await withNode(network.settings(1)) { guest in
+            let listener = try guest.listen()
+            try await withNode(network.settings(0)) { host in
+                let session = try host.startSession(guestAsks ? SessionStoryTests.trusting : SessionSettings())
+                let guestDestination = network.destination(1, listener.port)
+                async let outcome = #expect(throws: SessionError.self) {
+                    try await session.invite(guestDestination, timeout: .seconds(1))
+                }
+                let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                let joined =
+                    try guestAsks ? invitation.accept(asksTrust: true) : invitation.accept(SessionStoryTests.trusting)
+                let end = await joined.ended
+                guard case .untrusted? = await outcome else {
+                    Issue.record("the invitation ended with \(String(describing: await outcome))")
+                    return
+                }
+                switch (guestAsks, end) {
+                case (true, .left), (false, .unavailable): break
+                default: Issue.record("the joined session ended with \(String(describing: end))")
+                }
+                #expect(session.members.isEmpty && joined.members.isEmpty)
+            }
+        }
+    }
+
     @Test(
         "A8: the host gives up while the guest compares the code: the guest's session ends",
         arguments: LinkKind.allCases)

@@ -9,6 +9,8 @@ final class IncomingSessionLink: Sendable {
     private struct State {
         var joined: (Session, SessionLink)?
         weak var invitation: SessionInvitation?
+        /// Whether the link has brought an invitation for the program.
+        var hasInvitation = false
         /// The session of the only invitation that a link may carry, answered or not.
         var invited: SessionID?
         /// The proofs of a room's secret, once the peer has sent its share.
@@ -70,7 +72,10 @@ final class IncomingSessionLink: Sendable {
     }
 
     func attach(_ invitation: SessionInvitation) {
-        state.withLock { $0.invitation = invitation }
+        state.withLock { state in
+            state.invitation = invitation
+            state.hasInvitation = true
+        }
     }
 
     private var invitation: SessionInvitation? { state.withLock { $0.invitation } }
@@ -91,6 +96,14 @@ final class IncomingSessionLink: Sendable {
         guard isWithdrawn else { return }
         over.fulfil()
         invitation?.end(.unavailable("the invitation was withdrawn"))
+    }
+
+    /// Ends the session that the program has joined when the inviting peer does not join it.
+    /// - Returns: false when the inviting peer has joined, or was a member before.
+    func withdrawJoined(_ session: Session, _ link: SessionLink) -> Bool {
+        guard state.withLock(\.hasInvitation), !link.isComplete.load(ordering: .acquiring) else { return false }
+        session.cancelJoin(of: link.peer)
+        return true
     }
 
     /// Ends the invitation at its expiry. No effect once it is answered.
@@ -139,7 +152,10 @@ extension Node {
     func receive(
         _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ continuations: Listener.Continuations?
     ) {
-        if let (session, sessionLink) = incoming.joined { return session.handle(frame, from: sessionLink) }
+        if let (session, sessionLink) = incoming.joined {
+            if case .withdraw(session.id) = frame, incoming.withdrawJoined(session, sessionLink) { return }
+            return session.handle(frame, from: sessionLink)
+        }
         switch frame {
         case .invite(let id, let timeout, let proof, let context):
             guard incoming.claimInvitation(into: id), let peer = known.peer(settings), let handshake = known.handshake else {
@@ -178,7 +194,7 @@ extension Node {
                     prompt.release()
                     let session = makeSession(id, settings)
                     if asksTrust {
-                        start { await self.joinWhenTrusted(peer, on: incoming, into: session, known) }
+                        start { await self.joinWhenTrusted(peer, on: incoming, into: session, known, until: expiry) }
                         return session
                     }
                     guard incoming.join(session, known) else {
@@ -225,10 +241,11 @@ extension Node {
                 room.endQuestion(about: peer.id)
                 return incoming.driver.send(.refuse(session.id, .declined))
             }
-            incoming.driver.reserve(until: settings.clock() + room.timeout)
+            let expiry = settings.clock() + room.timeout
+            incoming.driver.reserve(until: expiry)
             start { [self] in
                 defer { room.endQuestion(about: peer.id) }
-                guard await isTrusted(peer, on: incoming, in: session, voucher: nil) else { return }
+                guard await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry) else { return }
                 prompt.release()
                 _ = incoming.join(session, known)
             }
@@ -237,9 +254,12 @@ extension Node {
 
     /// Joins a session, once the inviting peer's key is trusted.
     private func joinWhenTrusted(
-        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo,
+        until expiry: MonotonicInstant
     ) async {
-        if await isTrusted(peer, on: incoming, in: session, voucher: nil), incoming.join(session, known) { return }
+        if await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry), incoming.join(session, known) {
+            return
+        }
         if session.members.isEmpty { session.end() }
     }
 
@@ -247,22 +267,28 @@ extension Node {
     private func readmit(
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
     ) async {
-        guard await isTrusted(peer, on: incoming, in: session, voucher: session.announcer(of: peer.id)) else { return }
+        let voucher = session.announcer(of: peer.id)
+        guard await isTrusted(peer, on: incoming, in: session, voucher: voucher, until: nil) else { return }
         _ = incoming.join(session, known)
     }
 
     /// Decides whether a peer's key is trusted, and refuses the peer otherwise.
+    /// - Parameter expiry: an invitation without a decision until then is refused; nil to wait as long as the link does.
     /// - Returns: false also when the invitation ends before the decision.
     private func isTrusted(
-        _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?
+        _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?,
+        until expiry: MonotonicInstant?
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
         let isTrusted: Bool? = await firstResult(
             of: { await session.judge(IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)) },
-            {
-                // The user's answer is no longer needed.
-                _ = await incoming.over.value
-                return nil
+            { [clock = settings.clock] in
+                // The user's answer is no longer needed, or too late.
+                guard let expiry else {
+                    _ = await incoming.over.value
+                    return nil
+                }
+                return await incoming.over.isFulfilled(within: expiry - clock()) ? nil : false
             })
         if isTrusted == false { incoming.driver.send(.refuse(session.id, .untrusted)) }
         return isTrusted == true

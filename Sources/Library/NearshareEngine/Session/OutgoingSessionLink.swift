@@ -104,6 +104,9 @@ final class OutgoingSessionLink: Sendable {
     /// Whether both sides have agreed, so that the link joins or has joined: the invitation has not failed when it ends then.
     var isAgreed: Bool { state.withLock { $0.isJoining } }
 
+    /// Whether the peer has accepted, and this node has not decided about its key.
+    var awaitsTrust: Bool { state.withLock { $0.isAccepted && $0.isTrusted == nil } }
+
     /// Records that the link has ended.
     func end() -> SessionLink? {
         joinEvent.fulfil()

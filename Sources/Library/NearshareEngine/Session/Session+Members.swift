@@ -69,9 +69,11 @@ extension Session {
         case .success(let id)?: return id
         case .failure(let error)?: throw error
         case nil:
+            let awaitsTrust = outgoingLink.awaitsTrust
             driver.send(.withdraw(id))
             driver.close(.done)
-            throw Task.isCancelled ? .cancelled : .timedOut("the invitation was not answered in time")
+            if Task.isCancelled { throw .cancelled }
+            throw awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")
         }
     }
 
@@ -100,6 +102,15 @@ extension Session {
         let now = node.settings.clock()
         let found = addresses.filter { $0.medium == .network }.map { SessionMember.Address(host: $0.host, port: $0.port) }
         update { $0.members.roster.setDiscoveredAddresses(found, of: peer, now: now) }
+    }
+
+    /// Ends the session when the peer that has invited this node does not join it, unless there are other members.
+    func cancelJoin(of peer: PeerID) {
+        let now = node.settings.clock()
+        update { $0.members.roster.recordDeparture(of: peer, now: now) }
+        if members.isEmpty {
+            end(.unavailable("the invitation was withdrawn; the inviting user may not have confirmed this machine's key"))
+        }
     }
 
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }
@@ -215,7 +226,11 @@ extension Session {
                 case .closed(let end):
                     open.endAll()
                     if let sessionLink = outgoingLink.end() { remove(sessionLink) }
-                    if !outgoingLink.isAgreed { outgoingLink.outcome.fulfil(.failure(SessionError(NodeError(end)))) }
+                    guard !outgoingLink.isAgreed else { break }
+                    // The peer does not wait for the decision for ever.
+                    let failure =
+                        outgoingLink.awaitsTrust ? .untrusted(Self.unansweredQuestion) : SessionError(NodeError(end))
+                    outgoingLink.outcome.fulfil(.failure(failure))
                 case .greeted, .verificationRequested, .verificationAnswered, .hotspot: break
                 }
             }
@@ -223,6 +238,9 @@ extension Session {
     }
 
     private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
+    private static let unansweredQuestion =
+        "the peer has accepted, but nobody has decided in time whether its key is to be trusted; "
+        + "read the session's identity questions, or choose another trust policy"
     private static let unprovenSecret = "the peer did not prove that it knows the secret of the room, or too many have not"
 
     private func abandon(_ driver: LinkDriver, _ outgoingLink: OutgoingSessionLink, because reason: String) {

@@ -137,7 +137,8 @@ public final class Session: Sendable {
     public var streams: AsyncStream<ByteStream> { eventQueues.streams.stream }
     /// Offers of peers, for one reader. An invitation released unanswered is declined.
     public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
-    /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``.
+    /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``. A program that reads neither this sequence
+    /// nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their timeout.
     public var identityQuestions: AsyncStream<IdentityQuestion> { eventQueues.questions.stream }
 
     let node: Node
@@ -227,8 +228,9 @@ public final class Session: Sendable {
 
     // MARK: Life
 
-    /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node, otherwise
-    /// ``SessionError/left``. nil when the task is cancelled first.
+    /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node,
+    /// ``SessionError/unavailable(_:)`` when the inviting peer has withdrawn the invitation after this node had accepted it,
+    /// otherwise ``SessionError/left``. nil when the task is cancelled first.
     public var ended: SessionError? {
         get async { await endEvent.value }
     }

@@ -64,7 +64,10 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .expired: self = .timedOut("the invitation was not answered in time")
         case .full: self = .full
         case .unknown: self = .unavailable("the other side does not know this session")
-        case .untrusted: self = .untrusted("the other side does not trust this machine's key; compare the short codes")
+        case .untrusted:
+            self = .untrusted(
+                "the other side does not trust this machine's key, or nobody there has answered the question about it in time; "
+                    + "compare the short codes")
         case .removed: self = .removed
         }
     }
