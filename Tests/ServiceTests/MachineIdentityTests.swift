@@ -38,6 +38,41 @@ import Testing
         #expect(access(path, F_OK) != 0)
     }
 
+    @Test("the state of an ephemeral identity is removed by the next one once its process has ended") func stale() throws {
+        let used = try machine(.ephemeral)
+        _ = try used.state.identity()
+        let runtime = scratch("run") + "/nearshare"
+        // A process that was killed leaves its directory without a lock.
+        let (stale, empty) = ("\(runtime)/ephemeral-0011223344556677", "\(runtime)/ephemeral-8899aabbccddeeff")
+        _ = try StateDirectory(path: stale).identity()
+        #expect(mkdir(empty, 0o700) == 0 && mkdir("\(runtime)/other", 0o700) == 0)
+        #expect(mkdir(scratch("elsewhere"), 0o700) == 0 && mkdir(scratch("elsewhere/kept"), 0o700) == 0)
+        #expect(symlink(scratch("elsewhere"), "\(runtime)/ephemeral-link") == 0)
+        let next = try machine(.ephemeral)
+        #expect(access(stale, F_OK) != 0 && access(empty, F_OK) != 0)
+        for kept in ["\(used.state.path)/identity.key", next.state.path, "\(runtime)/other", scratch("elsewhere/kept")] {
+            #expect(access(kept, F_OK) == 0, "\(kept)")
+        }
+    }
+
+    @Test("nodes of one process at a time have the identity of an application") func exclusive() throws {
+        let identity = MachineIdentity.application("org.example.game")
+        // Each opened file has a lock of its own, like that of another process.
+        var lock = try machine(identity).state.acquireNodeLock()
+        let blocked = try machine(identity)
+        let error = #expect(throws: StorageError.self) { try blocked.nodeSettings(discovery: nil) }
+        #expect(error?.description.contains("process \(getpid()) has the identity of the application org.example.game") == true)
+        #expect(lock != nil)
+        lock = nil
+        // Nodes of one process share it.
+        var settings = try [blocked, machine(identity)].map { try $0.nodeSettings(discovery: nil) }
+        #expect(try machine(identity).state.acquireNodeLock() == nil)
+        settings.removeLast()
+        #expect(try machine(identity).state.acquireNodeLock() == nil)
+        settings.removeLast()
+        #expect(try machine(identity).state.acquireNodeLock() != nil)
+    }
+
     @Test("the identifier of an application is no path", arguments: ["", ".", "..", "../x", "a/b", "ä", "a b"])
     func invalid(_ name: String) {
         #expect(throws: StorageError.self) { try machine(.application(name)) }

@@ -20,7 +20,8 @@ extension LocalMachine {
     ///   - limits: on the links that peers open.
     ///   - log: receives lines for diagnosis, without names of files and peers; nil drops them.
     ///   - body: uses the node.
-    /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start, and errors of `body`.
+    /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start, also because another process has a node with
+    ///   the same ``MachineIdentity/application(_:)``; and errors of `body`.
     public func run<Result: Sendable>(
         as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
         encryption: EncryptionPreference = .required, limits: NodeLimits = NodeLimits(),

@@ -34,6 +34,8 @@ public final class LocalMachine: Sendable {
     package let launcher: (any WorkerLauncher)?
     /// The state of an ephemeral identity, for as long as the machine and its nodes use it.
     private let ephemeral: EphemeralState?
+    /// Whether only one process at a time runs nodes with the identity.
+    private let isApplication: Bool
 
     /// - Parameters:
     ///   - identity: the key and contacts to use.
@@ -44,16 +46,23 @@ public final class LocalMachine: Sendable {
     ) throws(StorageError) {
         let environment = environment ?? Self.environment
         var directories = Directories(environment: environment, home: Self.home)
-        directories.state = try identity.stateDirectory(in: directories)
+        if let path = try identity.stateDirectory(in: directories) {
+            ephemeral = nil
+            directories.state = path
+        } else {
+            let made = try EphemeralState(in: directories.runtime, suffix: Hex.encode(Self.randomBytes(8)))
+            ephemeral = made
+            directories.state = made.state.path
+        }
+        isApplication = if case .application = identity { true } else { false }
         self.directories = directories
         configuration = try Configuration.read(
             path: directories.configurationFile, home: environment["HOME"] ?? Self.home)
-        state = try StateDirectory(path: directories.state)
+        state = if let ephemeral { ephemeral.state } else { try StateDirectory(path: directories.state) }
         trust = TrustFile(in: state)
         contacts = ContactFile(in: state)
         detector = MediaTypeDetector()
         launcher = nil
-        ephemeral = identity == .ephemeral ? EphemeralState(state) : nil
     }
 
     /// The same machine with a helper process.
@@ -69,6 +78,7 @@ public final class LocalMachine: Sendable {
         detector = MediaTypeDetector(launcher: launcher, warn: warn)
         self.launcher = launcher
         ephemeral = machine.ephemeral
+        isApplication = machine.isApplication
     }
 
     /// The name that peers see: the given one, or else the chosen, the configured or the host's name.
@@ -137,12 +147,14 @@ public final class LocalMachine: Sendable {
     ///   - discovery: nil for a node that needs none, which starts faster.
     ///   - radio: opened when it is first needed; nil for a node that stays on the network.
     ///   - identity: nil for that of the user, which the first call makes.
+    /// - Throws: `StorageError` also while another process runs a node with the identity of an application.
     package func nodeSettings(
         name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
         radio: RadioOpener? = nil, identity: LocalIdentity? = nil,
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
+        let use = isApplication ? try ApplicationUse(state) : nil
         // A damaged store is a refusal here, rather than a surprise at the first offer.
         _ = try trust.read()
         let reported = Mutex<MonotonicInstant?>(nil)
@@ -189,7 +201,7 @@ public final class LocalMachine: Sendable {
         settings.friends = { [ephemeral] in
             let known = (try? trust.read()) ?? trust.latestValue
             // A node may live longer than its machine.
-            withExtendedLifetime(ephemeral) {}
+            withExtendedLifetime((ephemeral, use)) {}
             return Set(known?.entries.filter { $0.value.isFriend && $0.value.trust != .blocked }.keys.map(\.peerID) ?? [])
         }
         settings.interface = interface ?? configuration.interface

@@ -1,4 +1,3 @@
-internal import Glibc
 internal import NearshareBase
 internal import NearshareStorage
 
@@ -7,13 +6,14 @@ public enum MachineIdentity: Sendable, Hashable {
     /// The user's own, which the command `nearshare` and other programs share.
     case user
     /// The application's own, such as `.application("org.example.game")`: 1 to 63 letters, digits, hyphens and dots in ASCII, the
-    /// first of which is no dot. Peers cannot see that it belongs to the same user.
+    /// first of which is no dot. Peers cannot see that it belongs to the same user. Nodes of one process at a time use it.
     case application(String)
-    /// A fresh key without contacts, which is removed with the ``LocalMachine`` and its nodes.
+    /// A fresh key without contacts, which is removed with the ``LocalMachine`` and its nodes; after the end of a process that
+    /// had no time for that, when the next one begins to use such a key.
     case ephemeral
 
-    /// - Returns: the directory of the state, inside of the user's directories.
-    func stateDirectory(in directories: Directories) throws(StorageError) -> String {
+    /// - Returns: the directory of the state, inside of the user's directories; nil for an ephemeral one.
+    func stateDirectory(in directories: Directories) throws(StorageError) -> String? {
         switch self {
         case .user: return directories.state
         case .application(let name):
@@ -34,21 +34,7 @@ public enum MachineIdentity: Sendable, Hashable {
                 )
             }
             return "\(directories.state)/applications/\(name)"
-        case .ephemeral: return "\(directories.runtime)/ephemeral-\(Hex.encode(LocalMachine.randomBytes(8)))"
+        case .ephemeral: return nil
         }
-    }
-}
-
-/// The state of an ephemeral identity, which is removed with the last reference.
-final class EphemeralState: Sendable {
-    private let state: StateDirectory
-
-    init(_ state: StateDirectory) {
-        self.state = state
-    }
-
-    deinit {
-        try? state.destroy()
-        rmdir(state.path)
     }
 }

@@ -42,6 +42,12 @@ package final class StateDirectory: Sendable {
         }
     }
 
+    /// An open directory, which has the exclusive lock.
+    init(path: String, directory: FileDescriptor) {
+        self.path = path
+        self.directory = directory
+    }
+
     package var spoolPath: String { "\(path)/spool" }
 
     // MARK: Key
