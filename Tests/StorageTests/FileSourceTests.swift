@@ -75,6 +75,8 @@ struct FileSourceTests {
         for path in [scratch("tree/fifo"), "/dev/null"] {
             let failure = #expect(throws: StorageError.self) { try FileSource(paths: [path]) }
             #expect(failure?.code == .rejected)
+            // Said to programs, which run no commands.
+            #expect(failure?.description.contains("nearshare send") == false)
         }
     }
 

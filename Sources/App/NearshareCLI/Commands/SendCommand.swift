@@ -365,6 +365,7 @@ struct SendCommand: AsyncParsableCommand {
         options.links = links
         // A page gives no links, and the entry of a menu takes no options.
         if !qr, !dialog { options.linkAdvice = "--links sends links" }
+        options.streamAdvice = "`nearshare send -` sends what another command writes to it"
         options.keepModes = keepModes
         options.skipsUnreadable = true
         options.excludedDirectory = FileIdentity(path: machine.state.path)

@@ -84,7 +84,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     init(_ closure: DirectClosure) {
         switch closure {
-        case .lost: self = .connectionLost("the connection was lost; repeat the command to resume")
+        case .lost: self = .connectionLost("the connection was lost; try again to resume")
         case .closed(by: _, .verificationFailed): self = .identityMismatch("the short codes could not be agreed on")
         case .closed(by: .remote, .blocked): self = .refused("the other side has blocked this machine")
         case .closed(by: .remote, .violation):
@@ -94,7 +94,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
                 "nothing was compared: the peer's user cannot be asked; receive in a terminal of that machine, and ask about offers"
             )
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
-        case .closed: self = .connectionLost("the other side is shutting down; repeat the command to resume")
+        case .closed: self = .connectionLost("the other side is shutting down; try again to resume")
         case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")
         }
     }

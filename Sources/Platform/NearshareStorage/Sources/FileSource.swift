@@ -11,6 +11,8 @@ package struct FileSource: ResourceSource {
         package var links = false
         /// Said of each link that is left out, such as the option that sends it; nil where nothing would.
         package var linkAdvice: String?
+        /// How content is sent that is neither a file nor a folder.
+        package var streamAdvice = "copy its content into a file, or write it to a byte stream"
         /// Send permission bits.
         package var keepModes = false
         /// Skip files that cannot be read, as long as there are others, instead of failing.
@@ -155,14 +157,11 @@ package struct FileSource: ResourceSource {
         }
         guard status.isFile else {
             throw StorageError(
-                .rejected,
-                "\(path.shown) is neither a file nor a folder; `nearshare send -` sends what another command writes to it")
+                .rejected, "\(path.shown) is neither a file nor a folder; \(options.streamAdvice)")
         }
         guard !file.isGeneratedByKernel else {
             throw StorageError(
-                .rejected,
-                "the size of \(path.shown) is not known before it is read; `nearshare send -` sends what another command writes to it"
-            )
+                .rejected, "the size of \(path.shown) is not known before it is read; \(options.streamAdvice)")
         }
         let header = EntryHeader(item: item, file: status, path: [name], options)
         list(header, in: &contents)
