@@ -169,6 +169,11 @@ import Testing
             let other = try #require(joined.members.first?.id)
             try await joined.waitUntilConnected(to: other)
             await #expect(throws: StorageError.self) { try await joined.sendResource(at: scratch("missing"), to: [other]) }
+            for name in ["", ".", "..", "a/b", "a\0", String(repeating: "x", count: 256)] {
+                await #expect(throws: StorageError.self, "\(name)") {
+                    try await joined.sendResource(at: scratch("notes.txt"), named: name, to: [other])
+                }
+            }
             let transfers = try await joined.sendResource(
                 at: scratch("notes.txt"), named: "agenda.txt", to: [other])
             let invitation = try #require(await begun.resources.first { _ in true })

@@ -67,13 +67,14 @@ import Testing
                 }
             }
             await #expect(throws: SessionError.notConnected(stranger)) {
-                try await session.send(SessionMessage(bytes: []), to: [stranger, stranger])
+                try await session.send(SessionMessage(bytes: []), to: [other, stranger])
             }
             await #expect(throws: SessionError.self) {
                 try await session.send(SessionMessage(bytes: [UInt8](repeating: 0, count: 1201)), mode: .unreliable)
             }
-            // Naming a receiver twice is no error.
-            try await session.send(SessionMessage(kind: .structured, bytes: []), to: [other, other])
+            await #expect(throws: SessionError.invalidParameter("a receiver is listed twice")) {
+                try await session.send(SessionMessage(kind: .structured, bytes: []), to: [other, other])
+            }
             await #expect(throws: SessionError.notConnected(stranger)) { try await session.waitUntilConnected(to: stranger) }
             await #expect(throws: SessionError.notConnected(stranger)) {
                 try await session.openStream(named: "", to: stranger)
@@ -98,12 +99,22 @@ import Testing
                 try await session.sendResource(
                     source, to: [other], resumeKey: Stage.resumeKey, context: [UInt8](repeating: 0, count: 1025))
             }
-            for timeout in Self.durations {
-                let transfer = try await session.sendResource(
-                    source, to: [other], resumeKey: Stage.resumeKey, timeout: timeout)[other]
-                transfer?.cancel()
-                transfer?.cancel()
+            for timeout in Self.durations + [.seconds(601)] {
+                await #expect(throws: SessionError.invalidParameter("the timeout of an offer must be 1 to 600 seconds")) {
+                    try await session.sendResource(source, to: [other], resumeKey: Stage.resumeKey, timeout: timeout)
+                }
             }
+            let transfer = try await session.sendResource(
+                source, to: [other], resumeKey: Stage.resumeKey, timeout: .seconds(600))[other]
+            for _ in 0..<2 { transfer?.cancel() }
+        }
+    }
+
+    @Test("a session that is over has no members, and takes no metadata") func over() async throws {
+        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+            await sessions[0].leave()
+            #expect(sessions[0].members.isEmpty)
+            #expect(throws: SessionError.left) { try sessions[0].setMetadata("gone") }
         }
     }
 }

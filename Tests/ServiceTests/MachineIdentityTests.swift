@@ -73,6 +73,13 @@ import Testing
         #expect(try machine(identity).state.acquireNodeLock() != nil)
     }
 
+    @Test("a node with an interface that does not exist does not start") func interface() async throws {
+        let machine = try machine(.ephemeral)
+        #expect(throws: NodeError.self) { try machine.startNode(interface: "nope0", findsOthers: false) }
+        await #expect(throws: NodeError.self) { try await machine.run(interface: "nope0", findsOthers: false) { _ in } }
+        try await machine.run(interface: "lo", findsOthers: false) { _ in }
+    }
+
     @Test("the identifier of an application is no path", arguments: ["", ".", "..", "../x", "a/b", "ä", "a b"])
     func invalid(_ name: String) {
         #expect(throws: StorageError.self) { try machine(.application(name)) }

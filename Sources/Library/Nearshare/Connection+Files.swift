@@ -12,7 +12,8 @@ extension Connection {
     ///   - context: bytes for the receiving program, at most 1024.
     ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
     /// - Returns: the transfer, for its progress and its result.
-    /// - Throws: ``StorageError`` when a path cannot be read, or for a name of more than 255 bytes; then nothing is offered.
+    /// - Throws: ``StorageError`` when a path cannot be read, for a name that no file can have, and for an argument out of its
+    ///   bounds; then nothing is offered.
     public func send(
         paths: [String], named name: String? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
     ) throws(StorageError) -> Transfer {
@@ -20,6 +21,7 @@ extension Connection {
             throw StorageError(
                 .failed, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
         }
+        try Self.check(timeout)
         let source = try FileSource(
             paths: paths, named: try name.map { (name) throws(StorageError) in try ClaimedFileName(checking: name) })
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
@@ -30,10 +32,15 @@ extension Connection {
     ///   - text: at most 64 KiB of UTF-8.
     ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
     /// - Returns: the transfer, for its result.
-    /// - Throws: ``StorageError`` for an empty or too long text.
+    /// - Throws: ``StorageError`` for an empty or too long text, and for a timeout out of its bounds.
     public func send(text: String, timeout: Duration = .seconds(30)) throws(StorageError) -> Transfer {
+        try Self.check(timeout)
         let source = try TextSource(text)
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), timeout: timeout)
+    }
+
+    private static func check(_ timeout: Duration) throws(StorageError) {
+        guard TransferOffer.isValid(timeout: timeout) else { throw StorageError(.failed, TransferOffer.timeoutRule) }
     }
 }
 
@@ -41,8 +48,13 @@ extension ClaimedFileName {
     /// A name that a program has chosen.
     /// - Throws: ``StorageError`` for a name that no file can have.
     init(checking name: String) throws(StorageError) {
-        guard let claimed = ClaimedFileName(name) else {
-            throw StorageError(.rejected, "the name of a file has at most \(ClaimedFileName.maximumByteCount) bytes")
+        guard !["", ".", ".."].contains(name), !name.utf8.contains(where: [0, UInt8(ascii: "/")].contains),
+            let claimed = ClaimedFileName(name)
+        else {
+            throw StorageError(
+                .rejected,
+                "\(TerminalText.escaped(name, columns: 80)) is no name of a file; use 1 to "
+                    + "\(ClaimedFileName.maximumByteCount) bytes without slashes")
         }
         self = claimed
     }

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Logging
 public import NearshareBase
 public import NearshareDirect
@@ -21,7 +22,8 @@ extension LocalMachine {
     ///   - log: receives lines for diagnosis, without names of files and peers; nil drops them.
     ///   - body: uses the node.
     /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start, also because another process has a node with
-    ///   the same ``MachineIdentity/application(_:)``; and errors of `body`.
+    ///   the same ``MachineIdentity/application(_:)``; ``NodeError/invalidParameter(_:)`` for an interface that does not exist;
+    ///   and errors of `body`.
     public func run<Result: Sendable>(
         as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
         encryption: EncryptionPreference = .required, limits: NodeLimits = NodeLimits(),
@@ -56,6 +58,9 @@ extension LocalMachine {
         _ name: DisplayName?, _ interface: String?, findsOthers: Bool, usesBluetooth: Bool,
         _ encryption: EncryptionPreference, _ limits: NodeLimits, _ log: (@Sendable (String) -> Void)?
     ) throws -> NodeSettings {
+        if let interface, if_nametoindex(interface) == 0 {
+            throw NodeError.invalidParameter("there is no network interface \(TerminalText.escaped(interface))")
+        }
         var settings = try nodeSettings(
             name: name, interface: interface, discovery: findsOthers ? discovery() : nil,
             radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil,

@@ -127,7 +127,7 @@ extension Node {
     /// beginning of a name counts only when all peers have had time to answer.
     /// - Parameters:
     ///   - service: the type that the peer advertises.
-    ///   - timeout: bound on the whole search.
+    ///   - timeout: bound on the whole search; a negative time counts as none.
     /// - Throws: ``NodeError/notFound(_:nearby:)`` or ``NodeError/ambiguous(_:_:)`` when no peer matches or several do;
     ///   ``NodeError/unavailable(_:)`` without discovery.
     public func find(

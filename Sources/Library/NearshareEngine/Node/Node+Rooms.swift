@@ -7,6 +7,9 @@ extension Node {
     /// Joins a room: the nodes on the network that join the same one are members of one session, whichever of them came first. It
     /// is left like any session, with ``Session/leave(waiting:)``.
     ///
+    /// A node with another secret, or without one, is in another session: nothing reports it, because nothing of a secret can be
+    /// seen from outside.
+    ///
     /// Nodes that meet later, or again, merge their members, up to the limit of the settings. A room has no founder.
     /// - Parameters:
     ///   - name: 1 to 63 bytes of UTF-8. It is not secret.

@@ -25,8 +25,8 @@ package func withNode<Result: Sendable>(
     }
 }
 
-/// This machine among its peers: sends, receives, finds. It owns everything that it starts, and runs until the scope of
-/// ``withNode(_:_:)`` ends, or until ``stop()``.
+/// This machine among its peers: sends, receives, finds. It owns everything that it starts, and runs until the end of the closure
+/// that `LocalMachine.run` calls, or until ``stop()``.
 public final class Node: Sendable {
     struct State {
         var links = LinkRegistry()

@@ -21,6 +21,9 @@ public struct SentMessage: Sendable {
 
     /// Waits until the programs of all receivers have read the message. Returns at once for an unreliable message, which has no
     /// receivers.
+    ///
+    /// The timeout of the send does not bound this: a message that was sent in its time waits until its receiver's program reads
+    /// it, for as long as both are members. Cancel the task to wait no longer.
     /// - Throws: ``SessionError/dropped(_:)`` when the message could not be sent to a receiver in its time;
     ///   ``SessionError/notDelivered(_:)`` when a receiver has left or restarted before; ``SessionError/left`` when this
     ///   node leaves before; cancelled.

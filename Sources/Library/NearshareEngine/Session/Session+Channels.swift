@@ -14,7 +14,8 @@ extension Session {
         let session: Session
         let queue: AsyncQueue<ReceivedMessage>
 
-        /// Sends a value.
+        /// Sends a value, which waits until it can be sent, and for as long as its receivers are members. For a timeout, encode it as
+        /// a ``SessionMessage`` for ``Session/send(_:to:mode:isUrgent:timeout:)``.
         /// - Parameters:
         ///   - members: the receivers; nil for all members.
         ///   - isUrgent: a reliable value goes before all messages that wait for the same receiver, also those of other channels.

@@ -12,14 +12,15 @@ extension Session {
     /// others are waited for, the send fails if the receiver was listed in `members`, and goes on if the message is for all
     /// members. An unreliable send returns at once.
     /// - Parameters:
-    ///   - members: the receivers; nil for all members.
+    ///   - members: the receivers, each named once; nil for all members.
     ///   - isUrgent: a reliable message goes before all others that wait for the same receiver, and finds room where those have
     ///     filled the window. Urgent messages keep their order among themselves.
     ///   - timeout: time in which a reliable message must be on its way to a receiver; it is dropped otherwise, and only
-    ///     ``SentMessage/delivered`` reports that. nil to send it whenever that is possible.
+    ///     ``SentMessage/delivered`` reports that. Not a bound on the delivery. A negative time, such as that to a deadline in the
+    ///     past, counts as none; nil to send it whenever that is possible.
     /// - Returns: the sent message, to wait for its delivery: `try await sent.delivered`.
-    /// - Throws: ``SessionError``: the list is empty, or the session has no other members; a receiver is not in the session;
-    ///   the message is too long; cancelled.
+    /// - Throws: ``SessionError``: the list is empty, or names a receiver twice; the session has no other members; a receiver is
+    ///   not in the session; the message is too long; cancelled.
     @discardableResult
     public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, isUrgent: Bool = false,
@@ -144,7 +145,7 @@ extension Session {
     }
 
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
-        if let members, members.isEmpty { throw .invalidParameter("the list of receivers is empty") }
+        if let members { try Self.check(receivers: members) }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
             if let end = state.end { return .failure(end) }
             guard let members else {
@@ -155,6 +156,13 @@ extension Session {
             return absent.map { .failure(.notConnected($0)) } ?? .success(members)
         }
         return try found.get()
+    }
+
+    private static func check(receivers: [PeerID]) throws(SessionError) {
+        guard !receivers.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
+        guard receivers.count == 1 || Set(receivers).count == receivers.count else {
+            throw .invalidParameter("a receiver is listed twice")
+        }
     }
 
     private static var noMembers: SessionError {
@@ -332,7 +340,7 @@ extension Session {
     // MARK: Streams and resources
 
     /// Opens a byte stream to a member, once there is a link: a member that is reached through others gets one on demand.
-    /// - Parameter name: for the other program: at most `StreamName.maximumByteCount` bytes.
+    /// - Parameter name: for the other program: at most `StreamName.maximumByteCount` bytes; may be empty.
     /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
     public func openStream(named name: String, to member: PeerID) async throws(SessionError) -> ByteStream {
         guard let streamName = StreamName(name) else {
@@ -354,8 +362,10 @@ extension Session {
         _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> [PeerID: Transfer] {
-        guard !members.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
-        guard Set(members).count == members.count else { throw .invalidParameter("a receiver is listed twice") }
+        try Self.check(receivers: members)
+        guard TransferOffer.isValid(timeout: timeout) else {
+            throw .invalidParameter(TransferOffer.timeoutRule)
+        }
         guard resumeKey.count == 32, context.count <= TransferOffer.maximumContextByteCount else {
             throw .invalidParameter(
                 "a resume key must have 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")

@@ -46,7 +46,8 @@ public final class Session: Sendable {
         public let name: DisplayName
         /// Whether and how the member is reached now.
         public let state: MemberState
-        /// The members to which this one has direct links, as it announces them.
+        /// The members to which this one has direct links, as it announces them: those that ``SessionSettings/topology`` requires
+        /// and that could be opened, and perhaps others for a while.
         public let neighbours: [PeerID]
         /// Reliable messages to the member that its program has not read.
         public let unacknowledgedMessages: Int
@@ -194,10 +195,11 @@ public final class Session: Sendable {
         })
     }
 
-    /// The other members, in the order of their identifiers.
+    /// The other members, in the order of their identifiers; empty once the session is over.
     public var members: [Member] {
         let members = state.withLock { state in
-            state.members.roster.others.map { (Member($0, in: state.members), state.members.links(to: $0.id)) }
+            guard !state.isOver else { return [] as [(Member, [SessionLink])] }
+            return state.members.roster.others.map { (Member($0, in: state.members), state.members.links(to: $0.id)) }
         }
         // Without the lock, which is taken on threads that hold those of links.
         return members.map { member, links in
@@ -216,14 +218,18 @@ public final class Session: Sendable {
     /// latest value counts. Members older than this version ignore it.
     /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none.
     /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded,
-    ///   ``SessionError/invalidParameter(_:)`` for a too large one.
+    ///   ``SessionError/invalidParameter(_:)`` for a too large one; the reason of ``ended`` once the session is over.
     public func setMetadata(_ value: some Encodable) throws {
         let encoded = try StructuredValue(encoding: value).encoded()
         guard encoded.count <= SessionMember.maximumMetadataByteCount else {
             throw SessionError.invalidParameter(
                 "the metadata has \(encoded.count) bytes; the limit is \(SessionMember.maximumMetadataByteCount)")
         }
-        update { $0.members.setOwnMetadata(encoded) }
+        let end = update { state in
+            if !state.isOver { state.members.setOwnMetadata(encoded) }
+            return state.end
+        }
+        if let end { throw end }
     }
 
     // MARK: Life
@@ -257,7 +263,8 @@ public final class Session: Sendable {
         }
     }
 
-    /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed.
+    /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed; a
+    /// negative time counts as none.
     /// - Returns: what had not arrived, for each member concerned; nothing when all has.
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {

@@ -7,6 +7,14 @@ package struct TransferOffer: Sendable, Hashable {
     /// Upper bound that the receiver applies to ``timeout``.
     package static let maximumTimeout = Duration.seconds(600)
 
+    /// Whether a program can give a timeout to an offer.
+    package static func isValid(timeout: Duration) -> Bool { (.seconds(1)...maximumTimeout).contains(timeout) }
+
+    /// The sentence for a timeout that is not valid.
+    package static var timeoutRule: String {
+        "the timeout of an offer must be 1 to \(maximumTimeout.components.seconds) seconds"
+    }
+
     /// Drawn at random; unique on its link.
     package var id: TransferID
     /// The time for which the sender waits for an answer, in whole seconds on the wire.
