@@ -375,9 +375,10 @@ import Testing
             }
             #expect(victim.router.incoming.assembler.byteCount <= FragmentAssembler.Limits().bytes)
         }
-        // One-byte fragments of one set count with their memory.
+        // One-byte fragments of one set count with their memory. For this node: those for all are also stored for neighbours.
         for index in 0..<10_000 {
-            let frame = try UntrustedPeer.fragment(6, index, of: 10_000, [1], from: names[0], at: victim.now)
+            let frame = try UntrustedPeer.fragment(
+                6, index, of: 10_000, [1], from: names[0], to: victim.router.id, at: victim.now)
             victim.router.receive(frame[...], from: AttackedRouter.link(0), now: victim.moment)
         }
         #expect(victim.router.incoming.assembler.byteCount <= FragmentAssembler.Limits().bytes)

@@ -235,4 +235,43 @@ import Testing
         #expect(table.expired(now: now + .seconds(181)) == [anna.peerID])
         #expect((0..<3).map { _ in table.admitPublicMessage(from: anna.peerID, now: now) } == [true, true, false])
     }
+
+    @Test("what is sent to several peers goes in the order of their ids, the same in each process") func order() throws {
+        let peers = (1...16).map { identity($0) }
+        let ids = peers.map(\.peerID).sorted()
+        var table = try table(peers)
+        for id in ids { table.setDiscoveryLink(link, of: id) }
+        #expect(table.expired(now: now + .seconds(1000)) == ids)
+        #expect(table.removeLink(link).map(\.id) == ids)
+
+        var sessions = SessionTable(identity: identity(0), settings: MeshRouter.Settings())
+        for peer in peers { _ = sessions.start(with: peer.peerID, now: now, ephemeral: [UInt8](repeating: 1, count: 32)) }
+        #expect(sessions.retransmissions(now: now + .seconds(5)).map(\.peer) == ids)
+        for (number, peer) in peers.enumerated() {
+            var random = SeededRandom(seed: UInt64(number))
+            var other = SessionTable(identity: peer, settings: MeshRouter.Settings())
+            sessions.remove(peer.peerID)
+            var message = sessions.start(with: peer.peerID, now: now, ephemeral: random.bytes(32))
+            // The answer of the peer, and the third message.
+            for isAnswer in [true, false] {
+                let first = try #require(message)
+                let sender = isAnswer ? identity(0).peerID : peer.peerID
+                let reaction =
+                    isAnswer
+                    ? other.receive(
+                        handshake: first[...], from: sender, isSigned: true, on: link, now: now, ephemeral: random.bytes(32))
+                    : sessions.receive(
+                        handshake: first[...], from: sender, isSigned: true, on: link, now: now, ephemeral: random.bytes(32))
+                switch reaction {
+                case .reply(let reply): message = reply
+                case .established, .ignore: break
+                }
+            }
+            #expect(sessions.isEstablished(peer.peerID))
+            sessions.queue([1], for: peer.peerID, now: now)
+        }
+        #expect(sessions.peersToServe == ids)
+        for _ in 0..<100 { sessions.queue([2], for: ids[0], now: now) }
+        #expect(sessions.drainQueue(of: ids[0]).count == SessionTable.maximumQueueCount)
+    }
 }

@@ -125,7 +125,7 @@ struct PeerTable: Sendable {
     // MARK: Entries
 
     /// Removes a closed link.
-    /// - Returns: the announced peers that used it.
+    /// - Returns: the announced peers that used it, in ascending order.
     mutating func removeLink(_ link: MeshLinkID) -> [MeshPeer] {
         challenges.removeLink(link)
         provenNeighboursByLink[link] = nil
@@ -139,7 +139,7 @@ struct PeerTable: Sendable {
             records[id]?.links.discovery = nil
             changed.insert(id)
         }
-        return changed.compactMap { peer($0) }
+        return changed.sorted().compactMap { peer($0) }
     }
 
     /// Adds a peer without any further information.
@@ -176,10 +176,11 @@ struct PeerTable: Sendable {
         }
         var counts: [MeshLinkID?: Int] = [:]
         for record in candidates.values { counts[record.links.discovery, default: 0] += 1 }
-        let largest = counts.max { $0.value < $1.value }?.key
+        // The smaller number of equal ones, so that the same peers lead to the same candidate.
+        let largest = counts.max { ($0.value, $1.key?.rawValue ?? 0) < ($1.value, $0.key?.rawValue ?? 0) }?.key
         func rank(_ id: PeerID, _ record: PeerRecord) -> Int { record.agreementKey == nil ? 0 : hasSession(id) ? 2 : 1 }
         return candidates.filter { $0.value.links.discovery == largest }.min {
-            (rank($0.key, $0.value), $0.value.lastHeard) < (rank($1.key, $1.value), $1.value.lastHeard)
+            (rank($0.key, $0.value), $0.value.lastHeard, $0.key) < (rank($1.key, $1.value), $1.value.lastHeard, $1.key)
         }?.key
     }
 
@@ -197,9 +198,9 @@ struct PeerTable: Sendable {
         return wasAnnounced
     }
 
-    /// Peers that were silent for too long.
+    /// Peers that were silent for too long, in ascending order.
     func expired(now: MonotonicInstant) -> [PeerID] {
-        records.filter { now - $0.value.lastHeard > Self.lifetime }.map(\.key)
+        records.filter { now - $0.value.lastHeard > Self.lifetime }.keys.sorted()
     }
 
     /// Spends one message to everyone from a peer's budget.

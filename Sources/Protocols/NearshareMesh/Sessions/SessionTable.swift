@@ -52,7 +52,7 @@ struct SessionTable: Sendable {
     func authenticatedPeer(_ id: PeerID) -> AuthenticatedPeer? { entries[id]?.channel.peer }
 
     /// Peers with a session, in ascending order.
-    var established: [PeerID] { entries.filter { $0.value.channel.isEstablished }.keys.sorted { $0.hex < $1.hex } }
+    var established: [PeerID] { entries.filter { $0.value.channel.isEstablished }.keys.sorted() }
 
     /// The numbers, for each peer, of payloads that wait for a session, and of messages that wait for the end of a handshake.
     var waitingCounts: [(queued: Int, early: Int)] { entries.values.map { ($0.queue.count, $0.early.count) } }
@@ -94,9 +94,9 @@ struct SessionTable: Sendable {
         }
     }
 
-    /// The first messages of unanswered handshakes that are due for retransmission.
+    /// The first messages of unanswered handshakes that are due for retransmission, in ascending order of the peers.
     mutating func retransmissions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
-        entries.keys.compactMap { peer in
+        entries.keys.sorted().compactMap { peer in
             entries[peer]?.channel.retransmittedFirstMessage(now: now).map { (peer, $0) }
         }
     }
@@ -121,6 +121,7 @@ struct SessionTable: Sendable {
         withEntry(peer, now: now) { Self.queue(payload, in: &$0) }
     }
 
+    /// Drops the payload when the queue is full. What needs an answer is sent again without one.
     private static func queue(_ payload: [UInt8], in entry: inout Entry) {
         if entry.queue.count < maximumQueueCount { entry.queue.append(payload) }
     }
@@ -131,8 +132,10 @@ struct SessionTable: Sendable {
         return entries[peer]?.queue ?? []
     }
 
-    /// Peers with a session and queued payloads.
-    var peersToServe: [PeerID] { entries.filter { $0.value.channel.isEstablished && !$0.value.queue.isEmpty }.map(\.key) }
+    /// Peers with a session and queued payloads, in ascending order.
+    var peersToServe: [PeerID] {
+        entries.filter { $0.value.channel.isEstablished && !$0.value.queue.isEmpty }.keys.sorted()
+    }
 
     // MARK: Peer states
 

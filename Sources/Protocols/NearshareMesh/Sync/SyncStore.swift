@@ -100,12 +100,12 @@ struct SyncStore: Sendable {
     private mutating func removeOne() {
         let isOverCount = entries.count > limits.packetCount
         func largest<Key: Hashable>(_ key: (Entry) -> Key?) -> Key? {
-            var sizes: [Key: Int] = [:]
-            for entry in entries {
-                if let key = key(entry) { sizes[key, default: 0] += isOverCount ? 1 : entry.frame.heldByteCount }
+            var shares: [Key: (size: Int, oldest: Int)] = [:]
+            for index in entries.indices {
+                guard let key = key(entries[index]) else { continue }
+                shares[key, default: (0, index)].size += isOverCount ? 1 : entries[index].frame.heldByteCount
             }
-            // In the order of the entries: a dictionary's would differ from run to run.
-            return entries.lazy.compactMap(key).max { sizes[$0, default: 0] < sizes[$1, default: 0] }
+            return shares.max { ($0.value.size, $1.value.oldest) < ($1.value.size, $0.value.oldest) }?.key
         }
         let source = largest { $0.partition.source }
         let partition = largest { $0.partition.source == source ? $0.partition : nil }
