@@ -183,6 +183,15 @@ func sharedNames() throws {
         #expect(begun("10.0.0.1", in: 40..<41) == 16)
     }
 
+    @Test("R9: failures count in full, however long after the connections they come") func lateFailures() {
+        var limiter = HandshakeRateLimiter()
+        limiter.recordFailure(of: "10.0.0.1", now: MonotonicInstant(nanoseconds: 1))
+        let later = MonotonicInstant(nanoseconds: 1) + .seconds(100)
+        for _ in 0..<16 { limiter.recordFailure(of: "10.0.0.1", now: later) }
+        let isAllowed = limiter.allows("10.0.0.1", now: later)
+        #expect(!isAllowed)
+    }
+
     @Test("R9: the addresses with failed handshakes are bounded, and the worst is not forgotten") func failingAddresses() {
         var limiter = HandshakeRateLimiter()
         let now = MonotonicInstant(nanoseconds: 1)

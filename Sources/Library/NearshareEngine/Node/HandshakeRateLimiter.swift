@@ -30,6 +30,8 @@ struct HandshakeRateLimiter: Sendable {
     mutating func recordFailure(of host: String, now: MonotonicInstant) {
         if buckets[host] == nil, buckets.count >= Self.maximumAddressCount { forgetOne(now: now) }
         var bucket = buckets[host] ?? TokenBucket(capacity: Self.burst, perSecond: Self.perSecond, now: now)
+        // Refilled first: the time before this failure must not make up for it.
+        _ = bucket.balance(now: now)
         bucket.charge(1)
         buckets[host] = bucket
     }
