@@ -215,7 +215,11 @@ let slowTests: [Target] = [
     tests("DBus", ["NearshareBase", "NearshareDBus", "NearshareInterfaces"]),
     tests("Bluetooth", ["NearshareBase", "NearshareBluetooth", "NearshareDBus", "NearshareInterfaces", "NearshareTesting"]),
     tests(
-        "Discovery", ["NearshareBase", "NearshareDiscovery", "NearshareInterfaces", "NearshareTesting", "discovery-probe"]),
+        "Discovery",
+        [
+            "CNearshareShims", "NearshareBase", "NearshareDiscovery", "NearshareInterfaces", "NearshareTesting",
+            "discovery-probe",
+        ]),
     tests("Audio", ["NearshareBase", "NearshareInterfaces", "NearshareAudio", "NearshareTesting"]),
     tests(
         "Engine",

@@ -1,5 +1,7 @@
+internal import CNearshareShims
 internal import FoundationEssentials
 internal import Glibc
+internal import NearshareInterfaces
 internal import Synchronization
 
 /// A program that a test talks to line by line. It is expected to end when its input does.
@@ -14,14 +16,20 @@ final class ChildProcess: Sendable {
 
     private let process: pid_t
     private let input: Mutex<Int32?>
-    private let ended = Mutex(false)
+    /// The wait status; nil until the process has ended and its status was read, which releases its id.
+    private let status = Mutex<Int32?>(nil)
 
     init(_ program: String, _ arguments: [String], environment: [String: String] = [:]) throws {
         var toChild: [Int32] = [-1, -1]
         var fromChild: [Int32] = [-1, -1]
-        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &toChild) == 0,
-            socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &fromChild) == 0
-        else { throw CannotStart(program: program, code: errno) }
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &toChild) == 0 else {
+            throw CannotStart(program: program, code: errno)
+        }
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &fromChild) == 0 else {
+            let code = errno
+            for descriptor in toChild { Glibc.close(descriptor) }
+            throw CannotStart(program: program, code: code)
+        }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
@@ -61,30 +69,35 @@ final class ChildProcess: Sendable {
         }
     }
 
-    /// Ends its input, waits for it to end, and ends it after ten seconds. Returns its wait status.
+    /// Ends its input, waits for it to end, and ends it after ten seconds.
+    /// - Returns: its wait status.
     @discardableResult
     func end() -> Int32 {
         input.withLock { descriptor in
             if let open = descriptor { Glibc.close(open) }
             descriptor = nil
         }
-        var status: Int32 = 0
-        ended.withLock { hasEnded in
-            guard !hasEnded else { return }
-            hasEnded = true
-            for _ in 0..<1000 {
-                if waitpid(process, &status, WNOHANG) != 0 { return }
-                usleep(10_000)
-            }
-            Glibc.kill(process, SIGKILL)
-            waitpid(process, &status, 0)
+        return status.withLock { status in
+            if let status { return status }
+            if !hasEnded(within: .seconds(10)) { Glibc.kill(process, SIGKILL) }
+            var ended: Int32 = 0
+            while waitpid(process, &ended, 0) < 0, errno == EINTR {}
+            status = ended
+            return ended
         }
-        return status
+    }
+
+    private func hasEnded(within timeout: Duration) -> Bool {
+        let descriptor = nearshare_pidfd_open(process)
+        guard descriptor >= 0 else { return false }
+        defer { Glibc.close(descriptor) }
+        return DescriptorPoll.wait(for: descriptor, .readable, timeout: timeout).contains(.readable)
     }
 
     /// Ends the process without a goodbye, like a loss of power.
     func kill() {
-        Glibc.kill(process, SIGKILL)
+        // Once the status was read, the id can be another process's.
+        status.withLock { status in if status == nil { Glibc.kill(process, SIGKILL) } }
         end()
     }
 
