@@ -151,9 +151,12 @@ private final class ScriptedNode: NodeClient {
 }
 
 @Suite struct PipedConversationTests {
-    private func run(_ text: String, _ node: ScriptedNode, to peer: String = "anna", requiredStatus: MessageStatus = .sent)
-        async throws
-    {
+    /// Sends lines to a node.
+    /// - Parameter timeout: far longer than a run takes, unless it is to expire.
+    private func run(
+        _ text: String, _ node: ScriptedNode, to peer: String = "anna", requiredStatus: MessageStatus = .sent,
+        timeout: Duration = .seconds(600)
+    ) async throws {
         var ends: [Int32] = [0, 0]
         try #require(Glibc.pipe(&ends) == 0)
         let bytes = Array(text.utf8)
@@ -161,7 +164,7 @@ private final class ScriptedNode: NodeClient {
         close(ends[1])
         defer { close(ends[0]) }
         let parameters = PipedConversation.Parameters(
-            peer: peer, requiredStatus: requiredStatus, timeout: .milliseconds(300), follows: false, history: 0, isJSON: false)
+            peer: peer, requiredStatus: requiredStatus, timeout: timeout, follows: false, history: 0, isJSON: false)
         try await PipedConversation(parameters: parameters, input: ends[0]).run(through: node)
     }
 
@@ -174,10 +177,14 @@ private final class ScriptedNode: NodeClient {
 
     @Test("the exit status names the failure")
     func statuses() async {
-        await #expect { try await run("hi\n", ScriptedNode(marking: .sent), requiredStatus: .delivered) } throws: {
+        await #expect {
+            try await run("hi\n", ScriptedNode(marking: .sent), requiredStatus: .delivered, timeout: .zero)
+        } throws: {
             CommandFailure($0).status == .timedOut
         }
-        await #expect { try await run("hi\n", ScriptedNode(marking: nil)) } throws: { CommandFailure($0).status == .timedOut }
+        await #expect { try await run("hi\n", ScriptedNode(marking: nil), timeout: .zero) } throws: {
+            CommandFailure($0).status == .timedOut
+        }
         await #expect { try await run("hi\nrefuse\n", ScriptedNode(marking: .sent)) } throws: {
             CommandFailure($0).status == .partly
         }

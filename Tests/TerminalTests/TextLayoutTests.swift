@@ -43,12 +43,18 @@ import Testing
         #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == ["   "])
     }
 
-    @Test("a name that is cut in the middle keeps its end", arguments: 0...30)
-    func middle(_ columns: Int) {
-        let text = "\"a long file name 漢字.tar.gz\""
-        let cut = TextLayout.middleCut(text, to: columns)
-        #expect(TerminalText.width(of: cut) <= columns)
-        #expect(columns < 12 || columns > 28 || cut.hasPrefix("\"a") && cut.contains("…") && cut.hasSuffix("ar.gz\""), "\(cut)")
+    /// 30 columns wide.
+    private static let longName = "\"a long file name 漢字.tar.gz\""
+
+    @Test("a name that is too long is cut in the middle", arguments: 0..<30) func middle(_ columns: Int) {
+        let cut = TextLayout.middleCut(Self.longName, to: columns)
+        #expect(TerminalText.width(of: cut) <= columns && cut.contains("…") == (columns > 0), "\(cut)")
+        if columns >= 12 { #expect(cut.hasPrefix("\"a") && cut.hasSuffix("ar.gz\""), "\(cut)") }
+    }
+
+    @Test("a name that fits is not cut") func fits() {
+        #expect(TerminalText.width(of: Self.longName) == 30)
+        #expect(TextLayout.middleCut(Self.longName, to: 30) == Self.longName)
         #expect(TextLayout.middleCut("short", to: 5) == "short")
     }
 
