@@ -49,15 +49,14 @@ enum ProgressLine {
     /// The facts in the order in which they are shown, each of another rank.
     private static func facts(of progress: TransferProgress, silence: Duration) -> [Fact] {
         var facts: [Fact] = []
-        if let share = share(of: progress) { facts.append(Fact(text: "\(Int(share * 100))%", rank: 0)) }
+        if let total = progress.total {
+            facts.append(Fact(text: "\(ProgressText.percentage(progress.done, of: total))%", rank: 0))
+        }
         if progress.totalEntries > 1 {
             facts.append(Fact(text: "\(progress.finishedEntries) of \(progress.totalEntries)", rank: 4))
         }
-        if let total = progress.total {
-            facts.append(Fact(text: "\(progress.done.asByteCount) of \(total.asByteCount)", rank: 3))
-        } else {
-            facts.append(Fact(text: progress.done.asByteCount, rank: 0))
-        }
+        let byteCounts = ProgressText.byteCounts(progress.done, of: progress.total)
+        facts.append(Fact(text: byteCounts, rank: progress.total == nil ? 0 : 3))
         if silence >= stallTime {
             facts.append(Fact(text: "no answer for \(silence.asLargestUnit)", rank: 1))
         } else {

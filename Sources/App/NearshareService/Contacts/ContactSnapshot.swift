@@ -15,7 +15,7 @@ package struct ContactSnapshot: Sendable {
         package init(of messenger: Messenger) {
             meshPeers = Dictionary(messenger.peers.map { ($0.id, $0) }) { first, _ in first }
             blueChatPeers = Dictionary(messenger.blueChatPeers.map { ($0.id, $0) }) { first, _ in first }
-            hasKeys = { messenger.contact($0) != nil }
+            hasKeys = { messenger.endpointKeys(of: $0) != nil }
         }
 
         package var ids: Set<PeerID> { Set(meshPeers.keys).union(blueChatPeers.keys) }

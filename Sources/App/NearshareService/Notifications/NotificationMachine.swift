@@ -136,16 +136,11 @@ package struct NotificationMachine: Sendable {
             transfer.lastShown.map({ now - $0 >= Self.progressInterval }) ?? true
         else { return [] }
         running[id]?.lastShown = now
-        var line = done.asByteCount
-        if let total { line += " of \(total.asByteCount)" }
-        var notification = DesktopNotification(transfer.label, [line], category: "transfer")
-        notification.progress = total.map { Self.percentage(done, of: $0) }
+        var notification = DesktopNotification(
+            transfer.label, [ProgressText.byteCounts(done, of: total)], category: "transfer")
+        notification.progress = total.map { Int32(ProgressText.percentage(done, of: $0)) }
         notification.urgency = .low
         return show(notification, about: .transfer(id))
-    }
-
-    static func percentage(_ done: UInt64, of total: UInt64) -> Int32 {
-        total == 0 ? 100 : Int32(clamping: min(100, UInt64(saturating: Double(done) * 100 / Double(total))))
     }
 
     private mutating func show(

@@ -114,8 +114,9 @@ package final class SendNotifications: Reporter {
             return true
         }
         guard isDue else { return }
-        let line = done.asByteCount + (total.map { " of \($0.asByteCount)" } ?? "")
-        show([line], progress: total.map { NotificationMachine.percentage(done, of: $0) })
+        show(
+            [ProgressText.byteCounts(done, of: total)],
+            progress: total.map { Int32(ProgressText.percentage(done, of: $0)) })
     }
 
     private func show(_ lines: [String], category: String = "transfer", progress: Int32? = nil, isLast: Bool = false) {

@@ -459,8 +459,9 @@ extension ChatScreen {
         switch transfer.outcome {
         case nil:
             guard transfer.done > 0 else { return "\(what)…" + (transfer.detail.map { " (\($0))" } ?? "") }
-            let percent = transfer.total.map { $0 == 0 ? 100 : Int(min(100, Double(transfer.done) / Double($0) * 100)) }
-            return "\(what): \(transfer.done.asByteCount)\(size)" + (percent.map { ", \($0)%" } ?? "")
+            let percentage = transfer.total.map { ProgressText.percentage(transfer.done, of: $0) }
+            return "\(what): \(ProgressText.byteCounts(transfer.done, of: transfer.total))"
+                + (percentage.map { ", \($0)%" } ?? "")
         case .completed?:
             return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)"
         case let outcome?: return "\(name): \(transfer.detail ?? outcome.word)"
