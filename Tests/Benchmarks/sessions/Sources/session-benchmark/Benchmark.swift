@@ -6,7 +6,7 @@ let oneWayCount = 200_000
 let roundTripCount = 20_000
 
 /// One way of sending messages between two ends.
-protocol Rival {
+protocol MessagingSystem {
     static var name: String { get }
     /// Runs both ends, and tells what ``roundTripCount`` round trips and ``oneWayCount`` messages cost.
     static func run() async throws -> (roundTrips: Cost, oneWay: Cost)
@@ -49,36 +49,36 @@ func median(_ values: [Double]) -> Double {
         guard rounds > 0 else { fatalError("ROUNDS is a number from 1") }
         let named = CommandLine.arguments.dropFirst(3)
         let isWanted = { (part: String) in named.isEmpty || named.contains(part) }
-        var rivals: [any Rival.Type] = []
-        if isWanted("session") { rivals.append(SessionMessages.self) }
-        if isWanted("nio") { rivals.append(NIOMessages.self) }
-        if isWanted("zeromq") { rivals.append(ZeroMQMessages.self) }
-        if isWanted("mqtt") { rivals.append(MQTTMessages.self) }
-        try await messages(rounds, rivals)
+        var systems: [any MessagingSystem.Type] = []
+        if isWanted("session") { systems.append(SessionMessages.self) }
+        if isWanted("nio") { systems.append(NIOMessages.self) }
+        if isWanted("zeromq") { systems.append(ZeroMQMessages.self) }
+        if isWanted("mqtt") { systems.append(MQTTMessages.self) }
+        try await messages(rounds, systems)
         if isWanted("stream") { try await Streams.run(rounds: rounds) }
         if isWanted("resources") { try await Resources.run(rounds: rounds) }
         if isWanted("forming") { try await Forming.run() }
         if isWanted("game") { try Game.run() }
     }
 
-    private static func messages(_ rounds: Int, _ rivals: [any Rival.Type]) async throws {
-        guard !rivals.isEmpty else { return }
+    private static func messages(_ rounds: Int, _ systems: [any MessagingSystem.Type]) async throws {
+        guard !systems.isEmpty else { return }
         var results: [String: [(roundTrips: Cost, oneWay: Cost)]] = [:]
         for round in 0...rounds {
-            for rival in rivals {
-                let result = try await rival.run()
+            for system in systems {
+                let result = try await system.run()
                 // The first round warms everything up.
                 guard round > 0 else { continue }
-                results[rival.name, default: []].append(result)
+                results[system.name, default: []].append(result)
             }
         }
         print("### Messages of \(messageByteCount) bytes\n")
         print("| | round trips a second | CPU of each, both ends | messages a second, one way | CPU of each, both ends |")
         print("|---|---|---|---|---|")
-        for rival in rivals {
-            let figures = results[rival.name]!
+        for system in systems {
+            let figures = results[system.name]!
             print(
-                "| \(rival.name) | \(row(figures.map(\.roundTrips), roundTripCount)) | \(row(figures.map(\.oneWay), oneWayCount)) |"
+                "| \(system.name) | \(row(figures.map(\.roundTrips), roundTripCount)) | \(row(figures.map(\.oneWay), oneWayCount)) |"
             )
         }
         print("")

@@ -56,12 +56,12 @@ struct Command {
 }
 
 /// A key and a certificate of it in a directory, for TLS.
-func makeCertificate(in place: String) {
-    mkdir(place, 0o700)
+func makeCertificate(in folder: String) {
+    mkdir(folder, 0o700)
     let made = Command([
         "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
-        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", "\(place)/key",
-        "-out", "\(place)/certificate",
+        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", "\(folder)/key",
+        "-out", "\(folder)/certificate",
     ]).wait()
     precondition(made, "openssl made no certificate")
 }

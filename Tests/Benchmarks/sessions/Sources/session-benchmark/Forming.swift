@@ -8,14 +8,14 @@ enum Forming {
         print("### Forming a session\n")
         print("| members | bytes on loopback | time | CPU of all | links | bytes in the 2 s after |")
         print("|---|---|---|---|---|---|")
-        for count in [8, 16, 32, 64] { try await form(count, [], place: "\(directory)/forming") }
+        for count in [8, 16, 32, 64] { try await form(count, [], folder: "\(directory)/forming") }
         print("\nGoals: 1 MB of gossip for 16 members, 8 MB for 64, and 5 s. The bytes are those of all packets, with headers,")
         print("handshakes and acknowledgements of TCP, and of whatever else uses the loopback interface meanwhile.\n")
     }
 
-    private static func form(_ count: Int, _ earlier: [(node: Node, listener: Listener)], place: String) async throws {
-        mkdir(place, 0o700)
-        let machine = try LocalMachine(identity: .ephemeral, environment: ["HOME": place])
+    private static func form(_ count: Int, _ earlier: [(node: Node, listener: Listener)], folder: String) async throws {
+        mkdir(folder, 0o700)
+        let machine = try LocalMachine(identity: .ephemeral, environment: ["HOME": folder])
         var limits = NodeLimits()
         // All members share one address.
         (limits.links, limits.linksPerAddress) = (256, 256)
@@ -23,32 +23,32 @@ enum Forming {
             as: DisplayName(truncating: "node \(earlier.count)"), interface: "lo", findsOthers: false, limits: limits
         ) { node in
             let all = earlier + [(node, try node.listen())]
-            guard all.count == count else { return try await form(count, all, place: place) }
+            guard all.count == count else { return try await form(count, all, folder: folder) }
             try await gather(all)
         }
     }
 
-    private static func gather(_ members: [(node: Node, listener: Listener)]) async throws {
+    private static func gather(_ nodes: [(node: Node, listener: Listener)]) async throws {
         var settings = SessionSettings()
         settings.trust = .anyKey
-        settings.memberLimit = members.count
+        settings.memberLimit = nodes.count
         let (start, bytes) = (Moment(), loopbackByteCount())
-        let first = try members[0].node.startSession(settings)
+        let first = try nodes[0].node.startSession(settings)
         var sessions = [first]
-        for (_, listener) in members.dropFirst() {
+        for (_, listener) in nodes.dropFirst() {
             async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
             _ = try await first.invite(
                 PeerDestination(addresses: [(host: "127.0.0.1", port: listener.port)]))
             sessions.append(try await joined!)
         }
-        while !sessions.allSatisfy({ isFormed($0, of: members.count) }) { try await Task.sleep(for: .milliseconds(10)) }
+        while !sessions.allSatisfy({ isFormed($0, of: nodes.count) }) { try await Task.sleep(for: .milliseconds(10)) }
         let (cost, formed) = (start.cost, loopbackByteCount())
         try await Task.sleep(for: .seconds(2))
         let links = sessions.reduce(0) { sum, session in
             sum + session.members.count { $0.state == .connected(via: nil) }
         }
         print(
-            "| \(members.count) | \(rounded(Double(formed - bytes) / 1e6)) MB | \(rounded(cost.wall)) s "
+            "| \(nodes.count) | \(rounded(Double(formed - bytes) / 1e6)) MB | \(rounded(cost.wall)) s "
                 + "| \(rounded(cost.processor)) s | \(links / 2) | \(rounded(Double(loopbackByteCount() - formed) / 1e6)) MB |")
         for session in sessions { await session.leave(waiting: .zero) }
     }

@@ -11,16 +11,16 @@ enum Game {
     // MARK: The whole
 
     static func run() throws {
-        let place = "\(directory)/game"
-        mkdir(place, 0o700)
+        let folder = "\(directory)/game"
+        mkdir(folder, 0o700)
         let before = childTime()
         let players = (0..<count).map {
-            Command([CommandLine.arguments[0], directory, option, "\($0)"], output: "\(place)/log")
+            Command([CommandLine.arguments[0], directory, option, "\($0)"], output: "\(folder)/log")
         }
         let succeeded = players.map { $0.wait() }
-        precondition(!succeeded.contains(false), "a player has failed; see \(place)/log")
+        precondition(!succeeded.contains(false), "a player has failed; see \(folder)/log")
         var latencies: [UInt32] = []
-        for number in 0..<count { latencies += read("\(place)/latencies-\(number)") }
+        for number in 0..<count { latencies += read("\(folder)/latencies-\(number)") }
         let expected = count * (count - 1) * rate * duration
         latencies.sort()
         print("### A game loop: \(count) processes, \(rate) messages of \(messageByteCount) bytes a second to each other\n")
@@ -45,14 +45,14 @@ enum Game {
     // MARK: One player
 
     static func play(_ number: Int) async throws {
-        let place = "\(directory)/game"
+        let folder = "\(directory)/game"
         var limits = NodeLimits()
         limits.linksPerAddress = count * 2
         var settings = SessionSettings()
         settings.trust = .anyKey
         settings.memberLimit = count
         settings.topology = .mesh
-        try await LocalMachine(identity: .ephemeral, environment: ["HOME": place]).run(
+        try await LocalMachine(identity: .ephemeral, environment: ["HOME": folder]).run(
             as: DisplayName(truncating: "player \(number)"), interface: "lo", findsOthers: false, limits: limits
         ) { [settings] node in
             let listener = try node.listen()
@@ -60,21 +60,21 @@ enum Game {
             if number == 0 {
                 session = try node.startSession(settings)
                 for other in 1..<count {
-                    let port = UInt16(try await wait { read("\(place)/port-\(other)").first })
+                    let port = UInt16(try await wait { read("\(folder)/port-\(other)").first })
                     _ = try await session.invite(
                         PeerDestination(addresses: [(host: "127.0.0.1", port: port)]))
                 }
             } else {
-                write([UInt32(listener.port)], to: "\(place)/port-\(number)")
+                write([UInt32(listener.port)], to: "\(folder)/port-\(number)")
                 session = try await listener.sessionInvitations.first { _ in true }!.accept(settings)
             }
             _ = try await wait { Forming.isFormed(session, of: count) ? true : nil }
-            write([1], to: "\(place)/ready-\(number)")
-            for other in 0..<count { _ = try await wait { read("\(place)/ready-\(other)").first } }
+            write([1], to: "\(folder)/ready-\(number)")
+            for other in 0..<count { _ = try await wait { read("\(folder)/ready-\(other)").first } }
             let latencies = try await exchange(in: session)
-            write(latencies, to: "\(place)/latencies-\(number)")
+            write(latencies, to: "\(folder)/latencies-\(number)")
             // No other player is cut off while it waits for its last messages.
-            for other in 0..<count { _ = try await wait { read("\(place)/latencies-\(other)").first } }
+            for other in 0..<count { _ = try await wait { read("\(folder)/latencies-\(other)").first } }
             await session.leave(waiting: .zero)
         }
     }

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// MQTT over TLS through the broker mosquitto: each message goes to the broker, and from there to the subscriber.
-enum MQTTMessages: Rival {
+enum MQTTMessages: MessagingSystem {
     static let name = "MQTT over TLS, mosquitto"
     /// Messages on their way at once, at most: the broker drops those for which it has no room.
     private static let windowCount = 1000
@@ -52,16 +52,16 @@ enum MQTTMessages: Rival {
     }
 
     static func run() async throws -> (roundTrips: Cost, oneWay: Cost) {
-        let place = "\(directory)/mqtt"
-        makeCertificate(in: place)
+        let folder = "\(directory)/mqtt"
+        makeCertificate(in: folder)
         let port = UInt16.random(in: 20_000..<30_000)
-        let file = fopen("\(place)/configuration", "w")!
+        let file = fopen("\(folder)/configuration", "w")!
         fputs(
             """
             listener \(port) 127.0.0.1
             allow_anonymous true
-            certfile \(place)/certificate
-            keyfile \(place)/key
+            certfile \(folder)/certificate
+            keyfile \(folder)/key
             set_tcp_nodelay true
             max_queued_messages 0
             max_inflight_messages 0
@@ -70,12 +70,12 @@ enum MQTTMessages: Rival {
             """, file)
         fclose(file)
         mosquitto_lib_init()
-        let broker = Command(["mosquitto", "-c", "\(place)/configuration"], output: "\(place)/log")
+        let broker = Command(["mosquitto", "-c", "\(folder)/configuration"], output: "\(folder)/log")
         defer { broker.end() }
         usleep(500_000)
         let (asker, answerer) = (
-            Client(topic: "answers", port: port, certificate: "\(place)/certificate"),
-            Client(topic: "questions", port: port, certificate: "\(place)/certificate")
+            Client(topic: "answers", port: port, certificate: "\(folder)/certificate"),
+            Client(topic: "questions", port: port, certificate: "\(folder)/certificate")
         )
         defer {
             asker.end()

@@ -2,7 +2,7 @@ import NIOCore
 import NIOPosix
 
 /// Raw TCP on SwiftNIO, in the clear, with the same framing: length u32, then so many bytes.
-enum NIOMessages: Rival {
+enum NIOMessages: MessagingSystem {
     static let name = "raw TCP on SwiftNIO, not encrypted"
 
     struct Framing: ByteToMessageDecoder, MessageToByteEncoder {

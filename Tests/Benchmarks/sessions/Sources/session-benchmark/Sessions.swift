@@ -8,7 +8,7 @@ let directory = CommandLine.arguments[1]
 /// Two or more nodes in one process, in one session.
 enum TestSession {
     /// A node, and what peers connect to.
-    typealias Member = (node: Node, listener: Listener, inbox: Inbox)
+    typealias TestNode = (node: Node, listener: Listener, inbox: Inbox)
 
     private static let isSilent: Bool = {
         LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
@@ -17,19 +17,19 @@ enum TestSession {
 
     /// Runs `count` nodes, each with a home directory of its own, joins them into one session, and hands them to `body`.
     static func run(
-        _ count: Int, members: [Member] = [],
-        body: @escaping @Sendable ([Member], [Session]) async throws -> Void
+        _ count: Int, nodes: [TestNode] = [],
+        body: @escaping @Sendable ([TestNode], [Session]) async throws -> Void
     ) async throws {
         precondition(isSilent)
-        let home = "\(directory)/\(members.count)"
+        let home = "\(directory)/\(nodes.count)"
         mkdir(directory, 0o700)
         mkdir(home, 0o700)
         let machine = try LocalMachine(environment: ["HOME": home])
         let inbox = try machine.inbox("\(home)/Inbox")
-        let name = DisplayName(truncating: "node \(members.count)")
+        let name = DisplayName(truncating: "node \(nodes.count)")
         try await machine.run(as: name, interface: "lo", findsOthers: false) { node in
-            let all = members + [(node, try node.listen(), inbox)]
-            guard all.count == count else { return try await run(count, members: all, body: body) }
+            let all = nodes + [(node, try node.listen(), inbox)]
+            guard all.count == count else { return try await run(count, nodes: all, body: body) }
             var settings = SessionSettings()
             settings.trust = .anyKey
             let first = try all[0].node.startSession(settings)
@@ -53,7 +53,7 @@ enum TestSession {
     }
 }
 
-enum SessionMessages: Rival {
+enum SessionMessages: MessagingSystem {
     static let name = "**nearshare session**, encrypted"
 
     static func run() async throws -> (roundTrips: Cost, oneWay: Cost) {
@@ -110,10 +110,10 @@ enum Streams {
                 figures.append(Double(total) / (seconds() - start) / 1e9)
             }
         }
-        let place = "\(directory)/tls"
-        makeCertificate(in: place)
+        let folder = "\(directory)/tls"
+        makeCertificate(in: folder)
         let plain = try (0..<rounds).map { _ in
-            Double(total) / (try TLSStream.run(total: total, piece: 256 << 10, certificate: place)) / 1e9
+            Double(total) / (try TLSStream.run(total: total, piece: 256 << 10, certificate: folder)) / 1e9
         }
         print(
             "A byte stream of 1 GiB: \(rounded(median(figures))) GB/s; over TLS 1.3 of OpenSSL \(rounded(median(plain))) GB/s\n"

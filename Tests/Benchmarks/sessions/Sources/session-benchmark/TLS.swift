@@ -4,9 +4,9 @@ import Glibc
 /// A stream over TCP and TLS 1.3 of OpenSSL with AES-256-GCM: what a program without sessions would use.
 enum TLSStream {
     /// Moves `total` bytes in pieces over loopback.
-    /// - Parameter place: the directory of the certificate.
+    /// - Parameter folder: the directory of the certificate.
     /// - Returns: the seconds that it took.
-    static func run(total: Int, piece: Int, certificate place: String) throws -> Double {
+    static func run(total: Int, piece: Int, certificate folder: String) throws -> Double {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -39,8 +39,8 @@ enum TLSStream {
         }
         let descriptor = accept(listener, nil, nil)
         let context = SSL_CTX_new(TLS_server_method())!
-        precondition(SSL_CTX_use_certificate_file(context, "\(place)/certificate", SSL_FILETYPE_PEM) == 1)
-        precondition(SSL_CTX_use_PrivateKey_file(context, "\(place)/key", SSL_FILETYPE_PEM) == 1)
+        precondition(SSL_CTX_use_certificate_file(context, "\(folder)/certificate", SSL_FILETYPE_PEM) == 1)
+        precondition(SSL_CTX_use_PrivateKey_file(context, "\(folder)/key", SSL_FILETYPE_PEM) == 1)
         let connection = SSL_new(context)!
         SSL_set_fd(connection, descriptor)
         precondition(SSL_accept(connection) == 1)

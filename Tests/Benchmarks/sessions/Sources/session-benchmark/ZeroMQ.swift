@@ -3,7 +3,7 @@ import Glibc
 import Nearshare
 
 /// ZeroMQ with CURVE: messages over TCP, encrypted with the keys of both ends.
-enum ZeroMQMessages: Rival {
+enum ZeroMQMessages: MessagingSystem {
     static let name = "ZeroMQ with CURVE, encrypted"
 
     private struct Socket: @unchecked Sendable {
