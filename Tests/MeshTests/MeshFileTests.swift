@@ -66,7 +66,7 @@ import Testing
     @Test("message ids are upper-case UUIDs, also those of further parts, which are the same each time") func messageIDs()
         throws
     {
-        let id = DerivedMessageID.uuid([UInt8](repeating: 0xff, count: 16))
+        let id = DerivedMessageID.uuid(from: [UInt8](repeating: 0xff, count: 16))
         #expect(id == "FFFFFFFF-FFFF-4FFF-BFFF-FFFFFFFFFFFF")
         let parts = (1...3).map { DerivedMessageID.idOfPart($0, of: id) }
         #expect(Set(parts).count == 3 && parts == (1...3).map { DerivedMessageID.idOfPart($0, of: id) })

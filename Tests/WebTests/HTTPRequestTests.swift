@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "R1: a malformed head is refused",
+        "R1: a malformed head is rejected",
         arguments: [
             "GET / HTTP/1.1\r\n\r\n", "GET  / HTTP/1.1\r\nHost: x\r\n\r\n", "GET x HTTP/1.1\r\nHost: x\r\n\r\n",
             "GET /\u{1} HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost : x\r\n\r\n",

@@ -119,7 +119,7 @@ final class MeshSender: Sendable {
 
     private func sendText(_ text: String, as transfer: Transfer, to peer: MeshPeer) throws {
         let parts = text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
-        let messages = parts.map { (id: DerivedMessageID.uuid(settings.random(16)), text: $0) }
+        let messages = parts.map { (id: DerivedMessageID.uuid(from: settings.random(16)), text: $0) }
         outgoing.withLock {
             $0.insert(
                 OutgoingMeshTransfers.Text(

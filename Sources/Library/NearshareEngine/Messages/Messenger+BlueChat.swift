@@ -69,7 +69,7 @@ extension Messenger {
     ) -> BlueChatPeer? {
         let id = BlueChatPeers.id(of: address)
         // An address could be chosen whose ID is that of a peer with a key, to enter its conversation.
-        guard contact(id) == nil, mesh.read({ $0.peer(id) }) == nil else { return nil }
+        guard endpointKeys(of: id) == nil, mesh.read({ $0.peer(id) }) == nil else { return nil }
         return blueChat.admit(id, at: address, name, over: radio, now: now)
     }
 

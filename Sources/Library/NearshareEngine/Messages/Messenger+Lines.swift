@@ -33,13 +33,13 @@ extension Messenger {
     /// Seals a line for its receiver, or selects another transport. A line that becomes texts is claimed.
     func plan(for message: ChatMessage) -> SendPlan {
         guard case .peer(let peer) = message.conversation else { return .publicRoom }
-        if let contact = contact(peer) {
+        if let keys = endpointKeys(of: peer) {
             do throws(MessageRule) {
                 return .bundles(
                     try ChatContent.split(message.text, id: message.id).map { (content) throws(MessageRule) in
                         try prepare(
                             MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true),
-                            to: contact)
+                            to: keys)
                     })
             } catch {
                 return .rejected(error)
@@ -122,7 +122,7 @@ extension Messenger {
     /// Notifies a peer that its lines were read.
     func sendReadMarks(for ids: [String], to peer: PeerID) {
         guard !ids.isEmpty else { return }
-        guard let contact = contact(peer) else {
+        guard let keys = endpointKeys(of: peer) else {
             return mesh.update { router, now in
                 for id in ids where router.peer(peer) != nil { router.acknowledgeRead(id, of: peer, now: now) }
             }
@@ -130,7 +130,7 @@ extension Messenger {
         for content in ChatContent.read(splitting: ids) {
             // A read status is of no use after half an hour.
             let prepared = try? messages.prepare(
-                MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: contact,
+                MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: keys,
                 profile: .shortReach)
             if let prepared { messages.submit(prepared) }
         }

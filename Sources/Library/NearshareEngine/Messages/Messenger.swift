@@ -21,7 +21,7 @@ package final class Messenger: Sendable {
     }
 
     private enum Input: Sendable {
-        case text(MeshMessageEvent)
+        case event(MeshMessageEvent)
         case resume([PendingMessage])
     }
 
@@ -100,7 +100,7 @@ package final class Messenger: Sendable {
     package var secureSessions: [PeerID] { mesh.read { $0.peersWithSession } }
 
     /// The keys for which messages to a peer can be sealed: those of the address book, or those that it announces in the mesh.
-    package func contact(_ id: PeerID) -> EndpointKeys? { keys(of: id)?.keys }
+    package func endpointKeys(of id: PeerID) -> EndpointKeys? { keys(of: id)?.keys }
 
     func keys(of id: PeerID) -> ContactKeys? {
         // A peer in range without support for bundles cannot open them, whichever keys are known.
@@ -174,7 +174,7 @@ package final class Messenger: Sendable {
         mesh.update { router, now in
             // A phone that is full of waiting messages learns it the next time.
             try? router.sendPrivateMessage(
-                ChatContent.favoriteText(isFavorite), id: DerivedMessageID.uuid(node.random(16)), to: id, now: now)
+                ChatContent.favoriteText(isFavorite), id: DerivedMessageID.uuid(from: node.random(16)), to: id, now: now)
         }
     }
 
@@ -257,7 +257,7 @@ package final class Messenger: Sendable {
         do throws(MessageRule) {
             var receiver: EndpointKeys?
             if let id = route.receiver {
-                receiver = contact(id)
+                receiver = endpointKeys(of: id)
                 guard receiver != nil else {
                     if mesh.read({ $0.peer(id) }) != nil { throw MessageRule.receiverTakesNone }
                     throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
@@ -305,7 +305,7 @@ package final class Messenger: Sendable {
         }
         return try await stored { () throws(StorageError) in
             var message = ChatMessage(
-                id: DerivedMessageID.uuid(self.node.random(16)), conversation: conversation, author: nil,
+                id: DerivedMessageID.uuid(from: self.node.random(16)), conversation: conversation, author: nil,
                 authorName: self.node.name,
                 text: text, when: self.node.wallClock(), status: .waiting)
             return try self.dispatching.withLock { _ throws(StorageError) in
@@ -375,12 +375,12 @@ package final class Messenger: Sendable {
     // MARK: The thread
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
-    private func receive(_ text: MeshMessageEvent) -> Bool {
-        if case .privateText = text, !settings.acceptsTexts() { return false }
+    private func receive(_ event: MeshMessageEvent) -> Bool {
+        if case .privateText = event, !settings.acceptsTexts() { return false }
         state.update { state in
             // Beyond the limit events are dropped (R1). A peer sends a private text again that is not acknowledged; what the loss of
             // another event leaves waiting is sent after the next start.
-            if state.inputs.count < Self.maximumInputCount { state.inputs.append(.text(text)) }
+            if state.inputs.count < Self.maximumInputCount { state.inputs.append(.event(event)) }
         }
         return true
     }
@@ -397,7 +397,7 @@ package final class Messenger: Sendable {
             for input in inputs {
                 attempt { () throws(StorageError) in
                     switch input {
-                    case .text(let text): try process(text)
+                    case .event(let event): try process(event)
                     case .resume(let lines): try resume(lines)
                     }
                 }

@@ -86,7 +86,7 @@ struct MemberTable: Sendable {
         }
     }
 
-    /// Marks all entries as changed: some member may have refused an entry that it would store now.
+    /// Marks all entries as changed: some member may have rejected an entry that it would store now.
     mutating func markAllChanged() { for id in entries.keys { changed[id] = [] } }
 
     /// Records that a member knows the current state of an entry.
@@ -103,7 +103,7 @@ struct MemberTable: Sendable {
     /// Compares another member's entry with the known one.
     func classify(_ member: SessionMember) -> MergeDecision {
         let known = entries[member.id]
-        // An incarnation far ahead is refused: counted up to its end, it could never be refuted.
+        // An incarnation far ahead is rejected: counted up to its end, it could never be refuted.
         let latest = known?.incarnation ?? 0
         guard UInt64(member.incarnation) <= UInt64(latest).addingClamped(UInt64(Self.maximumIncarnationStep)) else {
             return .ignored

@@ -195,7 +195,7 @@ package struct SessionRoster: Sendable {
             announcers[member.id] = nil
             reportedStates[member.id] = nil
             demandedLinks.remove(member.id)
-            // Other members may have refused a member for which there is room now.
+            // Other members may have rejected a member for which there is room now.
             if wasFull { table.markAllChanged() }
         }
         changes.append(change)

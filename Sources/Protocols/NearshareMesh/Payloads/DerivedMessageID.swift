@@ -24,13 +24,13 @@ package enum DerivedMessageID {
 
     /// The id of a further part of a text: the same each time it is sent, so that the receiver recognises a copy.
     package static func idOfPart(_ number: Int, of id: String) -> String {
-        uuid(SHA256Hasher.digest(Array("\(id)|\(number)".utf8)))
+        uuid(from: SHA256Hasher.digest(Array("\(id)|\(number)".utf8)))
     }
 
     /// An upper-case UUID (RFC 9562), as phones write the ids of messages. Some of them drop messages with others.
-    /// - Parameter random: at least 16 bytes.
-    package static func uuid(_ random: [UInt8]) -> String {
-        var bytes = Array(random.prefix(16))
+    /// - Parameter bytes: at least 16, random or of a digest.
+    package static func uuid(from bytes: [UInt8]) -> String {
+        var bytes = Array(bytes.prefix(16))
         // Version 4, and the variant of the RFC.
         for (index, mask, value) in [(6, 0x0f, 0x40), (8, 0x3f, 0x80)] as [(Int, UInt8, UInt8)] where index < bytes.count {
             bytes[index] = bytes[index] & mask | value

@@ -200,7 +200,7 @@ extension MeshRouter {
         guard sessions.recordFailure(of: peer, now: now.monotonic),
             links.budgets.consume(.handshakes, on: link, now: now.monotonic)
         else { return }
-        sessions.recordRestart(with: peer, now: now.monotonic)
+        sessions.recordRenewal(with: peer, now: now.monotonic)
         startHandshake(with: peer, now: now)
     }
 

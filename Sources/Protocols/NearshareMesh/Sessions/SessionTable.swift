@@ -24,7 +24,7 @@ struct SessionTable: Sendable {
         /// When this node stated its capabilities in the current session.
         var peerStateSent: MonotonicInstant?
         /// When a message that could not be opened led to a new handshake.
-        var restarted: MonotonicInstant?
+        var renewed: MonotonicInstant?
         /// Limit on the authentic messages that are processed. Sealing proves the sender, so no other peer can use it up.
         var messages: TokenBucket
     }
@@ -187,12 +187,12 @@ struct SessionTable: Sendable {
     /// - Returns: whether a new handshake is justified, and the last one was long enough ago.
     mutating func recordFailure(of peer: PeerID, now: MonotonicInstant) -> Bool {
         withEntry(peer, now: now) { entry in
-            entry.channel.recordFailure() && (entry.restarted.map { now - $0 >= Self.restartInterval } ?? true)
+            entry.channel.recordFailure() && (entry.renewed.map { now - $0 >= Self.renewalInterval } ?? true)
         }
     }
 
     /// Records that a message that could not be opened leads to a new handshake.
-    mutating func recordRestart(with peer: PeerID, now: MonotonicInstant) { entries[peer]?.restarted = now }
+    mutating func recordRenewal(with peer: PeerID, now: MonotonicInstant) { entries[peer]?.renewed = now }
 
     // MARK: Time
 
@@ -204,6 +204,6 @@ struct SessionTable: Sendable {
     private static let maximumEarlyCount = 8
     private static let maximumEarlyByteCount = 4096
     /// Shortest interval between two handshakes that are started because a message could not be opened.
-    private static let restartInterval = Duration.seconds(30)
+    private static let renewalInterval = Duration.seconds(30)
     private static let peerStateInterval = Duration.seconds(2)
 }
