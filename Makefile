@@ -51,10 +51,10 @@ demo: build
 	@.ci/demo $(BINARY)
 
 # Values and state machines only, for the minute between two edits: neither SQLite nor the command line is built. Each story runs
-# with the first two of its seeds. Two tests that take over half a minute each are left to `make test`.
+# with the first two of its seeds. A test that takes over half a minute is left to `make test`.
 quick: packages
 	NEARSHARE_TESTS=quick swift build --build-tests
-	NEARSHARE_TESTS=quick NEARSHARE_SEED_COUNT=2 $(SWIFT_TEST) --skip FiftyNodesTests --skip bytesOfFragments
+	NEARSHARE_TESTS=quick NEARSHARE_SEED_COUNT=2 $(SWIFT_TEST) --skip FiftyNodesTests
 
 test: packages-test
 	swift build --build-tests
