@@ -67,7 +67,7 @@ struct HistoryCommand: AsyncParsableCommand {
             size =
                 sentSize > 0 && sentSize < offered ? "\(sentSize.asByteCount) of \(offered.asByteCount)" : offered.asByteCount
         } else {
-            // Nothing has arrived, so that its size would be taken for that of the content.
+            // The size of what has arrived, "0 B", would be taken for that of the content.
             size = sentSize == 0 ? "-" : sentSize.asByteCount
         }
         return [entry.when.localText, isReceived ? "from" : "to", entry.listedName, size, outcome, entry.content]

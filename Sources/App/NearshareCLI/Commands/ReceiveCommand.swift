@@ -122,7 +122,7 @@ struct ReceiveCommand: ConfinedCommand {
         let machine: LocalMachine
         let settings: NodeSettings
         let rendering: any Reporter
-        /// That of the reporter.
+        /// The limiter of ``rendering``.
         let unknownPeers: UnknownPeerLimiter
         /// Runs the command of --exec.
         let runner: (any WorkerLauncher)?

@@ -32,7 +32,7 @@ package enum AlphabetMixture {
         if TerminalText.isInvisible(scalar) { return false }
         switch scalar.properties.generalCategory {
         case .nonspacingMark, .spacingMark, .enclosingMark, .format, .control: return false
-        // Letters of other alphabets, which look like none of these, or belong to several.
+        // Letters of other alphabets, or of several. Some look like Latin ones as well (T9).
         case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter: return false
         default: return true
         }

@@ -1,7 +1,7 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// The origin of incoming links that share a limit: what it costs a peer something to have another of (R3, Q6).
+/// The origin of incoming links that share a limit (R3, Q6). Unlike keys, further ones cost a peer something.
 enum LinkSource: Hashable, Sendable {
     /// An IPv4 address, or a Bluetooth device.
     case host(String)
@@ -19,7 +19,7 @@ enum LinkSource: Hashable, Sendable {
 
 extension LinkAddress {
     /// Names the source of a link of the mesh, for limits that count all links of one source. An IPv6 network of 64 bits is one
-    /// source. So are all loopback addresses but the usual ones: each process can use every one of them.
+    /// source. So are all of 127.0.0.0/8 but 127.0.0.1: each process can use every one of them.
     var sourceName: String {
         if host == "127.0.0.1" || host == "::1" { return "loopback" }
         if host.hasPrefix("127.") { return "127.0.0.0/8" }

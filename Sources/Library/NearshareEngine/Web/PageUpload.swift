@@ -12,7 +12,7 @@ final class PageUpload: Sendable {
         var lastArrival: Int64
     }
 
-    /// Used by the upload's thread alone.
+    /// All calls but `cancel()` are made by the upload's thread.
     private struct Sink: @unchecked Sendable {
         let sink: any ResourceSink
     }

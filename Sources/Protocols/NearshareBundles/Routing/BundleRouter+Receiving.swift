@@ -79,7 +79,7 @@ extension BundleRouter {
         accept(copy, id, from: neighbour, now: now)
     }
 
-    /// Whether a bundle has neither expired nor been created further in the future than clocks differ.
+    /// Whether a bundle has neither expired nor been created further in the future than clocks may differ.
     private mutating func isInLifetime(_ bundle: Bundle, now: Moment) -> Bool {
         let lead = bundle.creationTime.milliseconds - now.wall.milliseconds
         guard lead <= Self.clockTolerance else {

@@ -1,7 +1,7 @@
 internal import NearshareBase
 package import NearshareHTTP
 
-/// A request for an item, or for a part of it, readable on the network.
+/// An unencrypted download of an item, or of a part of it.
 package struct PageDirectDownload: Sendable, Hashable {
     package let offer: PageMachine.OfferID
     package let item: UInt32
