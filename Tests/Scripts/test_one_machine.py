@@ -236,6 +236,9 @@ class OneMachineStory(Story):
             [str(self.anna.inbox / "two")], [each["path"] for each in events(self.anna, "--received", "--limit", "1")]
         )
         self.assertEqual(["one", "two"], [each["content"] for each in events(self.ben, "--peer", "anna", "--sent")])
+        self.assertEqual([], events(self.ben, "--peer", "anna", "--received"))
+        silent = self.ben.run("history", "--peer", "anna", "--received")
+        self.assertEqual((0, b"nothing was received from anna yet\n"), (silent.returncode, silent.stderr))
         self.assertCode(3, self.anna.run("history", "--peer", "cleo"))
         text = self.anna.run("history").stdout.decode()
         self.assertRegex(text, r"from  ben +10 B  received  .*/Inbox/one\n")

@@ -35,15 +35,20 @@ struct HistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            var history = try TransferHistory(of: LocalMachine(), sent ? .outgoing : received ? .incoming : nil)
+            var history = try TransferHistory(of: LocalMachine())
+            // Before the direction: a peer that has only sent is none that there is no transfer with.
             if let peer { try history.filter(peer: peer) }
+            if sent { history.filter(direction: .outgoing) }
+            if received { history.filter(direction: .incoming) }
             let shown = history.entries.suffix(limit ?? (output.json ? history.entries.count : Self.defaultLimit))
             if output.json {
                 for entry in shown { JSONEvents.emit("history", Self.members(entry)) }
                 return
             }
             if shown.isEmpty {
-                return Console.notice("nothing was \(sent ? "sent" : received ? "received" : "sent or received") yet")
+                let direction = sent ? "sent" : received ? "received" : "sent or received"
+                let other = peer.map { " \(sent ? "to" : "from") \(TerminalText.escaped($0))" } ?? ""
+                return Console.notice("nothing was \(direction)\(other) yet")
             }
             Console.writeTable(shown.map(Self.row))
         }

@@ -37,22 +37,18 @@ package struct TransferHistory {
 
     package private(set) var entries: [Entry]
 
-    /// - Parameter direction: nil for both.
-    package init(of machine: LocalMachine, _ direction: TransferProgress.Direction? = nil) throws(StorageError) {
+    package init(of machine: LocalMachine) throws(StorageError) {
         let trust = try machine.trust.read()
-        entries = []
-        if direction != .outgoing {
-            entries += try ReceiveHistory(in: machine.state).entries().map { entry in
-                Entry(
-                    when: entry.when, direction: .incoming, id: entry.peer.peerID,
-                    name: trust.entries[entry.peer]?.name ?? entry.peerName,
-                    listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
-                    content: TerminalText.path(entry.path), size: entry.size, outcome: .completed,
-                    path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
-            }
+        entries = try ReceiveHistory(in: machine.state).entries().map { entry in
+            Entry(
+                when: entry.when, direction: .incoming, id: entry.peer.peerID,
+                name: trust.entries[entry.peer]?.name ?? entry.peerName,
+                listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
+                content: TerminalText.path(entry.path), size: entry.size, outcome: .completed,
+                path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
         }
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
-        for (side, kind) in logs where direction == nil || direction == side {
+        for (side, kind) in logs {
             let logged = TransferLog.settled(try TransferLog(of: kind, in: machine.state).entries(), of: kind) {
                 kill($0, 0) == 0 || errno == EPERM
             }
@@ -71,6 +67,9 @@ package struct TransferHistory {
         }
         entries.sort { $0.when < $1.when }
     }
+
+    /// Keeps the transfers in one direction only.
+    package mutating func filter(direction: TransferProgress.Direction) { entries.removeAll { $0.direction != direction } }
 
     /// Keeps the transfers with one peer only.
     /// - Parameter text: a name, an unambiguous prefix of one, or an id.
