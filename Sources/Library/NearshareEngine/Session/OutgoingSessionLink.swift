@@ -29,6 +29,8 @@ final class OutgoingSessionLink: Sendable {
     private let expected: PeerID?
     let voucher: PeerID?
     let outcome: Promise<Result<PeerID, SessionError>>
+    /// Fulfilled when the handshake is over, and the peer can receive the invitation.
+    let invited = Promise<Void>()
     private let room: Room?
     private let state: Mutex<State>
     /// Fulfilled when the link has joined the session, or does not.

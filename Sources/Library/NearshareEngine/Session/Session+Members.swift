@@ -65,6 +65,8 @@ extension Session {
             link.close()
             throw .left
         }
+        // The handshake has a timeout of its own; the other user has all of this one.
+        await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
         switch await Self.first(outcome, within: timeout + Self.answerGrace) {
         case .success(let id)?: return id
         case .failure(let error)?: throw error
@@ -177,6 +179,7 @@ extension Session {
                         driver.close(.goingAway)
                     } else {
                         driver.send(outgoingLink.frame(on: handshake.handshakeHash, random: node.settings.random))
+                        outgoingLink.invited.fulfil()
                     }
                 case .shortCode(let code):
                     open.setShortCode(code)
