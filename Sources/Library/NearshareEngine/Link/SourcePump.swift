@@ -184,6 +184,10 @@ final class SourcePump: Sendable {
                     upTo: allowance, isFinished: { content.isFinished }, isLast: true,
                     fill: { (buffer) throws(StorageError) in
                         let count = try content.fill(buffer, from: &provider)
+                        // The receiver accepts no transfer of which nothing remains.
+                        if content.isFinished, content.isAllWithdrawn, let withdrawal = provider.firstWithdrawal {
+                            throw withdrawal
+                        }
                         // The receipt may arrive as soon as the last block is sent.
                         if content.isFinished {
                             state.update { state in
@@ -400,8 +404,6 @@ private struct ReaderProvider: ContentProvider {
     let contents: [EntryHeader]
     private var entryCount: UInt64 = 0
     private var byteCount: UInt64 = 0
-    private var tally = EntryTally()
-    private var header: EntryHeader?
     /// The reason why the first entry was withdrawn.
     private(set) var firstWithdrawal: StorageError?
 
@@ -432,10 +434,6 @@ private struct ReaderProvider: ContentProvider {
         guard !isBeyond, !isShort else {
             throw Self.changed
         }
-        // The receiver accepts no transfer of which nothing remains.
-        if header == nil, tally.isAllWithdrawn { throw firstWithdrawal ?? Self.changed }
-        if let header { tally.record(header) }
-        self.header = header
         recordWithdrawal()
         return header
     }
@@ -448,11 +446,7 @@ private struct ReaderProvider: ContentProvider {
         return count
     }
 
-    private mutating func recordWithdrawal() {
-        guard let withdrawal = reader.withdrawal, let header = header.take() else { return }
-        tally.recordWithdrawal(of: header)
-        firstWithdrawal = firstWithdrawal ?? withdrawal
-    }
+    private mutating func recordWithdrawal() { firstWithdrawal = firstWithdrawal ?? reader.withdrawal }
 
     mutating func seek(to offset: UInt64) throws(StorageError) { try reader.seek(to: offset) }
 }

@@ -30,6 +30,8 @@ package struct OutgoingContent: Sendable {
 
     /// The entries that were withdrawn; nil for none.
     package var missing: MissingFiles? { tally.missing }
+    /// Whether entries were withdrawn, and no file remains: a receiver rejects such a content.
+    package var isAllWithdrawn: Bool { tally.isAllWithdrawn }
     /// Bytes of content so far, including those that the receiver had kept and those of withdrawn entries.
     package private(set) var contentByteCount: UInt64
     /// The part of ``contentByteCount`` in files that the receiver has without an earlier attempt.
