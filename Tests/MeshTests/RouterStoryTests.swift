@@ -46,10 +46,10 @@ import Testing
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[2].router.id)
         try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
         mesh.run(for: .seconds(20))
-        #expect(mesh.nodes[0].router.linkSource(of: ben) == .address("10.0.0.1"))
-        #expect(mesh.nodes[2].router.linkSource(of: anna) == .address("10.0.0.2"))
+        #expect(mesh.nodes[0].router.linkShare(of: ben)?.source == .address("10.0.0.1"))
+        #expect(mesh.nodes[2].router.linkShare(of: anna)?.source == .address("10.0.0.2"))
         mesh.cut(link)
-        #expect(mesh.nodes[2].router.linkSource(of: anna) == nil)
+        #expect(mesh.nodes[2].router.linkShare(of: anna)?.source == nil)
     }
 
     @Test func aPrivateMessageArrivesOnceAndIsAcknowledged() throws {

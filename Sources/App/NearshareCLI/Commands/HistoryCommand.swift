@@ -36,7 +36,7 @@ struct HistoryCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             var history = try TransferHistory(of: LocalMachine())
-            // Before the direction: a peer that has only sent is none that there is no transfer with.
+            // Among all transfers: a peer that has only sent is not unknown where those to it are listed.
             if let peer { try history.filter(peer: peer) }
             if sent { history.filter(direction: .outgoing) }
             if received { history.filter(direction: .incoming) }

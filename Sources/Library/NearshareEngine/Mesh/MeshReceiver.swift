@@ -87,7 +87,7 @@ final class MeshReceiver: Sendable {
     }
 
     /// The path by which a peer's prompts are counted: identities in the mesh are free, links to this node are not.
-    private func promptPath(of id: PeerID) -> PromptRateLimiter.Path { .mesh(router.read { $0.linkSource(of: id) }) }
+    private func promptPath(of id: PeerID) -> PromptRateLimiter.Path { .mesh(router.read { $0.linkShare(of: id)?.source }) }
 
     /// The id in place of the name of a peer that has not announced one.
     private static func placeholderName(of id: PeerID) -> DisplayName {

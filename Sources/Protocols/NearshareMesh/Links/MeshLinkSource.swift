@@ -9,7 +9,7 @@ package enum MeshLinkSource: Sendable, Hashable {
 /// The part of a source's rates that one link at a time has to itself. Of the same source, a link that is opened later may have the
 /// share of one that was closed.
 package struct MeshLinkShare: Sendable, Hashable {
-    let source: MeshLinkSource
+    package let source: MeshLinkSource
     /// nil for the links of a source that has no more shares, all together.
     let number: Int?
 }

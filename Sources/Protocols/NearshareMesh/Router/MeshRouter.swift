@@ -193,12 +193,7 @@ package struct MeshRouter: Sendable {
         return peers.provenNeighbour(on: link) ?? peers.claimants(on: link).min { $0.hex < $1.hex }
     }
 
-    /// The source of the link over which a peer's latest authentic message was received; nil once that link is closed.
-    package func linkSource(of id: PeerID) -> MeshLinkSource? {
-        peers[id]?.links.reverseRoute.flatMap { links.source(of: $0) }
-    }
-
-    /// The same, with the share that the link has in the source's rates.
+    /// The share of the link over which a peer's latest authentic message was received; nil once that link is closed.
     package func linkShare(of id: PeerID) -> MeshLinkShare? {
         peers[id]?.links.reverseRoute.flatMap { links.share(of: $0) }
     }
