@@ -68,6 +68,15 @@ struct ControlTests {
 
     private let anna = PeerID(bytes: [1, 1, 1, 1, 1, 1, 1, 1])!
 
+    @Test("a node that accepts no connections does not answer, and no command waits for ever") func stopped() async throws {
+        let scratch = ScratchFolder()
+        // It listens, and does not run.
+        let server = try ControlServer(path: scratch("node.sock"))
+        let answers = try await BlockingThread.run { (0..<18).map { _ in ControlClient.isAnswered(at: scratch("node.sock")) } }
+        #expect(answers.first == true && answers.last == false)
+        withExtendedLifetime(server) {}
+    }
+
     @Test("requests are answered while another one waits, and a failure arrives as it was thrown")
     func questions() async throws {
         try await serving(EchoNode()) {

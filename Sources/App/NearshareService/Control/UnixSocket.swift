@@ -4,17 +4,29 @@ internal import Nearshare
 
 /// A Unix socket at a path, for the processes of one user.
 enum UnixSocket {
-    /// - Returns: nil when no process of this user listens there.
+    /// Time to wait for a process that has more connections than it accepts, such as a stopped one.
+    private static let connectTimeout = 2
+
+    /// - Returns: nil when no process of this user listens there, or it accepts none for two seconds.
     static func connect(to path: String) -> Int32? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
+        // Bounds connect(2), which otherwise waits as long as the queue of the listener is full.
+        setSendTimeout(of: descriptor, seconds: connectTimeout)
         let isConnected = withAddress(path) { Glibc.connect(descriptor, $0, $1) == 0 } ?? false
+        setSendTimeout(of: descriptor, seconds: 0)
         // In a directory of another user, that user could listen.
         guard isConnected, isOurs(descriptor) else {
             close(descriptor)
             return nil
         }
         return descriptor
+    }
+
+    /// - Parameter seconds: 0 for no timeout.
+    private static func setSendTimeout(of descriptor: Int32, seconds: Int) {
+        var time = timeval(tv_sec: seconds, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
     }
 
     /// Listens at a path, and replaces an earlier listener. Only the owner can use the file.
