@@ -388,35 +388,35 @@ private final class ChatHarness {
         #expect(narrow.lines[1] == "nearby: anna")
     }
 
-    @Test("every frame has the terminal's size, for any text and any size")
-    func sizes() {
-        for columns in [1, 2, 3, 5, 10, 20, 29, 30, 39, 40, 80, 99, 100, 200] {
-            for rows in [1, 2, 3, 4, 5, 9, 10, 24, 60] {
-                let chat = ChatHarness(columns: columns, rows: rows)
-                for (number, text) in hostileTexts.enumerated() {
-                    chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, text, named: text))))
-                    chat.handle(
-                        .event(
-                            .chatMessage(
-                                ChatHarness.message(number + 100, text, from: ChatHarness.ben, named: text, in: .publicRoom))))
-                }
-                chat.handle(.event(.chatMessage(ChatHarness.message(60, "mine", from: nil, status: .waiting))))
+    @Test(
+        "every frame has the terminal's size, for any text and any size",
+        arguments: [1, 2, 3, 5, 10, 20, 29, 30, 39, 40, 80, 99, 100, 200])
+    func sizes(_ columns: Int) {
+        for rows in [1, 2, 3, 4, 5, 9, 10, 24, 60] {
+            let chat = ChatHarness(columns: columns, rows: rows)
+            for (number, text) in hostileTexts.enumerated() {
+                chat.handle(.event(.chatMessage(ChatHarness.message(number + 1, text, named: text))))
                 chat.handle(
                     .event(
-                        .chatMessageChanged(
-                            id: "id-60", conversation: .peer(ChatHarness.anna), status: .failed, reason: hostileTexts.joined()))
-                )
-                chat.press(.paste("a draft 漢字\nof three\nlines \u{1b}[2J \u{301}\u{301}\u{301}"), .pageUp, .pageUp, .left)
-                for key in [TerminalKey.alt("1"), .alt("2"), .pageDown] {
-                    chat.press(key)
-                    let picture = chat.screen.render()
-                    #expect(picture.lines.count == rows)
-                    #expect((0..<rows).contains(picture.cursorRow))
-                    #expect((0..<columns).contains(picture.cursorColumn))
-                    for line in picture.lines {
-                        #expect(line.width <= columns, "\(columns)x\(rows): \(line.plainText)")
-                        #expect(line.width == TerminalText.width(of: line.plainText))
-                    }
+                        .chatMessage(
+                            ChatHarness.message(number + 100, text, from: ChatHarness.ben, named: text, in: .publicRoom))))
+            }
+            chat.handle(.event(.chatMessage(ChatHarness.message(60, "mine", from: nil, status: .waiting))))
+            chat.handle(
+                .event(
+                    .chatMessageChanged(
+                        id: "id-60", conversation: .peer(ChatHarness.anna), status: .failed, reason: hostileTexts.joined()))
+            )
+            chat.press(.paste("a draft 漢字\nof three\nlines \u{1b}[2J \u{301}\u{301}\u{301}"), .pageUp, .pageUp, .left)
+            for key in [TerminalKey.alt("1"), .alt("2"), .pageDown] {
+                chat.press(key)
+                let picture = chat.screen.render()
+                #expect(picture.lines.count == rows)
+                #expect((0..<rows).contains(picture.cursorRow))
+                #expect((0..<columns).contains(picture.cursorColumn))
+                for line in picture.lines {
+                    #expect(line.width <= columns, "\(columns)x\(rows): \(line.plainText)")
+                    #expect(line.width == TerminalText.width(of: line.plainText))
                 }
             }
         }

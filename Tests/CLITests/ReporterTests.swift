@@ -156,7 +156,7 @@ private final class MovableTime: Sendable {
             let friend = try #require(PeerID(hex: "00000000000000ff"))
             let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
             let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
-            for _ in 0..<100 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
+            for _ in 0..<10 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
             // Two of ten rows, and a notice for each; then that others are hidden.
             let width = written.all.reduce(0) { $0 + max(80, TerminalText.width(of: $1)) }
             #expect(width <= 26 * 80 && written.all.last?.hasSuffix(showing) == true)
