@@ -52,6 +52,13 @@ struct DescriptorPollTests {
                 return -1
             } == ECONNREFUSED)
         #expect(SocketCalls.connect(-1, timeout: .zero) { 0 } == 0)
+        let cancellation = EventFD()
+        cancellation.signal()
+        #expect(
+            SocketCalls.connect(-1, timeout: .seconds(60), cancelledBy: cancellation) {
+                errno = EINPROGRESS
+                return -1
+            } == ECANCELED)
         #expect(systemErrorText(ENOENT) == "no such file or directory")
     }
 }

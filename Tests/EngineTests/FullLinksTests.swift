@@ -234,8 +234,10 @@ private final class AddressedTransport: StreamTransport {
         Accepting(inner: try inner.listen(port: port, interface: interface), transport: self)
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        try inner.connect(to: address, timeout: timeout)
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
+        try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation)
     }
 
     private struct Source: StreamTransport {
@@ -246,10 +248,12 @@ private final class AddressedTransport: StreamTransport {
             try transport.inner.listen(port: port, interface: interface)
         }
 
-        func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        func connect(
+            to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+        ) throws(LinkError) -> any StreamLink {
             // Connections are made one after the other, and accepted in this order.
             transport.state.update { $0.sources.append(host) }
-            return try transport.inner.connect(to: address, timeout: timeout)
+            return try transport.inner.connect(to: address, timeout: timeout, cancelledBy: cancellation)
         }
     }
 

@@ -259,8 +259,7 @@ func sharedNames() throws {
             let session = try node.startSession()
             node.beginShutdown()
             // Each of these calls needs a task that is never run.
-            let addresses = network.destination(1, 1).addresses
-            #expect(await node.connectToFirst(of: addresses + addresses) == nil)
+            await #expect(throws: NodeError.self) { try await node.withConnection(to: network.destination(1, 1)) { _ in } }
             await #expect(throws: SessionError.self) { try await session.invite(network.destination(1, 1)) }
             await session.leave()
         }

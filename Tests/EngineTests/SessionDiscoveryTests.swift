@@ -28,8 +28,10 @@ private struct NamelessTransport: StreamTransport {
         NamelessListener(inner: try inner.listen(port: port, interface: interface))
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        NamelessLink(try inner.connect(to: address, timeout: timeout))
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
+        NamelessLink(try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation))
     }
 }
 

@@ -49,6 +49,32 @@ extension SessionStoryTests {
 
     private static let guest = TestNetwork.identity(1).peerID
 
+    @Test(
+        "D1: an invitation reaches the peer although another one answers at an announced address", arguments: LinkKind.allCases)
+    func otherAddress(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(2)) { impostor in
+            let other = try impostor.listen()
+            try await withNode(network.settings(1)) { guest in
+                let listener = try guest.listen()
+                try await withNode(network.settings(0)) { host in
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        group.addTask {
+                            for await invitation in listener.sessionInvitations { _ = try invitation.accept(Self.trusting) }
+                        }
+                        let session = try host.startSession(Self.trusting)
+                        var destination = network.destination(1, other.port)
+                        destination.addresses += network.destination(1, listener.port).addresses
+                        #expect(try await session.invite(destination) == Self.guest)
+                        await session.leave()
+                        guest.beginShutdown()
+                        try await group.waitForAll()
+                    }
+                }
+            }
+        }
+    }
+
     @Test("an invitation is accepted, declined, or released, which declines it", arguments: LinkKind.allCases)
     func answers(_ linkKind: LinkKind) async throws {
         let accepted = try await invite(linkKind) { invitation in

@@ -72,8 +72,10 @@ private struct CountingTransport: StreamTransport {
         try inner.listen(port: port, interface: interface)
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        let link = try inner.connect(to: address, timeout: timeout)
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
+        let link = try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation)
         counter.addLink()
         return CountingLink(inner: link, counter: counter)
     }

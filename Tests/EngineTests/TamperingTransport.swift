@@ -16,8 +16,10 @@ struct TamperingTransport: StreamTransport {
         try inner.listen(port: port, interface: interface)
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        let link = try inner.connect(to: address, timeout: timeout)
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
+        let link = try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation)
         let isTampered = linksLeft.update { left in
             guard left > 0 else { return false }
             left -= 1

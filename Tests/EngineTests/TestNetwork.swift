@@ -140,7 +140,9 @@ private struct PartitionedTransport: StreamTransport {
         return listener
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
         network.begin(number, to: address.port)
         defer { network.end(number, to: address.port) }
         switch network.waitUntilConnectable(number, to: address.port, timeout: timeout) {
@@ -148,7 +150,7 @@ private struct PartitionedTransport: StreamTransport {
         case false?: throw LinkError(.unreachable, "kept apart")
         case nil: throw LinkError(.timedOut, "held")
         }
-        let link = try inner.connect(to: address, timeout: timeout)
+        let link = try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation)
         network.keep(link, number, to: address.port)
         return link
     }

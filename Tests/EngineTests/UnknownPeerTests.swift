@@ -209,11 +209,8 @@ import Testing
         }
     }
 
-    @Test("K4, D1: another key than the announced one is refused", arguments: LinkKind.allCases) func wrongID(
-        _ linkKind: LinkKind
-    )
-        async throws
-    {
+    @Test("K4, D1: another key than the announced one is refused", arguments: LinkKind.allCases)
+    func wrongID(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
         try await withNode(stage.receiver) { receiver in
             let listener = try receiver.listen()
@@ -224,6 +221,38 @@ import Testing
                 guard case .identityMismatch? = error else {
                     Issue.record("\(String(describing: error))")
                     return
+                }
+            }
+        }
+    }
+
+    @Test(
+        "D1: other addresses that are announced under a peer's id, silent or of another peer, do not keep it from being reached",
+        arguments: LinkKind.allCases)
+    func otherAddresses(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        let silent = try stage.transport.listen(port: 0, interface: stage.interface)
+        defer { silent.close() }
+        let impostor = stage.settings(LocalIdentity(seed: [UInt8](repeating: 3, count: 64)), "Bea")
+        try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            try await withNode(impostor) { impostor in
+                let other = try impostor.listen()
+                try await withNode(stage.sender) { sender in
+                    let port = listener.port
+                    for ports in [[other.port, port], [silent.port, port], [silent.port, other.port, silent.port, port]] {
+                        var destination = stage.destination(port)
+                        destination.addresses = ports.map { LinkAddress(host: "127.0.0.1", port: $0) }
+                        let found = try await sender.withConnection(to: destination) { ($0.proven.id, $0.address.port) }
+                        #expect(found == (Stage.bea.peerID, port))
+                    }
+                    // Without the genuine one, the impostor is named.
+                    var destination = stage.destination(other.port)
+                    destination.addresses.append(LinkAddress(host: "127.0.0.1", port: 1))
+                    let error = await #expect(throws: NodeError.self) {
+                        try await sender.withConnection(to: destination) { _ in }
+                    }
+                    #expect(error?.isTransient == false)
                 }
             }
         }

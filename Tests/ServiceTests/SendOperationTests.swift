@@ -226,6 +226,29 @@ struct SendOperationTests {
         #expect(reporter.names == ["failed"])
     }
 
+    @Test(
+        "D1, D6: a peer that was reached before is reached again, its announcement hidden or buried under others",
+        arguments: [0, 40], [false, true])
+    func lastAddress(forgedCount: Int, isNamed: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failures = try await bea.listening { invitation in
+            _ = await invitation.accept(into: InMemorySink()).result
+        } _: { _ in
+            var failures = [try await run(try operation(ada), ada, to: "bea")]
+            stage.segment.setConnected(false, host: bea.host)
+            let forged = try (0..<forgedCount).map { number in
+                try stage.segment.join(host: "10.0.9.\(number)").advertise(
+                    Advertisement(
+                        instance: "forged-\(number)", type: .nearshare, port: 4000,
+                        txt: ["id=\(bea.id.hex)", "n=bea"].map { Array($0.utf8) }))
+            }
+            defer { for one in forged { one.stop() } }
+            failures.append(try await run(try operation(ada), ada, to: isNamed ? "bea" : bea.id.hex))
+            return failures
+        }
+        #expect(failures.allSatisfy { $0 == nil })
+    }
+
     @Test("K1: another key than the announced one at the address ends the send")
     func identityMismatch() async throws {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("mallory"))

@@ -25,7 +25,7 @@ final class StageUser: Sendable {
     let machine: LocalMachine
     let name: DisplayName
     let identity: LocalIdentity
-    private let host: String
+    let host: String
     private let stage: ServiceStage
 
     fileprivate init(_ name: String, host: String, on stage: ServiceStage) throws {

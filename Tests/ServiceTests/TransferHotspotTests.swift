@@ -57,8 +57,10 @@ private final class Air: StreamTransport {
         Listener(try links.listen(port: port, interface: interface), self)
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        let link = RadioLink(try links.connect(to: address, timeout: timeout), self)
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
+        let link = RadioLink(try links.connect(to: address, timeout: timeout, cancelledBy: cancellation), self)
         connected.withLock { $0.append(link) }
         return link
     }
@@ -114,10 +116,12 @@ private final class Network: StreamTransport {
         try links.listen(port: port, interface: interface)
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
         hosts.withLock { $0.append(address.host) }
         if isDown.load(ordering: .relaxed) { throw LinkError(.unreachable, "no route") }
-        return try links.connect(to: address, timeout: timeout)
+        return try links.connect(to: address, timeout: timeout, cancelledBy: cancellation)
     }
 }
 

@@ -317,7 +317,7 @@ struct StateTests {
         func peer(_ number: Int, at time: Int64) -> RecentPeers.Entry {
             RecentPeers.Entry(
                 id: PeerID(bytes: (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) })!,
-                name: try! DisplayName("p\(number)"), lastSeen: WallTime(milliseconds: time), address: "10.0.0.1:1")
+                name: try! DisplayName("p\(number)"), lastSeen: WallTime(milliseconds: time))
         }
         for number in 0..<300 { try RecentPeers.record([peer(number, at: Int64(number))], in: state) }
         try RecentPeers.record([peer(299, at: 1000), peer(250, at: 2000)], in: state)
@@ -325,5 +325,27 @@ struct StateTests {
         #expect(entries.count == RecentPeers.capacity)
         #expect(entries.prefix(3).map(\.name.claimed) == ["p250", "p299", "p298"])
         #expect(Set(entries.map(\.id)).count == entries.count)
+    }
+
+    @Test("D1, R6: addresses at which keys were proven outlast any number of peers that were only seen")
+    func recentAddresses() throws {
+        let state = try state()
+        func peer(_ number: Int) -> RecentPeers.Entry {
+            RecentPeers.Entry(
+                id: PeerID(bytes: (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) })!,
+                name: try! DisplayName("p\(number)"), lastSeen: WallTime(milliseconds: Int64(number)))
+        }
+        let address = LinkAddress(host: "fe80::1%eth0", port: 29742)
+        try RecentPeers.recordAddress(address, of: peer(0).id, in: state)
+        #expect(try RecentPeers.read(in: state).entries.isEmpty)
+        try RecentPeers.record([peer(0)], in: state)
+        try RecentPeers.recordAddress(address, of: peer(0).id, in: state)
+        try RecentPeers.recordAddress(
+            LinkAddress(host: "00:11:22:33:44:55", port: 1, medium: .bluetooth), of: peer(0).id, in: state)
+        try RecentPeers.record((1...300).map(peer), in: state)
+        try RecentPeers.record([peer(0)], in: state)
+        let recent = try RecentPeers.read(in: state)
+        #expect(recent.address(of: peer(0).id) == "[fe80::1%eth0]:29742" && recent.address(of: peer(1).id) == nil)
+        #expect(recent.entries.count == RecentPeers.capacity && recent.entries.first?.id == peer(0).id)
     }
 }

@@ -10,13 +10,15 @@ package struct TCPTransport: StreamTransport {
         try TCPListener(port: port, interface: interface)
     }
 
-    package func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+    package func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
         var failure = LinkError(.unreachable, "could not connect to \(address): it has no address")
         let deadline = SystemClock.monotonic() + timeout
         for candidate in try SocketAddress.resolve(address) {
             do {
                 let timeLeft = max(.zero, deadline - SystemClock.monotonic())
-                return try connect(to: candidate, shownAs: address, timeout: timeLeft)
+                return try connect(to: candidate, shownAs: address, timeout: timeLeft, cancelledBy: cancellation)
             } catch {
                 failure = error
             }
@@ -34,11 +36,11 @@ package struct TCPTransport: StreamTransport {
     }
 
     private func connect(
-        to address: SocketAddress, shownAs shown: LinkAddress, timeout: Duration
+        to address: SocketAddress, shownAs shown: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
     ) throws(LinkError) -> TCPLink {
         let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
-        let code = SocketCalls.connect(descriptor, timeout: timeout) {
+        let code = SocketCalls.connect(descriptor, timeout: timeout, cancelledBy: cancellation) {
             address.withRaw { Glibc.connect(descriptor, $0, $1) }
         }
         guard code == 0 else {
@@ -51,6 +53,7 @@ package struct TCPTransport: StreamTransport {
     private static func connectError(_ code: Int32, to address: LinkAddress) -> LinkError {
         switch code {
         case ECONNREFUSED: LinkError(.unreachable, "connection refused by \(address)")
+        case ECANCELED: LinkError(.closed, "the connection to \(address) was cancelled")
         case ETIMEDOUT: LinkError(.timedOut, "timed out connecting to \(address)")
         default: LinkError(.unreachable, "could not connect to \(address): \(systemErrorText(code))")
         }

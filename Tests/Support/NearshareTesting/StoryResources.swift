@@ -89,8 +89,10 @@ private struct CountedTransport: StreamTransport {
         CountedListener(try inner.listen(port: port, interface: interface), resources)
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
-        CountedLink(try inner.connect(to: address, timeout: timeout), "an outgoing link", resources)
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
+        CountedLink(try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation), "an outgoing link", resources)
     }
 }
 

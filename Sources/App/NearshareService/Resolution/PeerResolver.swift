@@ -26,6 +26,8 @@ package struct PeerResolver: Sendable {
         static let connection = Duration.seconds(8)
         /// Time for other peers of the same name to appear; a search by name waits as long for a second one.
         static let namesakes = Duration.milliseconds(60)
+        /// For the announcement of a known peer, before its last address is tried as well.
+        static let announcement = Duration.milliseconds(500)
     }
 
     private let machine: LocalMachine
@@ -217,9 +219,9 @@ package struct PeerResolver: Sendable {
     func resolveAgain(
         _ id: PeerID, on node: Node, avoiding failedAddresses: Set<LinkAddress>, timeout: Duration
     ) async -> PeerDestination? {
-        try? await node.find(
-            id.hex, timeout: timeout, on: Transport.media(for: transport), avoiding: failedAddresses
-        ).destination
+        let media = Transport.media(for: transport)
+        let found = try? await node.find(id.hex, timeout: timeout, on: media, avoiding: failedAddresses)
+        return found.map { withLastAddress($0.destination, on: media) }
     }
 
     /// Finds a peer whose key is to be verified. Of several peers with one name, the known one is selected.
@@ -285,17 +287,73 @@ package struct PeerResolver: Sendable {
     private func resolveDirectly(
         _ name: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>? = nil
     ) async throws -> Destination {
-        let peer: NearbyPeer
+        let destination: PeerDestination
         do {
-            peer = try await node.find(
-                name, timeout: timeout, on: media ?? Transport.media(for: transport), knownAs: idsListed(as: name))
+            destination = try await search(name, on: node, timeout: timeout, media: media ?? Transport.media(for: transport))
         } catch NodeError.ambiguous(let text, let peers) {
             throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
         }
-        recordFound(
-            peer.id, peer.name, Transport(peer.addresses.first?.medium ?? .network),
-            isLocalSend: peer.destination.isLocalSend)
-        return .direct(peer.destination)
+        if let id = destination.id, let name = destination.name {
+            recordFound(
+                id, name, Transport(destination.addresses.first?.medium ?? .network), isLocalSend: destination.isLocalSend)
+        }
+        return .direct(destination)
+    }
+
+    /// Searches among the announced peers. One that was reached before is tried at its last address as well, which is used without
+    /// an announcement too: any host can hide the announcements of others, or forge further ones (D1, D6).
+    private func search(
+        _ text: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>
+    ) async throws -> PeerDestination {
+        let ids = idsListed(as: text)
+        guard media.contains(.network), let last = lastDestination(of: text, knownAs: ids) else {
+            let found = try await node.find(text, timeout: timeout, on: media, knownAs: ids)
+            return withLastAddress(found.destination, on: media)
+        }
+        return try await withThrowingTaskGroup(of: PeerDestination?.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { try await node.find(text, timeout: timeout, on: media, knownAs: ids).destination }
+            group.addTask {
+                try await Task.sleep(for: Timeout.announcement)
+                return try? await node.withConnection(to: last) { _ in last }
+            }
+            while let found = try await group.next() {
+                if let found { return withLastAddress(found, on: media) }
+            }
+            return last
+        }
+    }
+
+    /// The address at which a peer has last proven its key; nil for one that was never reached on the network.
+    private func lastAddress(of id: PeerID) -> LinkAddress? {
+        (try? RecentPeers.read(in: machine.state))?.address(of: id).flatMap { LinkAddress(parsing: $0) }
+    }
+
+    /// The last address of a peer that the user knows, with its key.
+    /// - Parameter ids: of the peers that the user knows by the text.
+    private func lastDestination(of text: String, knownAs ids: Set<PeerID>) -> PeerDestination? {
+        guard let id = PeerID(hex: text) ?? (ids.count == 1 ? ids.first : nil),
+            let known = (try? machine.trust.read())?.entry(claiming: id),
+            let address = lastAddress(of: id)
+        else { return nil }
+        var destination = PeerDestination(addresses: [address], id: id, name: known.entry.name)
+        destination.fingerprint = known.fingerprint
+        return destination
+    }
+
+    /// The destination with the last address of the peer: the first one, or the second where it is not announced now.
+    private func withLastAddress(_ destination: PeerDestination, on media: Set<LinkAddress.Medium>) -> PeerDestination {
+        guard media.contains(.network), let id = destination.id, !destination.isLocalSend,
+            let address = lastAddress(of: id)
+        else { return destination }
+        var destination = destination
+        if let index = destination.addresses.firstIndex(of: address) {
+            destination.addresses.remove(at: index)
+            destination.addresses.insert(address, at: 0)
+        } else {
+            destination.addresses.insert(address, at: min(1, destination.addresses.count))
+        }
+        return destination
     }
 
     private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {

@@ -189,7 +189,7 @@ package final class SendOperation: Sendable {
         while true {
             // Each device is used once.
             let prepared = try await requester?.prepare(for: destination, reporter)
-            let attempt = await attempt(source, to: destination, expecting: peer, prepared, on: node)
+            let attempt = await attempt(source, to: destination, isAgain: peer != nil, prepared, on: node)
             await prepared?.stop()
             requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             guard let failure = attempt.failure else { return }
@@ -227,23 +227,23 @@ package final class SendOperation: Sendable {
         }
     }
 
-    /// - Parameter peer: the peer of the broken connection; no other key is accepted.
+    /// - Parameter isAgain: whether a connection to the peer broke before; another key at an address is no reason to end then.
     private func attempt(
-        _ source: any ResourceSource, to destination: PeerDestination, expecting peer: AuthenticatedPeer?,
+        _ source: any ResourceSource, to destination: PeerDestination, isAgain: Bool = false,
         _ hotspot: PreparedHotspot? = nil, on node: Node
     ) async -> Attempt {
         do {
             return try await node.withConnection(to: destination) { connection in
-                if let peer, peer.fingerprint != connection.proven.fingerprint {
-                    return Attempt(
-                        addresses: [connection.address],
-                        failure: CommandFailure(.notTrusted, "another peer answers at \(connection.address) now"))
-                }
-                return await self.attempt(source, over: connection, hotspot, on: node)
+                await self.attempt(source, over: connection, hotspot, on: node)
             }
         } catch {
+            let isBroken =
+                switch error as? NodeError {
+                case .identityMismatch: isAgain
+                case let error: error?.isTransient ?? false
+                }
             return Attempt(
-                addresses: destination.addresses, failure: Self.failure(error, to: destination), isBroken: Self.isBroken(error),
+                addresses: destination.addresses, failure: Self.failure(error, to: destination), isBroken: isBroken,
                 isHotspotUndecided: hotspot != nil)
         }
     }
@@ -315,7 +315,7 @@ package final class SendOperation: Sendable {
         destination.fingerprint = peer.fingerprint
         var next = Attempt(addresses: destination.addresses)
         for number in 1...Self.hotspotConnectionCount {
-            next = await attempt(content, to: destination, expecting: peer, on: node)
+            next = await attempt(content, to: destination, on: node)
             guard next.peer == nil, next.isBroken, number < Self.hotspotConnectionCount, !running.isCancelled else { break }
             // Both devices have just joined: the first packets may be lost.
             guard (try? await Task.sleep(for: .seconds(1))) != nil else { break }
@@ -328,15 +328,6 @@ package final class SendOperation: Sendable {
     /// Connections that are tried in a hotspot.
     private static let hotspotConnectionCount = 3
 
-    /// Whether a failed connection may succeed later.
-    private static func isBroken(_ error: any Error) -> Bool {
-        switch error as? NodeError {
-        case .unreachable, .timedOut, .connectionLost: true
-        case .notFound, .ambiguous, .incompatible, .identityMismatch, .blocked, .refused, .invalidParameter, .unavailable, nil:
-            false
-        }
-    }
-
     private func send(
         _ content: any ResourceSource, over connection: Connection, _ attempt: inout Attempt, _ hotspot: PreparedHotspot?
     ) async throws(CommandFailure) {
@@ -344,6 +335,8 @@ package final class SendOperation: Sendable {
         let peer = connection.proven
         let destination = connection.destination
         let known = machine.name(of: peer.fingerprint, claiming: destination.name)
+        // The next search finds it there, whatever others announce. Without the record it takes longer at most.
+        try? RecentPeers.recordAddress(connection.address, of: peer.id, in: machine.state)
         // Otherwise the user has named this very key.
         if destination.fingerprint == nil, !destination.isIDGiven {
             try refuseOtherPeer(peer.fingerprint, trustStatus, claiming: destination.name)

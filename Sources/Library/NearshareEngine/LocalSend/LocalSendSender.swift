@@ -190,7 +190,7 @@ final class LocalSendSender: Sendable {
     ) async -> Value? {
         let link: any StreamLink
         do throws(NodeError) {
-            link = try await node.connect(to: PeerDestination(addresses: [target.address]))
+            link = try await node.connect(to: target.address)
         } catch {
             end(TransferResult(outcome: .interrupted, detail: error.description))
             return nil

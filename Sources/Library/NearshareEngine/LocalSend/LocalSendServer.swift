@@ -509,7 +509,7 @@ package final class LocalSendServer: Sendable {
     func sendCancel(of session: String, to address: LinkAddress, expecting certificate: [UInt8]?) async {
         let deadline = node.settings.clock() + Self.cancelTimeout
         let connected = await withTimeout(Self.cancelTimeout) { [node] in
-            try? await node.connect(to: PeerDestination(addresses: [address]))
+            try? await node.connect(to: address)
         }
         guard case let link?? = connected else { return }
         let end: @Sendable () -> MonotonicInstant = { deadline }

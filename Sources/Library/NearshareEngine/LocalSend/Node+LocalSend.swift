@@ -87,7 +87,7 @@ extension Node {
     /// - Throws: ``NodeError/identityMismatch(_:)`` for a device with another certificate than it has announced.
     package func localSendTarget(_ destination: PeerDestination) async throws(NodeError) -> LocalSendTarget {
         let server = try localSendServer
-        let link = try await connect(to: PeerDestination(addresses: destination.addresses))
+        let link = try await connect(toFirstOf: destination.addresses)
         let deadline = settings.clock() + Self.localSendTimeout
         let address = link.remote
         let failure = NodeError.timedOut("\(address) did not answer in time")

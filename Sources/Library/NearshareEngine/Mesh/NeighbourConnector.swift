@@ -88,27 +88,27 @@ final class NeighbourConnector: Sendable {
     /// - Returns: whether there was one.
     private func connect(to peer: NearbyPeer) async -> Bool {
         // The radio provides its frame links itself.
-        for address in peer.frameAddresses where address.medium == .network {
-            let (transport, time) = (settings.transport, settings.limits.connectTimeout)
-            let opened = try? await BlockingThread.run { Result { try transport.connect(to: address, timeout: time) } }
-            guard case .success(let link)? = opened else { continue }
-            do {
-                try await LinkDemultiplexer.openFrames(link, timeout: settings.limits.connectTimeout)
-            } catch {
-                settings.log.debug("\(error)")
-                link.close()
-                return false
-            }
-            // In a task of the mesh, so that its last frames still go out after discovery has ended.
-            let ended = Promise<Void>()
-            tasks.start {
-                await self.router.run(over: link, .stream, isIncoming: false)
-                ended.fulfil()
-            }
-            _ = await ended.value
-            return true
+        let addresses = peer.frameAddresses.filter { $0.medium == .network }
+        let (transport, timeout) = (settings.transport, settings.limits.connectTimeout)
+        let link = try? await AddressRace.first(
+            over: addresses, discarding: { $0.close() },
+            { address throws(NodeError) in try await transport.openLink(to: address, timeout: timeout) })
+        guard let link else { return false }
+        do {
+            try await LinkDemultiplexer.openFrames(link, timeout: timeout)
+        } catch {
+            settings.log.debug("\(error)")
+            link.close()
+            return false
         }
-        return false
+        // In a task of the mesh, so that its last frames still go out after discovery has ended.
+        let ended = Promise<Void>()
+        tasks.start {
+            await self.router.run(over: link, .stream, isIncoming: false)
+            ended.fulfil()
+        }
+        _ = await ended.value
+        return true
     }
 
     // MARK: The radio

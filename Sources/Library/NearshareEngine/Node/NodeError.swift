@@ -42,6 +42,15 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Whether another try may succeed: the peer has not answered, or the link was lost.
+    package var isTransient: Bool {
+        switch self {
+        case .unreachable, .timedOut, .connectionLost: true
+        case .notFound, .ambiguous, .incompatible, .identityMismatch, .blocked, .refused, .invalidParameter, .unavailable:
+            false
+        }
+    }
+
     /// The sentence for a text that selects several peers, with a row for each.
     package static func ambiguity(of text: String, rows: [String]) -> String {
         "\(TerminalText.escaped(text)) matches several peers; use the id of one:" + rows.map { "\n  \($0)" }.joined()

@@ -51,31 +51,37 @@ extension Session {
         }
         if let refusal { throw refusal }
         defer { state.withLock { $0.outgoing.releaseInvitation() } }
-        let link: any StreamLink
-        do {
-            link = try await node.connect(to: destination)
-        } catch {
-            throw SessionError(error)
-        }
-        let outcome = Promise<Result<PeerID, SessionError>>()
-        let driver = node.makeDriver(link, .initiator)
-        let outgoingLink = OutgoingSessionLink(
-            invitation: invitation, secret: secret, room: room, expected: destination.id, voucher: nil, outcome: outcome)
-        guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
-            link.close()
-            throw .left
-        }
-        // The handshake has a timeout of its own; the other user has all of this one.
-        await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
-        switch await Self.first(outcome, within: timeout + Self.answerGrace) {
-        case .success(let id)?: return id
-        case .failure(let error)?: throw error
-        case nil:
-            let awaitsTrust = outgoingLink.awaitsTrust
-            driver.send(.withdraw(id))
-            driver.close(.done)
-            if Task.isCancelled { throw .cancelled }
-            throw awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")
+        var addresses = destination.addresses
+        while true {
+            let link: any StreamLink
+            do {
+                link = try await node.connect(toFirstOf: addresses)
+            } catch {
+                throw SessionError(error)
+            }
+            let outcome = Promise<Result<PeerID, SessionError>>()
+            let driver = node.makeDriver(link, .initiator)
+            let outgoingLink = OutgoingSessionLink(
+                invitation: invitation, secret: secret, room: room, expected: destination.id, voucher: nil, outcome: outcome)
+            guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
+                link.close()
+                throw .left
+            }
+            // The handshake has a timeout of its own; the other user has all of this one.
+            await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
+            // Any host can announce an address of the peer: it may be at another one (D1).
+            addresses.removeAll { $0 == link.remote }
+            if outgoingLink.invited.current == nil, case .failure? = outcome.current, !addresses.isEmpty { continue }
+            switch await Self.first(outcome, within: timeout + Self.answerGrace) {
+            case .success(let id)?: return id
+            case .failure(let error)?: throw error
+            case nil:
+                let awaitsTrust = outgoingLink.awaitsTrust
+                driver.send(.withdraw(id))
+                driver.close(.done)
+                if Task.isCancelled { throw .cancelled }
+                throw awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")
+            }
         }
     }
 
@@ -126,7 +132,7 @@ extension Session {
         switch attempt {
         case .connect:
             let zones = node.linkLocalZones
-            link = await node.connectToFirst(of: member.addresses.flatMap { $0.destinations(zones: zones) })
+            link = try? await node.connect(toFirstOf: member.addresses.flatMap { $0.destinations(zones: zones) })
         case .relay(_, let relay):
             link = openRelay(to: member.id, through: relay)
         }

@@ -35,7 +35,9 @@ final class L2CAPTransport: StreamTransport {
             "all channel numbers (PSM) of this Bluetooth adapter are in use; stop other programs that listen there")
     }
 
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
         guard let peer = BluetoothAddress(address) else {
             throw LinkError(.unreachable, "\(address.host) is not a Bluetooth address")
         }
@@ -43,7 +45,8 @@ final class L2CAPTransport: StreamTransport {
         // During discovery, connecting takes ten seconds instead of a tenth of a second.
         let hold = adapter.holdDiscovery(for: peer)
         do throws(LinkError) {
-            let descriptor = try Self.connect(from: local, to: peer, psm: address.port, timeout: timeout)
+            let descriptor = try Self.connect(
+                from: local, to: peer, psm: address.port, timeout: timeout, cancelledBy: cancellation)
             return L2CAPLink(
                 descriptor: descriptor, remote: address, clock: adapter.clock, onClose: { hold.release() })
         } catch {
@@ -53,13 +56,16 @@ final class L2CAPTransport: StreamTransport {
     }
 
     private static func connect(
-        from local: BluetoothAddress, to peer: BluetoothAddress, psm: UInt16, timeout: Duration
+        from local: BluetoothAddress, to peer: BluetoothAddress, psm: UInt16, timeout: Duration,
+        cancelledBy cancellation: EventFD?
     ) throws(LinkError) -> Int32 {
         var raw = local.raw
         let descriptor = nearshare_l2cap_open(&raw, 0, UInt16(L2CAPLink.receiveMTU))
         guard descriptor >= 0 else { throw unavailable() }
         raw = peer.raw
-        let code = SocketCalls.connect(descriptor, timeout: timeout) { nearshare_l2cap_connect(descriptor, &raw, psm) }
+        let code = SocketCalls.connect(descriptor, timeout: timeout, cancelledBy: cancellation) {
+            nearshare_l2cap_connect(descriptor, &raw, psm)
+        }
         guard code == 0 else {
             Glibc.close(descriptor)
             throw connectError(code, to: peer)
@@ -71,6 +77,7 @@ final class L2CAPTransport: StreamTransport {
         switch code {
         case ECONNREFUSED:
             LinkError(.unreachable, "\(peer) refuses the channel over Bluetooth; is it receiving?")
+        case ECANCELED: LinkError(.closed, "the connection to \(peer) was cancelled")
         case ETIMEDOUT, EHOSTDOWN: LinkError(.timedOut, "\(peer) does not answer over Bluetooth; is it near enough?")
         default: LinkError(.unreachable, "could not connect to \(peer) over Bluetooth: \(systemErrorText(code))")
         }

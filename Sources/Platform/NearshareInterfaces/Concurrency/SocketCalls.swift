@@ -10,15 +10,22 @@ package func systemErrorText(_ code: Int32 = errno) -> String { String(cString: 
 /// Calls on sockets that several adapters make.
 package enum SocketCalls {
     /// Connects a blocking socket, for at most `timeout`.
-    /// - Parameter connect: connect(2) on the descriptor.
-    /// - Returns: 0, or the number of the error; `ETIMEDOUT` when time is over.
-    package static func connect(_ descriptor: Int32, timeout: Duration, _ connect: () -> Int32) -> Int32 {
+    /// - Parameters:
+    ///   - cancellation: a signal ends the call; nil for none.
+    ///   - connect: connect(2) on the descriptor.
+    /// - Returns: 0, or the number of the error: `ETIMEDOUT` when time is over, `ECANCELED` after the signal.
+    package static func connect(
+        _ descriptor: Int32, timeout: Duration, cancelledBy cancellation: EventFD? = nil, _ connect: () -> Int32
+    ) -> Int32 {
         let flags = fcntl(descriptor, F_GETFL)
         _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK)
         defer { _ = fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) }
         guard connect() != 0 else { return 0 }
         guard errno == EINPROGRESS else { return errno }
-        guard !DescriptorPoll.wait(for: descriptor, .writable, timeout: timeout).isEmpty else { return ETIMEDOUT }
+        let wakeup = cancellation?.descriptor ?? -1
+        let events = DescriptorPoll.wait(for: [(descriptor, .writable), (wakeup, .readable)], timeout: timeout)
+        guard events[1].isEmpty else { return ECANCELED }
+        guard !events[0].isEmpty else { return ETIMEDOUT }
         var code: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)

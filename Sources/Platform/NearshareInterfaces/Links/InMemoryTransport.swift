@@ -28,7 +28,9 @@ package final class InMemoryTransport: StreamTransport {
         }
     }
 
-    package func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+    package func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink {
         guard let listener = state.withLock({ $0.listeners[address.port] }) else {
             throw LinkError(.unreachable, "nothing listens at \(address)")
         }

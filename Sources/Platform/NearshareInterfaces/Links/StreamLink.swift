@@ -164,7 +164,10 @@ package protocol StreamTransport: Sendable {
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener
 
     /// Blocks until the connection is open, refused or timed out.
-    func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink
+    /// - Parameter cancellation: a signal ends the call; nil for none.
+    func connect(
+        to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
+    ) throws(LinkError) -> any StreamLink
 
     /// Makes a link of a connected socket that another process has passed, and owns it from then on.
     /// - Returns: nil for a descriptor that is no connected socket of this transport; it is closed.
@@ -172,6 +175,10 @@ package protocol StreamTransport: Sendable {
 }
 
 extension StreamTransport {
+    package func connect(to address: LinkAddress, timeout: Duration) throws(LinkError) -> any StreamLink {
+        try connect(to: address, timeout: timeout, cancelledBy: nil)
+    }
+
     package func link(adopting descriptor: Int32) -> (any StreamLink)? {
         close(descriptor)
         return nil
