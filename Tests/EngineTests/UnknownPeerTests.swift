@@ -115,6 +115,35 @@ import Testing
     }
 
     @Test(
+        "K1: a receiver that asks to compare short codes does not end the transfer that it was offered",
+        arguments: LinkKind.allCases)
+    func requestByReceiver(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        let listener = try stage.transport.listen(port: 0, interface: stage.interface)
+        defer { listener.close() }
+        try await withNode(stage.receiver) { receiver in
+            try await withNode(stage.sender) { sender in
+                let link = Task { try await BlockingThread.run { Result { try listener.accept() } }.get() }
+                let port = listener.port
+                async let outcome = sender.withConnection(to: stage.destination(port)) { connection in
+                    let source = InMemorySource(MemoryContent(file: "a", [1]))
+                    return await connection.send(source, resumeKey: Stage.resumeKey, timeout: .seconds(60)).result.outcome
+                }
+                let driver = receiver.makeDriver(try await link.value, .responder)
+                await receiver.run(driver) {
+                    for await event in driver.events {
+                        if case .invited(let offer, _) = event {
+                            driver.requestVerification()
+                            driver.decline(offer.id, because: .declined)
+                        }
+                    }
+                }
+                #expect(try await outcome == .declined(.declined))
+            }
+        }
+    }
+
+    @Test(
         "R11: offers that new keys make and cancel reach the user five times, and then a known peer's still does",
         arguments: LinkKind.allCases)
     func cancelledOffers(_ linkKind: LinkKind) async throws {

@@ -177,8 +177,8 @@ public final class Connection: Sendable {
                 case .verificationAnswered(let matches): state.peerConfirmation = matches
                 case .established, .invitationEnded, .session: break
                 case .hotspot(let event): hotspot.receive(event)
-                // Only the side that opened the link may ask. A "no" would tell its user that the codes differ.
-                case .verificationRequested: driver.close(.unattended)
+                // No user is asked here. A "no" would tell the other one that the codes differ, and a transfer goes on.
+                case .verificationRequested: break
                 // A sending link takes no offers: a peer that offers something opens a link.
                 case .invited(let offer, _): driver.decline(offer.id, because: .notAllowed)
                 }
