@@ -622,11 +622,13 @@ struct ReceiveControllerTests {
         }
     }
 
-    @Test("K3: a key is verified once both users have said yes")
-    func verified() async throws {
+    @Test(
+        "K3: a key is verified once both users have said yes, whatever is accepted without a question",
+        arguments: [.ask, .friends, .all] as [Configuration.Accept])
+    func verified(_ accept: Configuration.Accept) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let display = AnsweringDisplay { _ in "y" }
-        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+        _ = try await receiving(bea, accept: accept, display: display) { listener, _, _ async throws in
             try await withNode(try ada.settings()) { node in
                 try await node.withConnection(to: bea.destination(listener)) { connection in
                     try await connection.requestVerification()
@@ -664,6 +666,51 @@ struct ReceiveControllerTests {
         let lines = reporter.notices + reporter.warnings
         #expect(
             lines.contains { $0.contains("ada is not verified") || $0.contains("ada says that the codes are not the same") })
+    }
+
+    /// Verifies `bea` as `ada` does, whose user is asked.
+    private func verify(
+        _ ada: StageUser, _ bea: StageUser, _ listener: Listener, ask: @escaping @Sendable () async -> Bool
+    ) async throws -> CommandFailure? {
+        try await withNode(try ada.settings()) { node in
+            await caughtFailure {
+                try await node.withConnection(to: bea.destination(listener)) { connection in
+                    let operation = VerificationOperation(trust: ada.machine.trust, reporter: self.reporter)
+                    try await operation.run(over: connection) { _, _ in await ask() }
+                }
+            }
+        }
+    }
+
+    @Test("K3: the user is not asked about a code where the peer's user cannot be")
+    func unattendedPeer() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let askedCount = Monitor(0)
+        _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
+            let failure = try await verify(ada, bea, listener) {
+                askedCount.update { $0 += 1 }
+                return true
+            }
+            #expect(failure?.message.hasPrefix("nothing was compared: the peer's user cannot be asked") == true)
+        }
+        #expect(askedCount.withLock { $0 } == 0)
+    }
+
+    @Test("K3: a peer that ends in the middle of the question ends it, in words for a comparison")
+    func endedQuestion() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let display = AnsweringDisplay { _ in nil }
+        let isAsked = Promise<Void>()
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, controller, node async throws in
+            async let failure = verify(ada, bea, listener) {
+                isAsked.fulfil()
+                return await Promise<Bool>().value ?? false
+            }
+            _ = await isAsked.value
+            controller.interrupt(node, .cancelled)
+            #expect(try await failure?.message == "nothing was compared: the connection to bea has ended; try again")
+        }
+        #expect(try ada.trust(in: bea.fingerprint) == nil)
     }
 
     @Test("K3: without a terminal nothing is compared, and nobody is told that the codes differ")

@@ -26,6 +26,18 @@ private final class PseudoTerminal: Sendable {
 
     func type(_ text: String) { DescriptorOutput.write(text, to: user) }
 
+    /// Reads what the terminal shows, until it ends with `text`.
+    func output(through text: String) async -> String {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async { [user] in
+                var shown: [UInt8] = []
+                var byte: UInt8 = 0
+                while !shown.reversed().starts(with: text.utf8.reversed()), read(user, &byte, 1) == 1 { shown.append(byte) }
+                continuation.resume(returning: String(decoding: shown, as: UTF8.self))
+            }
+        }
+    }
+
     func resize(columns: UInt16, rows: UInt16) {
         var size = winsize(ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
         _ = ioctl(user, UInt(TIOCSWINSZ), &size)
@@ -157,6 +169,17 @@ private final class PseudoTerminal: Sendable {
         let device = terminal.device
         terminal.type("maybe\n\ny\n")
         #expect(await YesNoPrompt.ask("sure? ", on: device))
+    }
+
+    @Test("what is written after a question that is withdrawn stands on a line of its own")
+    func withdrawnQuestion() async throws {
+        let terminal = try PseudoTerminal()
+        let device = terminal.device
+        let question = Task { await YesNoPrompt.ask("sure? ", on: device) }
+        question.cancel()
+        #expect(await !question.value)
+        device.write("ended\n")
+        #expect(await terminal.output(through: "ended\r\n") == "sure? \r\nended\r\n")
     }
 
     @Test("keyboard events are queued without a handler, and delivered in order")

@@ -57,7 +57,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Verify a peer's key by comparing the short code, or with a link from the peer's QR code.",
         discussion: """
-            The peer runs `nearshare receive` without --accept. Both users must see the same eight digits. A link, bitchat://verify?…, is \
+            The peer runs `nearshare receive` in a terminal. Both users must see the same eight digits. A link, bitchat://verify?…, is \
             shown by phones that run bitchat, by `nearshare identity qr` and by /verify in a chat.
             """)
 

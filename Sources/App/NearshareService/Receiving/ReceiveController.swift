@@ -67,7 +67,7 @@ package final class ReceiveController: Sendable {
             group.addTask { await self.reporter.showProgress(of: self.running) }
             group.addTask { await self.recorder.run() }
             let verification = VerificationResponder(
-                trust: decider.trust, reporter: reporter, prompts: askingPrompts, declines: decider.declines)
+                trust: decider.trust, reporter: reporter, prompts: prompts, declines: decider.declines)
             group.addTask { await verification.run(listener.verificationRequests) }
             let context = HotspotResponder.Context(
                 trust: decider.trust, reporter: reporter, prompts: askingPrompts, port: { listener.port },

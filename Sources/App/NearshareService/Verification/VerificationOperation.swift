@@ -23,7 +23,7 @@ package struct VerificationOperation: Sendable {
         let code = try await connection.authenticationDigits
         let name = try await connection.peerName
         try await connection.requestVerification()
-        switch try await answer(on: connection, { await ask(code, name) }) {
+        switch try await answer(on: connection, name, { await ask(code, name) }) {
         case true?:
             connection.answerVerification(matches: true)
             reporter.report(.notice(Self.waitText(for: name)))
@@ -33,7 +33,7 @@ package struct VerificationOperation: Sendable {
             throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
         case nil: break
         }
-        guard try await connection.peerConfirmation else {
+        guard try await peerConfirmation(on: connection, name) else {
             try trust.update { $0.recordMismatch(with: connection.proven) }
             throw CommandFailure(.notTrusted, "not verified: \(Self.denialText(of: name))")
         }
@@ -43,15 +43,40 @@ package struct VerificationOperation: Sendable {
 
     /// The local user's answer; nil when the peer has answered no in the meantime.
     /// - Throws: ``NodeError`` when the connection ends first.
-    private func answer(on connection: Connection, _ ask: @escaping @Sendable () async -> Bool) async throws -> Bool? {
+    private func answer(
+        on connection: Connection, _ name: DisplayName, _ ask: @escaping @Sendable () async -> Bool
+    ) async throws -> Bool? {
         try await firstResult(
-            of: { await ask() },
+            of: {
+                // A peer whose user cannot be asked says so before.
+                try await Task.sleep(for: Self.refusalTime)
+                return await ask()
+            },
             {
                 // A confirmation by the peer leaves the question open; the end of the connection closes it.
-                guard try await connection.peerConfirmation else { return nil }
-                throw try await connection.ending
+                guard try await peerConfirmation(on: connection, name) else { return nil }
+                throw Self.failure(try await connection.ending, of: name)
             })
     }
+
+    /// The answer of the other user.
+    /// - Throws: ``NodeError`` when the connection ended before.
+    private func peerConfirmation(on connection: Connection, _ name: DisplayName) async throws -> Bool {
+        do {
+            return try await connection.peerConfirmation
+        } catch let error as NodeError {
+            throw Self.failure(error, of: name)
+        }
+    }
+
+    /// The end of a connection, in words for a comparison: it has nothing to resume.
+    private static func failure(_ error: NodeError, of name: DisplayName) -> NodeError {
+        guard error.isTransient else { return error }
+        return .connectionLost("nothing was compared: the connection to \(name.shown) has ended; try again")
+    }
+
+    /// Time in which the peer of a user who cannot be asked ends the connection.
+    private static let refusalTime = Duration.milliseconds(500)
 
     static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }
     static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }

@@ -5,8 +5,7 @@ internal import Nearshare
 struct VerificationResponder: Sendable {
     let trust: TrustRecorder
     let reporter: any Reporter
-    /// nil where the user cannot be asked.
-    let prompts: PromptQueue?
+    let prompts: PromptQueue
     let declines: DeclineLog
 
     /// Answers requests until the node shuts down.
@@ -20,12 +19,12 @@ struct VerificationResponder: Sendable {
         let peer = request.peer
         let givenName = trust.machine.shown(peer).name
         let name = givenName.shown(of: peer.id)
-        guard let prompts, prompts.canAsk else {
+        guard prompts.canAsk else {
             if declines.admitReport(of: .notAllowed, to: peer.fingerprint, peer.trustStatus, now: SystemClock.monotonic()) {
                 reporter.report(
                     .warning(
-                        "\(name) wants to compare the short code, but the user cannot be asked; run `nearshare receive` in a "
-                            + "terminal, without --accept"))
+                        "\(name) wants to compare the short code, but the user cannot be asked; run `nearshare receive` "
+                            + "in a terminal"))
             }
             return request.declineUnattended()
         }
