@@ -248,6 +248,15 @@ struct InboxAttackTests {
     }
 
     @Test(
+        "P6, T4: the names in a link's target are those under which files are stored",
+        arguments: [FileNameRules.linux, .windows])
+    func safeTarget(_ rules: FileNameRules) {
+        let targets = ["../a\u{1b}[2J/b\u{202e}c", "./d//e", "-x/..", "f:g"]
+        let safe = targets.map { LinkTarget.safe(Array($0.utf8), rules: rules) }
+        #expect(safe == ["../a_[2J/b_c", "./d//e", "_x/..", rules == .linux ? "f:g" : "f_g"])
+    }
+
+    @Test(
         "P6, P12: no bit for writing by others, and none for executing files unless the receiver keeps them",
         arguments: [(false, false, 0o600, 0o700), (true, false, 0o644, 0o705), (true, true, 0o755, 0o705)]
             as [(Bool, Bool, mode_t, mode_t)])

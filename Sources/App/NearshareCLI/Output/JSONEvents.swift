@@ -20,7 +20,8 @@ enum JSONValue: Encodable, Sendable {
         var container = encoder.singleValueContainer()
         switch self {
         case .string(let text): try container.encode(text)
-        case .number(let number): try container.encode(number)
+        // Readers with signed integers fail on more, which only a peer's lie can be.
+        case .number(let number): try container.encode(Int64(clamping: number))
         case .integer(let number): try container.encode(number)
         // JSON has no infinities.
         case .rate(let rate): rate.isFinite ? try container.encode(rate) : try container.encodeNil()

@@ -57,7 +57,8 @@ extension TrustStore {
     /// with a tag where it is that of another known peer (K2).
     package func listedName(of id: PeerID, claiming claimed: DisplayName) -> String {
         let name = entry(claiming: id)?.entry.name ?? claimed
-        return if case .nameClash = trustStatus(claiming: id, named: name) { name.tagged(id) } else { name.shown }
+        let isTagged = if case .nameClash = trustStatus(claiming: id, named: name) { true } else { false }
+        return name.shown(of: id, columns: 24, isTagged: isTagged)
     }
 
     /// The name under which the user knows a peer that claims an id. Not proven: for lists of peers nearby.

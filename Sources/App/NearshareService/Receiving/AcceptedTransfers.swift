@@ -154,7 +154,7 @@ extension Invitation {
     var isResumable: Bool { offer.totalSize != nil && peer.foreign == nil && peer.address != nil }
 
     /// Whether the user can accept a part of the offer.
-    var sendsParts: Bool { features.contains(.sendsParts) && offer.totalSize != nil }
+    var sendsParts: Bool { features.contains(.sendsParts) && offer.totalSize != nil && offer.entryCount > 1 }
 }
 
 extension Peer {

@@ -137,7 +137,8 @@ final class IncomingTransferSink: ResourceSink {
             guard LinkTarget.staysInside(target, depth: entry.path.count) else {
                 throw StorageError(.rejected, "the link \(claimed) leads out of what was offered")
             }
-            let stored = try tree.createLink(to: target, named: name, in: directory)
+            let safe = LinkTarget.safe(target, rules: staged.nameRules)
+            let stored = try tree.createLink(to: safe, named: name, in: directory)
             open = .created(OpenEntry.Created(claimed: claimed, stored: stored, depth: depth))
         case .file where offset > 0:
             guard let partial else { throw StorageError(.failed, "there is no partial file to resume") }

@@ -1,4 +1,6 @@
-/// The check of symbolic links' targets, used by sender and receiver.
+internal import NearshareBase
+
+/// Rules for the targets of symbolic links.
 enum LinkTarget {
     /// Whether a target is relative and stays inside its item: it may go up first, within the item's own folder, and then down.
     /// The folders upwards are real ones, and every link on the way down is subject to the same check (P6).
@@ -19,5 +21,15 @@ enum LinkTarget {
         }
         // A link in the item's own folder is at depth 2: one step up would leave the item.
         return upwards <= max(0, depth - 2) && depth >= 2
+    }
+
+    /// A target in which the names are those under which the entries of the folder are stored.
+    /// - Parameter target: one that stays inside.
+    static func safe(_ target: [UInt8], rules: FileNameRules) -> String {
+        target.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { part in
+            let isStep = part.isEmpty || part.allSatisfy { $0 == UInt8(ascii: ".") } && part.count <= 2
+            guard !isStep, let claimed = ClaimedFileName(bytes: part) else { return String(decoding: part, as: UTF8.self) }
+            return SafeFileName(claimed, mayBeHidden: true, rules: rules).text
+        }.joined(separator: "/")
     }
 }

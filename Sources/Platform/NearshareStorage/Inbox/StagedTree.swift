@@ -142,10 +142,9 @@ struct StagedTree {
     }
 
     /// - Returns: the link's stored name.
-    func createLink(to target: [UInt8], named name: SafeFileName, in directory: FileDescriptor) throws(StorageError) -> String {
-        let text = String(decoding: target, as: UTF8.self)
-        return try Self.create(name) { (candidate) throws(StorageError) -> String? in
-            if symlinkat(text, directory.rawValue, candidate) == 0 { return candidate }
+    func createLink(to target: String, named name: SafeFileName, in directory: FileDescriptor) throws(StorageError) -> String {
+        try Self.create(name) { (candidate) throws(StorageError) -> String? in
+            if symlinkat(target, directory.rawValue, candidate) == 0 { return candidate }
             guard errno == EEXIST else { throw StorageError(errno, "could not create the link \(shown(candidate))") }
             return nil
         }
