@@ -6,6 +6,7 @@
 public var errno: Int32 { 0 }
 public var EAGAIN: Int32 { 35 }
 public var EFBIG: Int32 { 27 }
+public var ECANCELED: Int32 { 89 }
 public var EINPROGRESS: Int32 { 36 }
 public var EINTR: Int32 { 4 }
 public var EINVAL: Int32 { 22 }
