@@ -142,6 +142,43 @@ class TwoMachinesStory(CableStory):
         subprocess.run([*nft, "delete table inet t"], check=True)
         wait_until(lambda: (near(self.anna), near(self.ben)) == (["ben"], ["anna"]), "the link to be back", timeout=12)
 
+    def close(self, machine, port=None):
+        """Has a machine drop the connections that others open, but those to the port."""
+        rule = "tcp flags & (syn|ack) == syn" + (f" tcp dport != {port}" if port else "") + " drop"
+        chain = "add table inet t; add chain inet t c { type filter hook input priority 0; }; flush chain inet t c; "
+        command = ["ip", "netns", "exec", self.network.names[machine], "nft", f"{chain} add rule inet t c {rule}"]
+        subprocess.run(command, check=True)
+
+    def chats(self):
+        """Starts a chat on both machines."""
+        return [
+            peer.start("chat", "--public", "--follow", "--json", "--adapter", "none", stdin=subprocess.PIPE)
+            for peer in (self.anna, self.ben)
+        ]
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_chats_reach_each_other_through_one_open_port(self):
+        for anna, ben in ((29742, 29742), (29742, None), (None, 29742)):
+            with self.subTest(anna=anna, ben=ben):
+                self.close(0, anna)
+                self.close(1, ben)
+                chats = self.chats()
+                # A closed port takes the five seconds of an attempt, or the other end waits three.
+                for chat in chats:
+                    chat.wait_for("contacts", lambda event: any(each["near"] for each in event["contacts"]))
+                for chat in chats:
+                    chat.signal(INTERRUPT)
+                    chat.end()
+
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_chat_says_that_a_peer_is_announced_and_does_not_answer(self):
+        self.close(0)
+        self.close(1)
+        anna, ben = self.chats()
+        for chat in (anna, ben):
+            notice = chat.wait_for("notice", lambda event: "is announced at" in event["text"], timeout=40)
+            self.assertIn("a firewall may drop it", notice["text"])
+
     @unittest.skipUnless(shutil.which("nft"), "needs nft")
     def test_the_doctor_asks_the_firewall_about_the_port_of_the_running_node(self):
         anna = self.anna.receive("--port", "4711")

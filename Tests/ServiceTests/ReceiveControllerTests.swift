@@ -670,12 +670,14 @@ struct ReceiveControllerTests {
 
     /// Verifies `bea` as `ada` does, whose user is asked.
     private func verify(
-        _ ada: StageUser, _ bea: StageUser, _ listener: Listener, ask: @escaping @Sendable () async -> Bool
+        _ ada: StageUser, _ bea: StageUser, _ listener: Listener, after refusalTime: Duration = .zero,
+        ask: @escaping @Sendable () async -> Bool
     ) async throws -> CommandFailure? {
         try await withNode(try ada.settings()) { node in
             await caughtFailure {
                 try await node.withConnection(to: bea.destination(listener)) { connection in
-                    let operation = VerificationOperation(trust: ada.machine.trust, reporter: self.reporter)
+                    let operation = VerificationOperation(
+                        trust: ada.machine.trust, reporter: self.reporter, refusalTime: refusalTime)
                     try await operation.run(over: connection) { _, _ in await ask() }
                 }
             }
@@ -687,7 +689,7 @@ struct ReceiveControllerTests {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let askedCount = Monitor(0)
         _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
-            let failure = try await verify(ada, bea, listener) {
+            let failure = try await verify(ada, bea, listener, after: .seconds(60)) {
                 askedCount.update { $0 += 1 }
                 return true
             }

@@ -94,17 +94,20 @@ package func runNode(
         radio: options.radio, log: options.log)
     // No command reads invitations into sessions.
     settings.acceptsSessions = false
+    let (unreachablePeers, unreachable) = AsyncStream.makeStream(
+        of: NearbyPeer.self, bufferingPolicy: .bufferingNewest(UnreachablePeers.capacity))
+    settings.reportUnreachable = { unreachable.yield($0) }
     let limits = configuration.inboxLimits(
         maximumSize: options.maximumSize, keepsExecutable: options.keepsExecutable, existing: options.existing)
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
-        // Processes that run for seconds take another port each time: others connect to a new address at once.
+        let port = options.port ?? configuration.port
+        // Another program may keep the port for good, and a command is waited for.
         let listener =
             isDaemon
-            ? try await node.listen(
-                onPort: options.port ?? configuration.port, watching: machine.directories.runtime, timeout: .seconds(1))
-            : try node.listen(onPort: options.port ?? configuration.port ?? 0)
+            ? try await node.listen(onPort: port, watching: machine.directories.runtime, timeout: .seconds(1))
+            : try node.listen(onPort: port)
         var properties = NodeService.Properties(
             purpose: options.purpose, port: listener.port, inbox: inbox.path,
             profileName: options.profile ?? configuration.profile)
@@ -121,6 +124,13 @@ package func runNode(
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await role.run(service, on: node, listener, closesPort: true) }
             group.addTask { try await controller.serve(listener, on: node) }
+            group.addTask {
+                var reported = UnreachablePeers()
+                for await peer in unreachablePeers {
+                    let trust = (try? machine.trust.read()) ?? TrustStore()
+                    if let text = reported.notice(about: peer, trust) { service.publish(.notice(text)) }
+                }
+            }
             defer { group.cancelAll() }
             try await environment.interruption.run(onInterrupt: { controller.interrupt(node, $0) }) {
                 try await body(service, events)

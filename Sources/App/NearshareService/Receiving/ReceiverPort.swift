@@ -1,7 +1,7 @@
 internal import Glibc
 package import Nearshare
 
-/// The TCP port of a `receive` beside other nodes of the user. A standing node has the usual port, and passes the direct links that
+/// The TCP port of a `receive` beside other nodes of the user. A node that has the usual port passes the direct links that
 /// peers open to the `receive`, which has no port meanwhile; when that node ends, the `receive` opens the port, until another
 /// node starts (docs/decisions/default-port.md).
 package struct ReceiverPort: Sendable {
@@ -123,7 +123,8 @@ package struct ReceiverPort: Sendable {
                 DirectoryWatch.touch(machine.directories.runtime)
             }
             guard let status = try await status(of: client) else { return .unavailable }
-            let ownPort = status.isDaemon ? (hasOwnAdvertisement ? 0 : nil) : usualPort
+            let hasUsualPort = status.isDaemon || status.port == usualPort
+            let ownPort = hasUsualPort ? (hasOwnAdvertisement ? 0 : nil) : usualPort
             if listener.port == 0, let ownPort, try !node.openPort(ownPort, of: listener) {
                 _ = try node.openPort(0, of: listener)
             }
@@ -133,7 +134,7 @@ package struct ReceiverPort: Sendable {
                 return error.kind == .refused ? .refused(by: status.process) : .unavailable
             }
             emitIfChanged(
-                status.isDaemon && !isFixed
+                hasUsualPort && !isFixed
                     ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
             for await link in client.links {
                 // A link that was not claimed in time, because this process was stopped, is served by the node.

@@ -7,10 +7,14 @@ package import Nearshare
 package struct VerificationOperation: Sendable {
     private let trust: TrustFile
     private let reporter: any Reporter
+    private let refusalTime: Duration
 
-    package init(trust: TrustFile, reporter: any Reporter) {
+    /// - Parameter refusalTime: the user is asked after this time, in which the peer of a user who cannot be asked ends the
+    ///   connection.
+    package init(trust: TrustFile, reporter: any Reporter, refusalTime: Duration = .milliseconds(500)) {
         self.trust = trust
         self.reporter = reporter
+        self.refusalTime = refusalTime
     }
 
     /// - Parameter ask: asks the local user whether the code is the same at the peer. Cancelled when the peer answers no, or
@@ -48,8 +52,7 @@ package struct VerificationOperation: Sendable {
     ) async throws -> Bool? {
         try await firstResult(
             of: {
-                // A peer whose user cannot be asked says so before.
-                try await Task.sleep(for: Self.refusalTime)
+                try await Task.sleep(for: refusalTime)
                 return await ask()
             },
             {
@@ -74,9 +77,6 @@ package struct VerificationOperation: Sendable {
         guard error.isTransient else { return error }
         return .connectionLost("nothing was compared: the connection to \(name.shown) has ended; try again")
     }
-
-    /// Time in which the peer of a user who cannot be asked ends the connection.
-    private static let refusalTime = Duration.milliseconds(500)
 
     static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }
     static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }

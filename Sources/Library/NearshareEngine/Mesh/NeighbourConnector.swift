@@ -8,7 +8,7 @@ internal import Synchronization
 final class NeighbourConnector: Sendable {
     /// The rule for which end of a link connects.
     enum Initiator: Sendable {
-        /// The node with the lower id, where both accept links.
+        /// The node with the lower id, where both accept links; the other one where that has not succeeded after a while.
         case lowerID
         /// The local node: it does not advertise, so no other node can find it.
         case local
@@ -26,6 +26,10 @@ final class NeighbourConnector: Sendable {
     /// Limit on the back-off for this time after a link was lost: the network may be back at any moment.
     private static let maximumBackOffAfterLoss = Duration.seconds(4)
     private static let lossTime = Duration.seconds(120)
+    /// Time in which the node with the lower id connects, before the other one does.
+    private static let initiatorTime = Duration.seconds(3)
+    /// Time of failures after which a node counts as unreachable. The other end may connect within it.
+    private static let failureTime = Duration.seconds(6)
 
     init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks) {
         (self.settings, self.router, self.tasks) = (settings, router, tasks)
@@ -39,19 +43,21 @@ final class NeighbourConnector: Sendable {
     }
 
     private func follow(_ changes: NearbyChanges, _ initiator: Initiator) async {
-        let neighbours = NearbyNeighbours()
+        // The nodes to which this one connects first, and those that connect first.
+        let (own, others) = (NearbyNeighbours(), NearbyNeighbours())
         await withDiscardingTaskGroup { group in
             do {
                 for try await change in changes.compactMap(\.change) {
                     let peer = change.peer
+                    let isFirst = initiator == .local || settings.identity.peerID.hex < peer.id.hex
+                    let neighbours = isFirst ? own : others
                     guard change.isPresent else {
                         neighbours.remove(peer.id)
                         continue
                     }
-                    let connects = initiator == .local || settings.identity.peerID.hex < peer.id.hex
-                    guard !peer.frameAddresses.isEmpty, connects else { continue }
+                    guard !peer.frameAddresses.isEmpty else { continue }
                     guard neighbours.claim(peer, limit: Self.maximumOutgoingLinkCount) else { continue }
-                    group.addTask { await self.maintainLink(to: peer.id, among: neighbours) }
+                    group.addTask { await self.maintainLink(to: peer.id, among: neighbours, isFirst: isFirst) }
                 }
             } catch is CancellationError {
                 return
@@ -62,14 +68,25 @@ final class NeighbourConnector: Sendable {
     }
 
     /// Connects to a peer whenever there is no link, with exponential back-off, as long as it is nearby.
-    private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours) async {
+    /// - Parameter isFirst: false where the peer is to connect, so that this node waits, and does so only without a link.
+    private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours, isFirst: Bool) async {
         var (backOff, lastLink) = (Self.minimumBackOff, MonotonicInstant?.none)
+        var (failingSince, isReported) = (MonotonicInstant?.none, false)
+        if !isFirst { await neighbours.claimedPeer(id)?.change.isFulfilled(within: Self.initiatorTime) }
         while !Task.isCancelled, !router.isStopping, let (peer, change) = neighbours.claimedPeer(id) {
             let start = settings.clock()
             // After a link the back-off starts again: the peer may have been restarted at the same address.
-            if router.hasRoomForLinks, await connect(to: peer) {
-                backOff = Self.minimumBackOff
-                lastLink = settings.clock()
+            if isFirst || !router.read({ $0.isNeighbour(id) }), router.hasRoomForLinks {
+                if await connect(to: peer) {
+                    (backOff, lastLink, failingSince) = (Self.minimumBackOff, settings.clock(), nil)
+                } else {
+                    let since = failingSince ?? start
+                    failingSince = since
+                    if !isReported, settings.clock() - since >= Self.failureTime, !router.read({ $0.isNeighbour(id) }) {
+                        isReported = true
+                        settings.reportUnreachable(peer)
+                    }
+                }
             }
             if await change.isFulfilled(within: backOff) {
                 // The peer left, or returned as another process, as each command without a node does: no reason to avoid it. Its

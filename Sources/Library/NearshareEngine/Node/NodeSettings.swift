@@ -34,6 +34,8 @@ package struct NodeSettings: Sendable {
     package var groups: (any GroupTransport)?
     /// Whether invitations into sessions are delivered; otherwise they are refused on arrival.
     package var acceptsSessions = true
+    /// Receives each node that is announced nearby, but with which there is no link of the mesh after some seconds of attempts.
+    package var reportUnreachable: @Sendable (NearbyPeer) -> Void = { _ in }
     /// The monotonic clock.
     package var clock: @Sendable () -> MonotonicInstant
     /// The wall clock, for timestamps that users see.
