@@ -87,9 +87,8 @@ package struct PartChooser: Sendable {
     /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`. A range without an end, as
     /// in `70-`, goes to the last line, and one without a start begins with the first.
     ///
-    /// A folder stands for all that is in it, but for a range that goes on inside the folder. A pattern with a slash matches
-    /// whole paths, any other one names; letter case does not count. `all` stands for everything, unless something has that
-    /// name.
+    /// A folder stands for all that is in it, also in a range. A pattern with a slash matches whole paths, any other one names;
+    /// letter case does not count. `all` stands for everything, unless something has that name.
     package func choose(_ text: String) -> Choice {
         var chosen: [ClosedRange<UInt64>] = []
         for term in text.split(whereSeparator: { $0 == "," || $0 == " " }) {
@@ -104,10 +103,7 @@ package struct PartChooser: Sendable {
                             "\(unlistedCount) of the entries are not listed; end the range with a number, as in \(term)\(lines.count)"
                     )
                 }
-                indices = (range.lowerBound - 1..<range.upperBound).filter { index in
-                    // The folders that a range goes into are added as those that contain its entries.
-                    !(index + 1 < range.upperBound && isInside(index + 1, index))
-                }
+                indices = Array(range.lowerBound - 1..<range.upperBound)
             } else {
                 indices = lines.indices.filter { matches(term, lines[$0]) }
                 if indices.isEmpty, term.lowercased() == "all" { return .all }
