@@ -410,6 +410,16 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(failed.isEmpty && typing.text.contains("no microphone"))
     }
 
+    @Test func `a voice note is played by its id, or the newest one of the conversation`() {
+        var typing = ChatTyping(.latest)
+        #expect(typing.type("/play") == [.play(note: nil, in: nil)])
+        typing.meet("anna")
+        #expect(typing.type("/play") == [.play(note: nil, in: .peer(peerID))])
+        #expect(typing.type("/play 3f2a1b") == [.play(note: "3f2a1b", in: .peer(peerID))])
+        typing.handle(.playbackFailed(.peer(peerID), reason: "no loudspeaker\u{1b}"))
+        #expect(typing.text.contains("not played: no loudspeaker\\u{1b}"), "\(typing.text)")
+    }
+
     @Test func `a text that is too long is rejected with advice`() {
         var typing = ChatTyping()
         typing.press(.paste(String(repeating: "x", count: ChatMessage.maximumTextByteCount + 1)))

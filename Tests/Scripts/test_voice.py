@@ -361,6 +361,33 @@ class MeshStory(VoiceStory):
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
         self.assertEqual((True, delivered["voice"]["id"]), (received["is_received"], received["id"]))
 
+    def test_a_note_that_arrives_in_a_chat_says_how_it_is_played_also_later(self):
+        name = f"ben-{self.seed:08x}"
+        self.assertCode(0, self.ben.run("identity", "rename", name))
+        command = self.anna.command("chat", "--interface", "lo", "--adapter", "none")
+        environment = self.anna.environment() | {"NO_COLOR": "1"}
+        screen = Screen(self, command, environment, columns=60)
+        wait_until(lambda: screen.read(0) or self.anna.run("mesh", "status").returncode == 0, "the node of the chat")
+        port = json_lines(self.anna.run("mesh", "status", "--json"))[0]["port"]
+        source = write_wave(self.place / "s.wav", tone(2))
+        sent = self.ben.start("voice", "--input", source, "--to", f"127.0.0.1:{port}", "--json")
+        screen.wait_for(r"/accept 1 or")
+        screen.press("/accept 1\r")
+        sent.wait_for("finished")
+        wait_until(lambda: screen.read(0.1) and re.search(r"/play [0-9a-f]{6}", screen.text), "the hint")
+        [note] = json_lines(self.anna.run("voice", "list", "--json"))
+        self.assertIn(f"/play {note['id']}", screen.text)
+        # There is no loudspeaker.
+        screen.press("/play\r")
+        screen.wait_for("not played: ")
+        screen.press("/quit\r")
+        self.assertEqual(0, screen.end())
+        self.ben.start("mesh", "run", "--json", "--accept", "none", "--interface", "lo", "--adapter", "none")
+        again = Screen(self, [*command, name], environment, columns=60)
+        again.wait_for(f"/play {note['id']}")
+        again.press("/quit\r")
+        self.assertEqual(0, again.end())
+
     def test_a_note_from_a_phone_is_recognised(self):
         note = self.place / "note.opus"
         self.assertCode(0, self.ben.run("voice", "--input", speech(self.place / "speech.wav"), "-o", note))
@@ -620,6 +647,43 @@ class SoundServerStory(VoiceStory):
         [note] = (self.ben.home / "data/nearshare/voice").iterdir()
         self.assertEqual(note.read_bytes(), phone.wait_for_file(20)["content"])
         wait_until(lambda: screen.read(0) or ways() == [f"to {name}"], "the note among those that were sent")
+        screen.press("/quit\r")
+        self.assertEqual(0, screen.end())
+
+    def test_a_note_is_played_in_a_chat(self):
+        own_network(self)
+        spoken = speech(self.place / "speech.wav")
+        words = without_silence(read_sound(spoken))
+        receiver = self.anna.receive("--once", "--interface", "lo")
+        self.assertCode(0, self.ben.run("voice", "--input", spoken, "--to", receiver.address))
+        self.assertEqual(0, receiver.end())
+        screen = Screen(
+            self,
+            self.anna.command("chat", "--interface", "lo", "--adapter", "none"),
+            self.anna.environment() | {"NO_COLOR": "1"},
+        )
+        wait_until(lambda: screen.read(0) or self.anna.run("mesh", "status").returncode == 0, "the node of the chat")
+        # On a busy machine the sound server skips samples.
+        for attempt in range(3):
+            listener = Listener(self.server, self.place / f"heard{attempt}.raw")
+            screen.press("/play\r")
+            screen.wait_for(r"\d:\d\d / \d:\d\d")
+            with contextlib.suppress(AssertionError):
+                wait_until(
+                    lambda heard=listener.heard: screen.read(0.1) and likeness(words, heard()) > 0.9,
+                    "what was said to be heard",
+                    len(words) / 48000 + 8,
+                )
+                break
+            listener.stop()
+        else:
+            self.fail("what was said was not heard")
+        listener.stop()
+        # The conversation is shown again; Ctrl-C ends another playback, not the chat.
+        screen.press("/play\r")
+        screen.wait_for(r"\d:\d\d / \d:\d\d")
+        screen.press("\x03")
+        screen.wait_for("/help lists")
         screen.press("/quit\r")
         self.assertEqual(0, screen.end())
 

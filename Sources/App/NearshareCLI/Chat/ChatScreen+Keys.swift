@@ -144,6 +144,7 @@ extension ChatScreen {
         case .voice:
             guard let peer = requirePeer("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
+        case .play: return [.play(note: argument.isEmpty ? nil : argument, in: conversation)]
         }
         return []
     }

@@ -68,6 +68,8 @@ struct ChatScreen: Sendable {
         case files(PeerID, [SharedFile])
         /// The recording of a voice note for a peer has ended.
         case recorded(PeerID, RecordingOutcome)
+        /// A voice note could not be played.
+        case playbackFailed(Conversation?, reason: String)
         /// The node has stopped for good.
         case nodeEnded
         /// The node has stopped, and another one has taken over.
@@ -88,6 +90,10 @@ struct ChatScreen: Sendable {
         case erase
         /// Records a voice note on the terminal.
         case record(PeerID, name: String)
+        /// Plays a voice note on the terminal.
+        /// - Parameter note: the id or path that the user typed; nil for the newest received note of the conversation, or of all
+        ///   peers where the conversation is not with a peer.
+        case play(note: String?, in: Conversation?)
         case bell
         /// Draws all rows again.
         case redraw
@@ -180,6 +186,9 @@ struct ChatScreen: Sendable {
         case .recorded(_, .discarded): return []
         case .recorded(let peer, .failed(let reason)):
             addNotice(reason, in: .peer(peer), at: now)
+            return []
+        case .playbackFailed(let conversation, let reason):
+            addReply("not played: \(TextLayout.sanitized(reason))", in: conversation, at: now)
             return []
         case .nodeEnded:
             for lookup in views.runningLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }

@@ -13,8 +13,8 @@ final class ChatTerminal: Sendable {
         case keyboardBytes([UInt8])
         case resized
         case draw
-        /// The recorder of voice notes has released the terminal.
-        case recordingEnded
+        /// The recorder or player of voice notes has released the terminal.
+        case voiceSessionEnded
         /// A signal, or the terminal is closed.
         case interrupted
         /// The node's event stream has ended.
@@ -128,10 +128,10 @@ final class ChatTerminal: Sendable {
         var isDrawPlanned = false
         /// Set when the command ends as soon as no request is pending.
         var endReason: EndReason?
-        /// Whether the recorder of voice notes uses the terminal.
-        var isRecording = false
-        /// The reason to end once the recorder has ended.
-        var endReasonAfterRecording: EndReason?
+        /// Whether the recorder or player of voice notes uses the terminal.
+        var isInVoiceSession = false
+        /// The reason to end once the recorder or player has ended.
+        var endReasonAfterVoiceSession: EndReason?
         /// Whether the command ends without waiting for pending requests.
         var isFinished = false
         var pendingCount = 0
@@ -195,18 +195,18 @@ final class ChatTerminal: Sendable {
             return state.screen.handle(.resized(terminal.size), at: now)
         case .draw: state.isDrawPlanned = false
         case .quitTimeout: state.isFinished = true
-        case .recordingEnded:
+        case .voiceSessionEnded:
             keyboard.start()
-            (state.isRecording, state.drawnFrame) = (false, nil)
-            switch state.endReasonAfterRecording {
+            (state.isInVoiceSession, state.drawnFrame) = (false, nil)
+            switch state.endReasonAfterVoiceSession {
             case .interrupted: return handle(.interrupted, &state, &group)
             case .nodeEnded: return handle(.nodeEnded, &state, &group)
             case .quit, nil: break
             }
-        // The recorder receives signals itself, and keeps what it has recorded.
-        case .interrupted where state.isRecording: state.endReasonAfterRecording = .interrupted
-        case .nodeEnded where state.isRecording:
-            state.endReasonAfterRecording = state.endReasonAfterRecording ?? .nodeEnded
+        // Recorder and player receive signals themselves; the recorder keeps what it has recorded.
+        case .interrupted where state.isInVoiceSession: state.endReasonAfterVoiceSession = .interrupted
+        case .nodeEnded where state.isInVoiceSession:
+            state.endReasonAfterVoiceSession = state.endReasonAfterVoiceSession ?? .nodeEnded
         case .interrupted: (state.endReason, state.isFinished) = (.interrupted, true)
         case .nodeEnded:
             if client.isEndFinal { return state.screen.handle(.nodeEnded, at: now) }
@@ -267,10 +267,14 @@ final class ChatTerminal: Sendable {
             scheduleQuitTimeout(&group)
         case .record(let peer, let name):
             await keyboard.stop()
-            state.isRecording = true
+            state.isInVoiceSession = true
             // The events of the node are handled meanwhile.
             let limit = state.screen.contacts[peer].flatMap { VoiceNoteReceivers(through: $0).limit }
             group.addTask { await self.recordVoiceNote(for: peer, name: name, limit: limit) }
+        case .play(let note, let conversation):
+            await keyboard.stop()
+            state.isInVoiceSession = true
+            group.addTask { await self.playVoiceNote(note, in: conversation) }
         case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
         case .redraw: state.drawnFrame = nil
         case .suspend:
@@ -290,7 +294,7 @@ final class ChatTerminal: Sendable {
 
     /// Draws what has changed, now or when the last picture has been shown for long enough.
     private func draw(_ state: inout RunState, _ group: inout DiscardingTaskGroup) {
-        guard !state.isRecording else { return }
+        guard !state.isInVoiceSession else { return }
         let drawTime = SystemClock.monotonic()
         let delay = state.lastDrawn.map { Self.drawInterval - (drawTime - $0) } ?? .zero
         if delay <= .zero {
@@ -373,21 +377,62 @@ final class ChatTerminal: Sendable {
 
     // MARK: Voice notes
 
-    private func recordVoiceNote(for peer: PeerID, name: String, limit: NoteSizeLimit?) async {
+    /// Runs `body` with the terminal in its usual mode, while Ctrl-C has another meaning.
+    private func withTerminalReleased(_ body: () async -> Void) async {
         let handler = Console.fullScreenMessageHandler.withLock { handler in
             defer { handler = nil }
             return handler
         }
         FullScreen.leave()
-        do {
-            let path = try await SignalHandling.withoutInterrupt { try await recordNote(for: name, limit: limit) }
-            sink.yield(.screen(.recorded(peer, path.map { .saved(path: $0) } ?? .discarded)))
-        } catch {
-            sink.yield(.screen(.recorded(peer, .failed(reason: CommandFailure(error).message))))
-        }
+        await SignalHandling.withoutInterrupt(body)
         FullScreen.enter(terminal)
         Console.fullScreenMessageHandler.withLock { $0 = handler }
-        sink.yield(.recordingEnded)
+        sink.yield(.voiceSessionEnded)
+    }
+
+    private func recordVoiceNote(for peer: PeerID, name: String, limit: NoteSizeLimit?) async {
+        await withTerminalReleased {
+            do {
+                let path = try await recordNote(for: name, limit: limit)
+                sink.yield(.screen(.recorded(peer, path.map { .saved(path: $0) } ?? .discarded)))
+            } catch {
+                sink.yield(.screen(.recorded(peer, .failed(reason: CommandFailure(error).message))))
+            }
+        }
+    }
+
+    private func playVoiceNote(_ text: String?, in conversation: Conversation?) async {
+        await withTerminalReleased {
+            do {
+                try await play(try findNote(text, in: conversation))
+            } catch {
+                sink.yield(.screen(.playbackFailed(conversation, reason: CommandFailure(error).message)))
+            }
+        }
+    }
+
+    /// - Parameter text: an id or a path; nil for the newest received note.
+    private func findNote(_ text: String?, in conversation: Conversation?) throws -> VoiceNote {
+        if let text { return try VoiceNoteStore(machine).find(text) }
+        for entry in try TransferHistory(of: machine).entries.reversed() {
+            if case .peer(let peer)? = conversation, peer != entry.id { continue }
+            if let note = entry.voiceNote { return note }
+        }
+        throw CommandFailure(.failure, "no voice note was received here; `nearshare voice list` lists all notes")
+    }
+
+    private func play(_ note: VoiceNote) async throws {
+        let keyboard = SharedKeyboard(terminal)
+        let player = VoicePlayer(
+            note: note, device: nil, decoders: decoders, keyboard: keyboard,
+            style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO)))
+        let playback = Playback()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { for await _ in SignalHandling.signals() { playback.stop() } }
+            group.addTask { await keyboard.run() }
+            try await player.run(playback)
+        }
     }
 
     /// - Returns: the path of the note; nil when the user discarded it.

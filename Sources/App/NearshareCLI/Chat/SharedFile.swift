@@ -23,8 +23,13 @@ struct SharedFile: Sendable, Hashable {
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
             entry.outcome == .completed
-            ? "\(entry.direction == .incoming ? "received" : "sent") \(name)"
+            ? "\(entry.direction == .incoming ? "received" : "sent") \(name)\(Self.playHint(entry))"
             : "\(name): \(entry.outcome.rawValue)\(entry.reason.map { " (\($0))" } ?? "")"
+    }
+
+    /// How to play a received voice note; empty for other files.
+    private static func playHint(_ entry: TransferHistory.Entry) -> String {
+        entry.voiceNote.map { ", voice note, \($0.duration.asClock); \(VoiceNoteRenderer.playHint($0))" } ?? ""
     }
 
     /// The latest files of a peer before a time, the oldest first.

@@ -130,11 +130,9 @@ struct TextReporter: Reporter {
         }
     }
 
-    /// The width and style of output lines. Published ones are shown by other processes, on terminals that are not known here.
+    /// The width and style of lines on the console.
     private var layout: (columns: Int, style: ANSIStyle) {
-        guard case .console = output, TerminalProperties.isTerminal(STDOUT_FILENO) else {
-            return (80, ANSIStyle(isEnabled: false))
-        }
+        guard TerminalProperties.isTerminal(STDOUT_FILENO) else { return (80, ANSIStyle(isEnabled: false)) }
         let columns = TerminalProperties.size(of: STDOUT_FILENO).columns
         return (columns, ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO)))
     }
@@ -206,9 +204,13 @@ struct TextReporter: Reporter {
         }
         writeResult("\(TerminalText.path(item.path))  (\(facts))")
         if case .voiceNote(let note) = content {
-            let (columns, style) = layout
-            for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) {
-                write(line) { Console.writeResult($0, isMessage: true) }
+            switch output {
+            case .console:
+                let (columns, style) = layout
+                for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) {
+                    Console.writeResult(line, isMessage: true)
+                }
+            case .publish(let publish): publish(VoiceNoteRenderer.notice(note, from: sender?.name))
             }
         }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }

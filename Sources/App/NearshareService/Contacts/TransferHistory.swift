@@ -25,6 +25,8 @@ package struct TransferHistory {
         package let path: String?
         /// Whether the received item has the name of a text message.
         var isMessage = false
+        /// Whether the received item has a media type of voice notes.
+        var canBeVoiceNote = false
 
         /// The text of a received message; nil for other items, and where it is empty, longer, not UTF-8, or no longer there.
         package func text(upTo byteCount: Int) -> String? {
@@ -32,6 +34,12 @@ package struct TransferHistory {
                 return nil
             }
             return String(validating: bytes, as: UTF8.self)
+        }
+
+        /// The received voice note; nil for other items, and where it is no longer there.
+        package var voiceNote: VoiceNote? {
+            guard canBeVoiceNote, let path else { return nil }
+            return try? VoiceNote(path: path)
         }
     }
 
@@ -45,7 +53,8 @@ package struct TransferHistory {
                 name: trust.entries[entry.peer]?.name ?? entry.peerName,
                 listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
                 content: TerminalText.path(entry.path), size: entry.size, outcome: .completed,
-                path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder)
+                path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder,
+                canBeVoiceNote: !entry.isFolder && entry.type.map(VoiceNote.mediaTypes.contains) ?? false)
         }
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
         for (side, kind) in logs {
