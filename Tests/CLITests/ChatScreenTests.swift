@@ -523,6 +523,28 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> /chat ben")
     }
 
+    @Test("where several candidates go on differently, Tab lists them, once and in few rows")
+    func candidates() {
+        let chat = ChatHarness(columns: 40, rows: 12)
+        chat.press(.text("/unf"), .tab)
+        #expect(!chat.text.contains("*") && chat.lines.last == "> /unfav ")
+        chat.press(.control("u"), .text("/un"), .tab, .tab)
+        #expect(chat.lines.filter { $0.contains("* /unblock, /unfav") }.count == 1, "\(chat.text)")
+        #expect(chat.lines.last == "> /un")
+        chat.press(.control("u"), .text("/send docs/"))
+        chat.handle(.paths("docs/", ["docs/one", "docs/other/"]))
+        #expect(chat.lines.last == "> /send docs/o" && !chat.text.contains("one, other/"), "\(chat.text)")
+        chat.handle(.paths("docs/o", ["docs/one", "docs/other/"]))
+        #expect(chat.text.contains("* one, other/"), "\(chat.text)")
+        chat.press(.control("u"), .text("/send f"))
+        chat.handle(.paths("f", (100..<400).map { "f\($0)" } + ["f"]))
+        #expect(chat.text.contains("* f100, f101,") && chat.text.contains("f115, and 285 more"), "\(chat.text)")
+        let rows = chat.lines.filter { $0.contains("f1") }
+        #expect((1...5).contains(rows.count), "\(chat.text)")
+        chat.press(.control("u"), .text("/msg "), .tab)
+        #expect(chat.text.contains("* anna, ben"), "\(chat.text)")
+    }
+
     @Test("a voice note is recorded, and sent as a file")
     func voice() {
         let chat = ChatHarness()

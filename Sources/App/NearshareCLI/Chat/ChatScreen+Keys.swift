@@ -13,7 +13,7 @@ extension ChatScreen {
         case .control("n"): return step(1)
         case .control("p"): return step(-1)
         case .backTab: return step(-1)
-        case .tab: return tab()
+        case .tab: return tab(at: now)
         case .alt(let digit):
             if let number = digit.wholeNumberValue, (1...9).contains(number) { return showView(number - 1) }
         case .pageUp: return scroll(viewRows - 1)
@@ -410,14 +410,14 @@ extension ChatScreen {
     // MARK: Completion
 
     /// Completes a command; on an empty line, switches to the next conversation.
-    private mutating func tab() -> [Reaction] {
+    private mutating func tab(at now: WallTime) -> [Reaction] {
         let text = views.visible.editor.text
         guard text.hasPrefix("/"), views.visible.editor.isAtEnd else { return views.visible.editor.isEmpty ? step(1) : [] }
         if let prefix = Self.filePrefixes.first(where: { text.hasPrefix($0) }) {
             return [.listPaths(String(text.dropFirst(prefix.count)))]
         }
         guard let space = text.firstIndex(of: " ") else {
-            complete(text, with: ChatScreenCommand.allCases.map(\.completion), after: "")
+            complete(text, with: ChatScreenCommand.allCases.map(\.completion), after: "", at: now)
             return []
         }
         guard let command = ChatScreenCommand(text[..<space]) else { return [] }
@@ -426,15 +426,15 @@ extension ChatScreen {
             $0.trustStatus.isBlocked == (command == .unblock) && TerminalText.escaped($0.name.claimed) == $0.name.claimed
         }.sorted { $0.name.claimed < $1.name.claimed }
         switch command.argument {
-        case .peer: complete(begun, with: peers.map(\.name.claimed), after: prefix)
-        case .peerAndText: completeWord(begun, for: peers, after: prefix)
+        case .peer: complete(begun, with: peers.map(\.name.claimed), after: prefix, at: now)
+        case .peerAndText: completeWord(begun, for: peers, after: prefix, at: now)
         case .none, .ignored, .file, .other: break
         }
         return []
     }
 
     /// Completes a peer as one word: its id where its name has several words.
-    private mutating func completeWord(_ begun: String, for peers: [Contact], after prefix: String) {
+    private mutating func completeWord(_ begun: String, for peers: [Contact], after prefix: String, at now: WallTime) {
         guard !begun.contains(" ") else { return }
         let fitting = peers.filter { $0.name.claimed.lowercased().hasPrefix(begun.lowercased()) }
         if fitting.count == 1 {
@@ -442,26 +442,51 @@ extension ChatScreen {
             let word = name.contains(where: \.isWhitespace) ? fitting[0].id.hex : name
             return views.visible.editor.replace(with: "\(prefix)\(word) ")
         }
-        complete(begun, with: fitting.map { String($0.name.claimed.prefix { !$0.isWhitespace }) }, after: prefix)
+        let words = fitting.map { String($0.name.claimed.prefix { !$0.isWhitespace }) }
+        complete(begun, with: words, listed: fitting.map(\.name.claimed), after: prefix, at: now)
     }
 
     /// The beginnings of lines behind which Tab completes the name of a file.
     private static let filePrefixes = ["/send \(unencryptedOption) ", "/send "]
 
-    mutating func complete(_ path: String, with candidates: [String]) {
+    mutating func complete(_ path: String, with candidates: [String], at now: WallTime) {
         // The user may have typed more in the meantime.
         let text = views.visible.editor.text
         guard let prefix = Self.filePrefixes.first(where: { text == $0 + path }) else { return }
-        complete(path, with: candidates, after: prefix)
+        let names = candidates.map { $0.nameInParent.isEmpty ? "\($0.dropLast().nameInParent)/" : $0.nameInParent }
+        complete(path, with: candidates, listed: names, after: prefix, at: now)
     }
 
-    private mutating func complete(_ begun: String, with candidates: [String], after prefix: String) {
-        let fitting = candidates.filter { $0.lowercased().hasPrefix(begun.lowercased()) }
-        guard var common = fitting.first else { return }
-        for other in fitting.dropFirst() {
+    /// Completes the common beginning of the candidates, or lists them where it is typed already.
+    /// - Parameter names: the candidates as they are listed, in their order; nil for themselves.
+    private mutating func complete(
+        _ begun: String, with candidates: [String], listed names: [String]? = nil, after prefix: String, at now: WallTime
+    ) {
+        let fitting = zip(candidates, names ?? candidates).filter { $0.0.lowercased().hasPrefix(begun.lowercased()) }
+        guard var common = fitting.first?.0 else { return }
+        for (other, _) in fitting.dropFirst() {
             common = String(zip(common, other).prefix { $0.lowercased() == $1.lowercased() }.map { $0.0 })
         }
         if common.count >= begun.count { views.visible.editor.replace(with: prefix + common) }
+        if fitting.count > 1, common.count <= begun.count { list(fitting.map(\.1), at: now) }
+    }
+
+    /// Limit on the rows that list candidates.
+    private static let maximumCandidateRows = 4
+
+    /// - Parameter candidates: escaped for a terminal.
+    private mutating func list(_ candidates: [String], at now: WallTime) {
+        var room = Self.maximumCandidateRows * max(8, columns - 16)
+        let shown = candidates.prefix { candidate in
+            room -= TerminalText.width(of: candidate) + 2
+            return room >= 0
+        }
+        let more = candidates.count - shown.count
+        let names = shown.map { $0.last == " " ? String($0.dropLast()) : $0 } + (more > 0 ? ["and \(more) more"] : [])
+        let notice = names.joined(separator: ", ")
+        // Pressed again, Tab does not repeat it.
+        if views.visible.items.last?.content == .notice(notice) { return }
+        addNotice(notice, at: now)
     }
 
     private static func trimmed(_ text: Substring) -> String {

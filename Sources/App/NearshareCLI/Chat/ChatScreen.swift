@@ -171,7 +171,7 @@ struct ChatScreen: Sendable {
             rows = max(1, size.rows)
             return []
         case .paths(let path, let candidates):
-            complete(path, with: candidates)
+            complete(path, with: candidates, at: now)
             return []
         case .files(let peer, let files):
             if let index = views.index(of: .peer(peer)) { for file in files { views[index].insert(file) } }
