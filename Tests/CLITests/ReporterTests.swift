@@ -334,15 +334,20 @@ private final class MovableTime: Sendable {
         #expect(author("anna\"#9dcb", in: .peer(anna)) == "\"anna\\\"#9dcb\"#1a2b: x")
     }
 
-    @Test func `a received text is shown line by line instead of its path`() throws {
+    @Test("other processes show a received text instead of its path, with its lines, but not any number of them")
+    func receivedText() throws {
         let scratch = ScratchFolder()
         let path = scratch("message.txt")
         try Data("hello\n\u{1b}[31mred".utf8).write(to: URL(filePath: path))
         let delivered = try item("message.txt", kind: .text, path: path, type: "text/plain")
         #expect(
             lines(.delivered(delivered, DeliveredContent(of: delivered), from: nil, nil)) == [
-                "unknown sender: hello", "unknown sender: \\u{1b}[31mred",
+                "unknown sender: hello\n\\u{1b}[31mred"
             ])
+        let long = try #require(
+            lines(.delivered(delivered, .text(String(repeating: "x\n", count: 1000)), from: nil, nil)).first)
+        #expect(long.split(separator: "\n").count == 201)
+        #expect(long.hasSuffix("x\n… the rest of this message is not shown; all of it is in \(path)"), "\(long.suffix(200))")
     }
 
     @Test func `the end of a transfer says why`() {
@@ -360,7 +365,7 @@ private final class MovableTime: Sendable {
     @Test func `lines of the node are shown unless a message has shown them already`() throws {
         let bundle = try #require(BundleID(bytes: [UInt8](0..<16)))
         #expect(
-            lines(.node(.chatMessage(line("hi\r\nthere")))) == ["anna#1a2b to everyone: hi", "anna#1a2b to everyone: there"])
+            lines(.node(.chatMessage(line("hi\r\nthere")))) == ["anna#1a2b to everyone: hi\nanna#1a2b to everyone: there"])
         #expect(lines(.node(.chatMessage(line("mine", from: nil)))).isEmpty)
         #expect(lines(.node(.notice("relaying"))) == ["relaying"])
         #expect(lines(.node(.messageChanged(bundle, .sent, detail: nil)), .node(.contacts([]))).isEmpty)

@@ -135,10 +135,10 @@ class ChatStory(Story):
         ben.press("/accept\r")
         ben.wait_for("no offer is open")
         ben.forget()
-        text = self.anna.start("send", "--text", "see you at 8", "--to", "ben", "--via", "lan")
-        ben.wait_for(r"a message of 12 B[\s\S]*/accept \d+")
+        text = self.anna.start("send", "--text", "see you at 8\n12:00 ben: \x1b[31mat 9\n", "--to", "ben", "--via", "lan")
+        ben.wait_for(r"a message of \d+ B[\s\S]*/accept \d+")
         ben.press(f"/accept {self.number(ben)}\r")
-        ben.wait_for("anna: see you at 8")
+        ben.wait_for(r"anna: see you at 8\n {6}12:00 ben: \\u\{1b\}\[31mat 9\n")
         self.assertEqual(0, text.end())
         for screen, sentence in ((ben, r"received \S*/photo\.jpg"), (anna, r"sent photo\.jpg")):
             screen.press("/export\r")
@@ -147,12 +147,15 @@ class ChatStory(Story):
             (exported,) = peer.inbox.glob("chat *.txt")
             self.assertRegex(exported.read_text(), rf"hello\n[\s\S]*\d\d:\d\d {sentence}\n")
             # A text is shown as a text.
-            self.assertEqual(screen is ben, "anna: see you at 8\n" in exported.read_text())
+            author = "anna" if screen is ben else "you"
+            self.assertRegex(exported.read_text(), rf" {author}: see you at 8\n    12:00 ben: \\u\{{1b\}}\[31mat 9\n")
             screen.press("/quit\r")
             self.assertEqual(0, screen.end())
         self.assertIn("photo.jpg", self.anna.run("history", "--sent").stdout.decode())
         again = self.screen(self.anna, "ben")
-        again.wait_for(r"hello[\s\S]*photo\.jpg: declined[\s\S]*sent photo\.jpg")
+        again.wait_for(
+            r"hello[\s\S]*photo\.jpg: declined[\s\S]*sent photo\.jpg[\s\S]*you: see you at 8\n {6}12:00 ben: \\u\{1b\}"
+        )
 
     def test_another_node_takes_over(self):
         ben = self.screen(self.ben, "anna")

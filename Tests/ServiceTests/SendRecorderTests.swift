@@ -78,6 +78,22 @@ import Testing
         #expect(try log.entries().map(\.reason) == [nil, "busy, or asked too often"])
     }
 
+    @Test("a completed text that is no chat message of the node is recorded, unless it is long")
+    func texts() throws {
+        let transfer = TransferID(rawValue: 5)
+        func text(_ text: String, _ end: OperationEvent) throws -> String? {
+            let user = try stage.user("ada")
+            let log = TransferLog(of: .sent, in: user.machine.state)
+            let recorder = SendRecorder(reporter: EventRecorder(), history: log, source: try SendSource.text(text))
+            for event in [invitation, end] { recorder.report(event) }
+            return try log.entries().last?.text
+        }
+        #expect(try text("two\nlines", end(.completed, 9, transfer: transfer)) == "two\nlines")
+        #expect(try text("two\nlines", end(.completed, 9)) == nil)
+        #expect(try text("two\nlines", end(.declined(.declined), 0, transfer: transfer)) == nil)
+        #expect(try text(String(repeating: "x", count: 2001), end(.completed, 2001, transfer: transfer)) == nil)
+    }
+
     @Test func `a transfer that fails without a result has failed`() throws {
         let failure = OperationEvent.failed(receiver: "anna", CommandFailure(.failure, "refused"))
         #expect(try entries(after: [invitation, failure]) == [["message", "failed", "0", "5"]])

@@ -73,7 +73,7 @@ struct ChatExport {
         var blocks = messages.map { (when: $0.when, lines: ChatReport.lines($0, called: name)) }
         for file in files(of: conversation) {
             blocks.insert(
-                (file.when, ["\(LocalTime(file.when).clock) \(file.sentence)"]),
+                (file.when, file.lines(after: "\(LocalTime(file.when).clock) ")),
                 at: blocks.firstIndex { $0.when > file.when } ?? blocks.count)
         }
         guard !blocks.isEmpty else { throw ControlFailure(.refused, "there are no lines") }

@@ -5,7 +5,7 @@ internal import NearshareTerminal
 /// A file, or a text message, that was sent or received in a conversation, from the history.
 struct SharedFile: Sendable, Hashable {
     let when: WallTime
-    /// The name and the outcome, or the text; escaped for a terminal.
+    /// The name and the outcome, or the text with its lines; escaped for a terminal.
     let sentence: String
 
     /// Limit on the files that a conversation lists when it is opened.
@@ -16,8 +16,9 @@ struct SharedFile: Sendable, Hashable {
     init(_ entry: TransferHistory.Entry) {
         when = entry.when
         if let text = entry.text(upTo: Self.maximumTextByteCount) {
+            let author = entry.direction == .incoming ? entry.name.shown(of: entry.id) : "you"
             let lines = TextLayout.lines(of: text).map { TextLayout.escaped($0) }
-            sentence = "\(entry.name.shown(of: entry.id)): \(lines.joined(separator: " "))"
+            sentence = "\(author): \(lines.joined(separator: "\n"))"
             return
         }
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
@@ -30,6 +31,11 @@ struct SharedFile: Sendable, Hashable {
     /// How to play a received voice note; empty for other files.
     private static func playHint(_ entry: TransferHistory.Entry) -> String {
         entry.voiceNote.map { ", voice note, \($0.duration.asClock); \(VoiceNoteRenderer.playHint($0))" } ?? ""
+    }
+
+    /// The lines of ``sentence``, of which further ones are indented as those of messages are.
+    func lines(after head: String) -> [String] {
+        TextLayout.lines(of: sentence).enumerated().map { number, line in (number == 0 ? head : "    ") + line }
     }
 
     /// The latest files of a peer before a time, the oldest first.

@@ -70,10 +70,7 @@ struct TextReporter: Reporter {
     private func writeMessage(
         _ lines: some Sequence<some StringProtocol>, from author: PeerID?, rows limit: Int, elsewhere place: String
     ) {
-        guard unknownPeers != nil else {
-            for line in lines { writeResult(String(line)) }
-            return
-        }
+        guard unknownPeers != nil else { return writeAll(lines, elsewhere: place) }
         var shown: [String] = []
         var rowCount = 0
         var isWhole = true
@@ -92,6 +89,19 @@ struct TextReporter: Reporter {
         for line in shown { writeResult(line) }
         if !isWhole {
             notice("… the rest of this message is not shown; \(place)")
+        }
+    }
+
+    /// Writes the lines of a message; to other processes, the first ones in one event.
+    private func writeAll(_ lines: some Sequence<some StringProtocol>, elsewhere place: String) {
+        switch output {
+        case .console: for line in lines { writeResult(String(line)) }
+        case .publish(let publish):
+            var shown = lines.prefix(Self.maximumTextRowCount + 1).map { String($0) }
+            if shown.count > Self.maximumTextRowCount {
+                shown[Self.maximumTextRowCount] = "… the rest of this message is not shown; \(place)"
+            }
+            publish(shown.joined(separator: "\n"))
         }
     }
 
@@ -184,8 +194,13 @@ struct TextReporter: Reporter {
         if case .text(let text) = content {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             let isUnknown = unknownPeers.map { !$0.isKnown(sender?.id) } ?? false
+            let isConsole = if case .console = output { true } else { false }
             writeMessage(
-                TextLayout.lines(of: text).lazy.map { "\(name): \(TextLayout.escaped($0))" }, from: sender?.id,
+                TextLayout.lines(of: text).lazy.enumerated().map { number, line in
+                    // Other processes indent further lines of an event.
+                    number == 0 || isConsole || unknownPeers != nil
+                        ? "\(name): \(TextLayout.escaped(line))" : TextLayout.escaped(line)
+                }, from: sender?.id,
                 rows: isUnknown ? UnknownPeerLimiter.Allowance.rows.burst : Self.maximumTextRowCount,
                 elsewhere: item.path.isEmpty
                     ? "`nearshare history` shows it" : "all of it is in \(TerminalText.path(item.path))")

@@ -25,11 +25,14 @@ package struct TransferHistory {
         package let path: String?
         /// Whether the received item has the name of a text message.
         var isMessage = false
+        /// The text that was sent, unescaped; nil for what was received.
+        var sentText: String?
         /// Whether the received item has a media type of voice notes.
         var canBeVoiceNote = false
 
-        /// The text of a received message; nil for other items, and where it is empty, longer, not UTF-8, or no longer there.
+        /// The text of a message; nil for other items, and where it is empty, longer, not UTF-8, or no longer there.
         package func text(upTo byteCount: Int) -> String? {
+            if let sentText { return sentText.utf8.count <= byteCount ? sentText : nil }
             guard isMessage, let path, let bytes = DeliveredContent.bytes(at: path, upTo: byteCount), !bytes.isEmpty else {
                 return nil
             }
@@ -71,7 +74,7 @@ package struct TransferHistory {
                     listedName: trust.listedName(of: entry.peer, claiming: name),
                     content: entry.content, size: entry.size,
                     outcome: RecordedOutcome(rawValue: entry.outcome) ?? .unknown, reason: entry.reason,
-                    presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil)
+                    presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil, sentText: entry.text)
             }
         }
         entries.sort { $0.when < $1.when }

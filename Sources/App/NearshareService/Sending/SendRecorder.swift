@@ -58,6 +58,12 @@ final class SendRecorder: Reporter {
             presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) }, attempt: start?.attempt)
         // The parts of a content have results of their own.
         entry.offeredSize = result.part?.size ?? (result.content == source.label ? source.size : nil)
+        // A text that the node has sent is a message of the conversation.
+        if result.outcome == .completed, result.transfer != nil, case .text(let text) = source.content,
+            text.utf8.count <= TransferLog.maximumTextByteCount
+        {
+            entry.text = text
+        }
         append(entry)
     }
 

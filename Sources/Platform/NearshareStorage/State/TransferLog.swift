@@ -30,6 +30,8 @@ package struct TransferLog: Sendable {
         package var presentSize: UInt64?
         /// Bytes of the whole content; nil where it is not known.
         package var offeredSize: UInt64?
+        /// The text of a completed message that is short enough to be shown again, unescaped; nil for other content.
+        package var text: String?
         /// The transfer whose beginning and end have an entry each; nil where there is one entry.
         package var attempt: Attempt?
 
@@ -46,6 +48,9 @@ package struct TransferLog: Sendable {
             self.outcome = outcome
         }
     }
+
+    /// Limit on the text of an entry, in bytes.
+    package static let maximumTextByteCount = 2_000
 
     /// One attempt of a transfer by one process.
     package struct Attempt: Sendable, Codable, Hashable {
