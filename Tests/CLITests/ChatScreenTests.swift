@@ -57,12 +57,13 @@ private final class ChatHarness {
 
     static func message(
         _ number: Int, _ text: String, from author: PeerID? = anna, named name: String = "anna",
-        in conversation: Conversation = .peer(anna), status: MessageStatus = .delivered
+        in conversation: Conversation = .peer(anna), status: MessageStatus = .delivered, minutesEarlier delay: Int64 = 0
     ) -> ChatMessage {
-        ChatMessage(
+        let arrival = day + 12 * hour + Int64(number) * 60_000
+        return ChatMessage(
             number: number, id: "id-\(number)", conversation: conversation, author: author,
-            authorName: author == nil ? nil : claim(name), text: text,
-            when: WallTime(milliseconds: day + 12 * hour + Int64(number) * 60_000), status: status)
+            authorName: author == nil ? nil : claim(name), text: text, when: WallTime(milliseconds: arrival), status: status,
+            written: WallTime(milliseconds: arrival - delay * 60_000))
     }
 
     /// - Returns: the new reactions.
@@ -135,6 +136,26 @@ private final class ChatHarness {
         #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
         #expect(chat.text.contains("meanwhile"))
         #expect(chat.text.contains("another one has taken over"))
+    }
+
+    @Test("a line that has waited shows when it was written, and stands where it arrived", arguments: [(80, 24), (40, 12)])
+    func written(columns: Int, rows: Int) {
+        let chat = ChatHarness(columns: columns, rows: rows)
+        let history = ChatScreen.RequestTag.history(.peer(ChatHarness.anna))
+        chat.handle(
+            .replied(
+                history,
+                .success(
+                    .chatMessages([
+                        ChatHarness.message(3, "after"), ChatHarness.message(2, "from yesterday", minutesEarlier: 1_380),
+                        ChatHarness.message(1, "carried here", minutesEarlier: 60),
+                    ]))))
+        let words = chat.text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(
+            words.contains(
+                "12:01 anna: carried here (written 11:01) 12:02 anna: from yesterday (written day 19999 13:02) 12:03 anna: after"
+            ),
+            "\(chat.text)")
     }
 
     @Test("a line shows its delivery state, which only rises")

@@ -44,6 +44,23 @@ struct ConversationStoreTests {
         #expect(try again.conversations().map(\.unreadCount) == [1, 1])
     }
 
+    @Test("the time of writing is stored where it tells more than that of the arrival, within bounds")
+    func written() throws {
+        let arrival: Int64 = 100 * 86_400_000
+        let cases: [(Int64, isKept: Bool)] = [
+            (arrival - 60_000, false), (arrival - 60_001, true), (arrival + 60_000, false), (arrival + 60_001, true),
+            (arrival - 30 * 86_400_000, true), (arrival - 30 * 86_400_000 - 1, false), (.min, false), (.max, false),
+        ]
+        for (number, (written, _)) in cases.enumerated() {
+            let message = ChatMessage(
+                id: "\(number)", conversation: .peer(anna), author: anna, authorName: nil, text: "hello",
+                when: WallTime(milliseconds: arrival), status: .delivered, written: WallTime(milliseconds: written))
+            #expect(try store.insert(message) != nil)
+        }
+        let kept = try SQLiteConversationStore(directory: scratch.path).messages(of: .peer(anna), before: nil, limit: 10)
+        #expect(kept.map(\.written) == cases.map { $0.isKept ? WallTime(milliseconds: $0.0) : nil })
+    }
+
     @Test("M7: a line that comes again is not doubled; ids of two people don't get in each other's way")
     func doubled() throws {
         #expect(try store.insert(line("same", in: .publicRoom, by: anna)) != nil)

@@ -174,19 +174,27 @@ struct MessengerStoryTests {
         (ada.contacts, bea.contacts) = (
             [bea.id: ContactKeys(bea.contact, areProven: true)], [ada.id: ContactKeys(ada.contact, areProven: true)]
         )
-        // All within one millisecond.
-        ada.wallClock = { [now = SystemClock.wall()] in now }
+        // All within one millisecond, an hour ago.
+        let hourAgo = WallTime(milliseconds: SystemClock.wall().milliseconds - 3_600_000)
+        let isWriting = Monitor(true)
+        ada.wallClock = { isWriting.withLock { $0 } ? hourAgo : SystemClock.wall() }
         let texts = (1...8).map { "line \($0)" }
         try await ada.run(on: segment, stage) { [adaID = ada.id, bea] _, adaMessenger in
             for text in texts { _ = try await adaMessenger.sendLine(text, in: .peer(bea.id)) }
+            isWriting.withLock { $0 = false }
             try await bea.run(on: segment, stage) { _, beaMessenger in
                 let events = beaMessenger.events()
-                var arrived: [String] = []
+                var arrived: [ChatMessage] = []
                 while arrived.count < texts.count {
-                    arrived = try await beaMessenger.history(of: .peer(adaID)).map(\.text)
+                    arrived = try await beaMessenger.history(of: .peer(adaID))
                     guard arrived.count < texts.count, await firstLine(events) != nil else { break }
                 }
-                #expect(arrived == texts)
+                #expect(arrived.map(\.text) == texts)
+                // The times of writing are shown, and sort nothing.
+                #expect(
+                    arrived.allSatisfy { $0.written.map { ($0.milliseconds - hourAgo.milliseconds).magnitude < 1_000 } == true }
+                )
+                #expect(arrived.allSatisfy { $0.when.milliseconds > hourAgo.milliseconds + 3_000_000 })
             }
         }
     }

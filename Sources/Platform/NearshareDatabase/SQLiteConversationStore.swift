@@ -164,12 +164,15 @@ package final class SQLiteConversationStore: ConversationStore {
                     END;
                     """)
         }
+        migrator.registerMigration("4") { database in
+            try database.execute(sql: "ALTER TABLE line ADD COLUMN written INTEGER")
+        }
         return migrator
     }
 
     // MARK: Lines
 
-    private static let columns = "number, conversation, id, author, authorName, text, time, mark"
+    private static let columns = "number, conversation, id, author, authorName, text, time, mark, written"
 
     package func insert(
         _ message: ChatMessage, parts: [OutgoingPart], isFriend: Bool
@@ -184,12 +187,12 @@ package final class SQLiteConversationStore: ConversationStore {
             guard isKnown != true else { return nil }
             try database.execute(
                 sql: """
-                    INSERT INTO line (conversation, id, author, authorName, text, time, mark, isFriend)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                    INSERT INTO line (conversation, id, author, authorName, text, time, mark, isFriend, written)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     conversation, message.id, author, message.authorName?.claimed, message.text, message.when.milliseconds,
-                    message.status.rawValue, author != nil && isFriend,
+                    message.status.rawValue, author != nil && isFriend, message.written?.milliseconds,
                 ])
             let number = Int(database.lastInsertedRowID)
             // In the public room others' lines are bounded by their bytes alone: no peer's lines remove another's, or the user's.
@@ -337,7 +340,7 @@ package final class SQLiteConversationStore: ConversationStore {
                 arguments: [MessageStatus.delivered.rawValue]
             ).compactMap { row in
                 guard let last = ChatMessage(row) else { return nil }
-                return ConversationSummary(conversation: last.conversation, last: last, unreadCount: row[8])
+                return ConversationSummary(conversation: last.conversation, last: last, unreadCount: row[9])
             }
         }
     }
@@ -536,9 +539,10 @@ extension ChatMessage {
     fileprivate init?(_ row: Row) {
         guard let conversation = Conversation(text: row[1]), let status = MessageStatus(rawValue: row[7]) else { return nil }
         let (name, author): (String?, [UInt8]?) = (row[4], row.optionalBytes(3))
+        let written: Int64? = row[8]
         self.init(
             number: row[0], id: row[2], conversation: conversation, author: author.flatMap { PeerID(bytes: $0) },
             authorName: name.flatMap { try? DisplayName($0) }, text: row[5], when: WallTime(milliseconds: row[6]),
-            status: status)
+            status: status, written: written.map { WallTime(milliseconds: $0) })
     }
 }

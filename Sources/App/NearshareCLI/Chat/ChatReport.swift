@@ -34,10 +34,14 @@ struct ChatReport: Sendable {
             let isPublic = message.conversation == .publicRoom
             author = message.authorName.map { isPublic ? $0.tagged(id) : $0.shown(of: id) } ?? (isPublic ? id.hex : name)
         }
-        let clock = LocalTime(message.when).clock
-        return TextLayout.lines(of: message.text).enumerated().map { index, line in
-            (index == 0 ? "\(clock) \(author): " : "    ") + TextLayout.escaped(line)
+        let time = LocalTime(message.when)
+        var lines = TextLayout.lines(of: message.text).enumerated().map { index, line in
+            (index == 0 ? "\(time.clock) \(author): " : "    ") + TextLayout.escaped(line)
         }
+        if let written = message.written {
+            lines[lines.count - 1] += " (\(LocalTime(written).text(of: "written", beside: time)))"
+        }
+        return lines
     }
 
     /// - Returns: nil for events of other conversations.

@@ -387,6 +387,10 @@ extension ChatScreen {
             head.append("you: ", .bold)
         }
         var lines = block(head, message.text, .plain, columns: columns)
+        if let written = message.written {
+            let words = settings.localTime(written).text(of: "written", beside: time)
+            append(StyledLine("(\(words))", .dim), to: &lines, columns: columns)
+        }
         if message.isLocal { append(status(message, view), to: &lines, columns: columns) }
         return lines
     }

@@ -17,6 +17,11 @@ package struct LocalTime: Sendable, Hashable {
         self.init(day: Self.format(time, "%a %-d %b %Y"), clock: Self.format(time, "%H:%M"))
     }
 
+    /// An event at this time as shown beside another time: "written 14:05", with the day where it is another one.
+    package func text(of event: String, beside other: LocalTime) -> String {
+        "\(event) \(day == other.day ? "" : "\(day) ")\(clock)"
+    }
+
     /// - Parameter format: as in strftime(3).
     package static func format(_ time: WallTime, _ format: String) -> String {
         var seconds = time_t(time.milliseconds / 1_000)

@@ -221,14 +221,15 @@ extension Messenger {
                 return
             case .line(let id, let text):
                 // A sender that was killed sends the same line again, as another bundle.
-                guard try storeLine(text, id: id ?? message.id.hex, from: sender, isBundle: true) else { return }
+                guard try storeLine(text, id: id ?? message.id.hex, from: sender, isBundle: true, written: message.created)
+                else { return }
             case .part(let id, let index, let count, let text):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
                 }
                 let isFriend = node.friends().contains(sender.id)
                 if let whole = try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
-                    try storeLine(whole, id: id, from: sender, isBundle: true)
+                    try storeLine(whole, id: id, from: sender, isBundle: true, written: message.created)
                 }
             }
         }
@@ -293,13 +294,14 @@ extension Messenger {
     /// - Returns: false for a duplicate.
     @discardableResult
     private func storeLine(
-        _ text: String, id: String, from peer: AuthenticatedPeer, isBundle: Bool = false
+        _ text: String, id: String, from peer: AuthenticatedPeer, isBundle: Bool = false, written: WallTime? = nil
     ) throws(StorageError) -> Bool {
         guard !node.trustStatus(peer, nil).isBlocked, text.contains(where: { !$0.isWhitespace }) else { return true }
         return try storeLine(
             ChatMessage(
                 id: String(decoding: Array(id.utf8.prefix(255)), as: UTF8.self), conversation: .peer(peer.id), author: peer.id,
-                authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered),
+                authorName: mesh.read { $0.peer(peer.id)?.name }, text: text, when: node.wallClock(), status: .delivered,
+                written: written),
             isBundle: isBundle, isFriend: node.friends().contains(peer.id))
     }
 

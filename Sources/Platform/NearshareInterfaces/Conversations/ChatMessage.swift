@@ -42,13 +42,16 @@ package struct ChatMessage: Sendable, Hashable, Codable {
     /// The time at which the message was written or received, by this machine's clock.
     package var when: WallTime
     package var status: MessageStatus
+    /// The time of writing by the author's clock, which is not trusted: for display only. nil where it is not known, or is close
+    /// to ``when``.
+    package var written: WallTime?
 
     /// Longer texts are sent as files.
     package static let maximumTextByteCount = 50_000
 
     package init(
         number: Int = 0, id: String, conversation: Conversation, author: PeerID?, authorName: DisplayName?, text: String,
-        when: WallTime, status: MessageStatus
+        when: WallTime, status: MessageStatus, written: WallTime? = nil
     ) {
         self.number = number
         self.id = id
@@ -58,11 +61,22 @@ package struct ChatMessage: Sendable, Hashable, Codable {
         self.text = text
         self.when = when
         self.status = status
+        self.written = written.flatMap { Self.isLate($0, when) ? $0 : nil }
     }
+
+    /// Whether a time of writing tells more than the time of arrival: they differ by over a minute, and by no more than a message
+    /// can wait.
+    private static func isLate(_ written: WallTime, _ when: WallTime) -> Bool {
+        let (difference, overflow) = when.milliseconds.subtractingReportingOverflow(written.milliseconds)
+        return !overflow && shownDelays.contains(difference.magnitude)
+    }
+
+    /// Milliseconds.
+    private static let shownDelays: ClosedRange<UInt64> = 60_001...30 * 86_400_000
 
     /// The stored and transmitted keys.
     private enum CodingKeys: String, CodingKey {
-        case number, id, conversation, author, authorName, text, when
+        case number, id, conversation, author, authorName, text, when, written
         case status = "mark"
     }
 
