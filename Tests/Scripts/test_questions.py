@@ -267,6 +267,28 @@ class QuestionStory(Asked):
         self.assertEqual("completed", self.outcome(senders[0]))
         self.assertEqual(["ben.bin"], sorted(self.anna.received()))
 
+    def test_an_offer_keeps_its_number_until_it_has_ended(self):
+        anna = self.receiving()
+        senders = []
+        for peer in [self.ben, self.cleo]:
+            path = self.file(f"{peer.home.name}.bin", 8_000_000)
+            senders.append(peer.start("send", "--json", path, "--to", anna.address, "--limit", "600KB"))
+            anna.wait_for(rf'"{peer.home.name}" offers:')
+        anna.wait_for('number 2, "cleo", .* left: accept')
+        anna.press("y 2\n")
+        anna.wait_for(r"cleo → cleo.bin  ")
+        anna.press("c\n")
+        anna.wait_for(r" 2  cleo → cleo.bin\s+c 2 cancels number 2")
+        anna.press("ye 3\n")
+        anna.wait_for("there is no such question; write y 1 to accept")
+        anna.press("y 1\n")
+        anna.wait_for(r"ben → ben.bin  ")
+        anna.press("c\n")
+        anna.wait_for(r" 1  ben → ben.bin\s+2  cleo → cleo.bin\s")
+        anna.press("c 2\n")
+        self.assertEqual("cancelled", self.outcome(senders[1]))
+        self.assertEqual("completed", self.outcome(senders[0]))
+
     def test_ctrl_d_is_no_answer_and_later_answers_are_read(self):
         anna = self.receiving()
         for number in range(2):

@@ -206,6 +206,28 @@ struct PromptQueueTests {
         return transfer
     }
 
+    @Test("a transfer has the number of the question about it, also when others run")
+    func sameNumber() async throws {
+        let numbers = try await running { queue in
+            await transfers.following(transfer(1), label: "dan → x") {
+                let number = queue.reserveNumber()
+                async let answer = queue.ask("", question: "accept?", about: "ben", number: number, until: Self.forever)
+                await display.awaitPrompt("accept?")
+                async let other = queue.ask("", question: "accept?", about: "cleo", until: Self.forever)
+                await display.awaitPrompt("number \(number), ben: accept?\nnumber 3, cleo: accept?")
+                display.type("y \(number)")
+                let answers = await transfers.following(
+                    transfer(2), label: "ben → a", number: await answer == .yes ? number : nil
+                ) {
+                    transfers.numbered.map { "\($0.number) \($0.label)" }
+                }
+                queue.close()
+                return await other == .no ? answers : []
+            }
+        }
+        #expect(numbers == ["1 dan → x", "2 ben → a"])
+    }
+
     @Test func `one of several running transfers is cancelled by its number`() async throws {
         let (first, second) = (transfer(1), transfer(2))
         try await running { queue in

@@ -18,7 +18,9 @@ final class OfferDecider: Sendable {
         ///   - policy: reserves the size.
         ///   - part: nil for the whole offer.
         ///   - reserved: the bytes that were counted towards the peer's limit.
-        case accept(policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, consent: Consent)
+        ///   - number: of the question that the user has answered; nil where there was none.
+        case accept(
+            policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, consent: Consent, number: Int? = nil)
         case decline(DeclineReason, detail: String? = nil, wasPrompted: Bool, isSilent: Bool = false)
         case ended(TransferOutcome)
     }
@@ -36,6 +38,11 @@ final class OfferDecider: Sendable {
     private let recorder: ReceiveRecorder
     private let blockedForeign = Mutex(ForeignBlockList())
     private let keyWrites = KeyWriteLimit()
+    /// The numbers of the questions about accepted offers that have not ended: another attempt has the same number.
+    private let numbers = Mutex<[AcceptedOffers.Identity: Int]>([:])
+
+    /// Limit on the recorded numbers; the lowest is removed.
+    private static let maximumNumberCount = 64
 
     private var machine: LocalMachine { trust.machine }
     private var reporter: any Reporter { trust.reporter }
@@ -121,8 +128,10 @@ final class OfferDecider: Sendable {
             freeSpace: destination.freeSpace, warning: warning,
             refusal: refusal?.detail, size: prompts.size)
         let parts = PartChooser(invitation.offer, listed: invitation.contents)
+        let number = prompts.reserveNumber()
         let answer = await prompts.ask(
-            text, question: "accept?", about: shown.name.quoted(of: shown.id), isKnown: peer.trustStatus.isKnown,
+            text, question: "accept?", about: shown.name.quoted(of: shown.id), number: number,
+            isKnown: peer.trustStatus.isKnown,
             pages: parts.pages, parts: invitation.sendsParts ? parts : nil,
             allowsAlways: warning == nil && peer.foreign == nil, blockWarning: trust.blockWarning(of: peer),
             deadline: invitation.expiry,
@@ -136,14 +145,16 @@ final class OfferDecider: Sendable {
             }
             guard let refusal else {
                 if peer.foreign?.kind == .web { rules.accept(browser: peer.fingerprint) }
-                return .accept(policy: policy, consent: .answer)
+                recordNumber(number, of: invitation.identity)
+                return .accept(policy: policy, consent: .answer, number: number)
             }
             return .decline(refusal.reason, detail: refusal.detail, wasPrompted: true)
         case .part(let part):
             if case .decline(let reason, let detail)? = policy.refusal(of: part.offer, freeSpace: destination.freeSpace) {
                 return .decline(reason, detail: detail, wasPrompted: true)
             }
-            return .accept(policy: policy, part: part, consent: .answer)
+            recordNumber(number, of: invitation.identity)
+            return .accept(policy: policy, part: part, consent: .answer, number: number)
         case .no: return .decline(.declined, wasPrompted: true)
         case .block:
             if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
@@ -161,6 +172,20 @@ final class OfferDecider: Sendable {
             of: invitation.offer, listed: invitation.contents, from: invitation.peer.fingerprint,
             resumeKey: invitation.resumeKey) ?? 0
     }
+
+    // MARK: Numbers
+
+    private func recordNumber(_ number: Int, of identity: AcceptedOffers.Identity) {
+        numbers.withLock { numbers in
+            numbers[identity] = number
+            if numbers.count > Self.maximumNumberCount, let oldest = numbers.min(by: { $0.value < $1.value }) {
+                numbers[oldest.key] = nil
+            }
+        }
+    }
+
+    /// Releases the number of an offer that has ended, and goes on in no other attempt.
+    func removeNumber(of identity: AcceptedOffers.Identity) { numbers.withLock { $0[identity] = nil } }
 
     // MARK: Earlier answers
 
@@ -197,10 +222,11 @@ final class OfferDecider: Sendable {
         guard !isBlocked(invitation.peer), policy.accept == .ask, let answer = transfers.answer(to: invitation) else {
             return nil
         }
+        let number = numbers.withLock { $0[invitation.identity] }
         switch (verdict(on: invitation, policy), answer) {
-        case (.ask, .all): return .accept(policy: policy, consent: .earlierAnswer)
+        case (.ask, .all): return .accept(policy: policy, consent: .earlierAnswer, number: number)
         case (.ask, .part(let part)), (.askForPart, .part(let part)):
-            return .accept(policy: policy, part: part, consent: .earlierAnswer)
+            return .accept(policy: policy, part: part, consent: .earlierAnswer, number: number)
         default: return nil
         }
     }

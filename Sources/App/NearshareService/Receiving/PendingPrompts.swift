@@ -41,26 +41,30 @@ struct PendingPrompts<Reply> {
 
     /// The open prompts, those of known peers first: new peers, which cost an attacker nothing, do not hide them (R4).
     private(set) var open: [Prompt] = []
+    /// The prompts that are shown at a time, by number.
+    private var shown: [Prompt] { open.prefix(Self.maximumShown).sorted { $0.number < $1.number } }
     private var lastNumber = 0
 
     /// Limit on the questions in one prompt: a flood does not fill the screen (R4).
     private static var maximumShown: Int { 4 }
 
-    /// - Returns: a number that is never used again, so that a late answer does not match another question.
+    /// - Parameter number: one that was never used; nil for the next one.
+    /// - Returns: the number, which is never used again, so that a late answer does not match another question.
     mutating func add(
-        _ question: String, about name: String, isKnown: Bool = false, pages: [String] = [], allowsPart: Bool = false,
-        allowsAlways: Bool = false,
+        _ question: String, about name: String, number: Int? = nil, isKnown: Bool = false, pages: [String] = [],
+        allowsPart: Bool = false, allowsAlways: Bool = false,
         deadline: MonotonicInstant? = nil, answerTime: String? = nil, _ reply: Reply
     ) -> Int {
-        lastNumber += 1
+        let number = number ?? lastNumber + 1
+        lastNumber = max(lastNumber, number)
         let index = isKnown ? open.firstIndex { !$0.isKnown } : nil
         open.insert(
             Prompt(
-                number: lastNumber, name: name, isKnown: isKnown, question: question, pages: pages, allowsPart: allowsPart,
+                number: number, name: name, isKnown: isKnown, question: question, pages: pages, allowsPart: allowsPart,
                 reply: reply, isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, answerTime: answerTime),
             at: index ?? open.endIndex)
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
-        return lastNumber
+        return number
     }
 
     /// - Returns: nil when the question is no longer open.
@@ -84,7 +88,7 @@ struct PendingPrompts<Reply> {
             let choices = Self.choices([first])
             return "\(facts.isEmpty ? "" : facts.joined(separator: ", ") + ": ")\(first.question) \(choices): "
         }
-        let shown = open.prefix(Self.maximumShown).map { prompt -> String in
+        let shown = shown.map { prompt -> String in
             let facts = ["number \(prompt.number)", prompt.name] + Self.timeLeft(prompt, now)
             return "\(facts.joined(separator: ", ")): \(prompt.question)"
         }
@@ -136,12 +140,12 @@ struct PendingPrompts<Reply> {
         }
         if line.number == nil, line.rest.isEmpty {
             if let prompt = open.first(where: { $0.number == target }) { return Self.answer(prompt, word) }
-            let examples = open.prefix(Self.maximumShown).map { "\(line.word.text) \($0.number)" }.joined(separator: " or ")
+            let examples = shown.map { "\(line.word.text) \($0.number)" }.joined(separator: " or ")
             return .none(hint: "which one? \(examples)")
         }
         let numbers = (line.number.map { [$0] } ?? []) + line.rest.map { Int(AnswerWord($0).text) ?? 0 }
         guard numbers.count == 1, let prompt = open.first(where: { $0.number == numbers[0] }) else {
-            return .none(hint: "there is no such question")
+            return .none(hint: "there is no such question; \(Self.advice(shown))")
         }
         return Self.answer(prompt, word)
     }
@@ -153,11 +157,16 @@ struct PendingPrompts<Reply> {
         var number = line.number ?? open.first { $0.number == target && !$0.isNumbered }?.number
         if number == nil { number = words.popFirst().flatMap { Int($0) } }
         guard let prompt = open.first(where: { $0.number == number }) else {
-            let examples = open.prefix(Self.maximumShown).filter(\.allowsPart).map { "p \($0.number) 1-3" }
+            let examples = shown.filter(\.allowsPart).map { "p \($0.number) 1-3" }
             return .none(hint: "which question? \(TerminalText.escaped(examples.joined(separator: " or ")))")
         }
         guard prompt.allowsPart else { return .none(hint: "this can only be accepted as a whole") }
         return .part(number: prompt.number, selection: words.joined(separator: " "))
+    }
+
+    /// How to accept what the open questions are about.
+    private static func advice(_ shown: [Prompt]) -> String {
+        "write \(shown.map { "y \($0.number)" }.joined(separator: " or ")) to accept"
     }
 
     private static func answer(_ prompt: Prompt, _ word: Word) -> Result {

@@ -86,6 +86,9 @@ package final class PromptQueue: Sendable {
     /// The size of the terminal, in character cells, or of a small one for a process without a terminal.
     var size: (columns: Int, rows: Int) { display?.size ?? (80, 24) }
 
+    /// Reserves the number of a question, which the transfer that it is about keeps.
+    func reserveNumber() -> Int { running.reserveNumber() }
+
     /// Reads answers from the terminal until the task is cancelled or the terminal closes.
     package func run() async {
         guard let display else { return }
@@ -113,6 +116,7 @@ package final class PromptQueue: Sendable {
     ///   - text: the subject, in whole lines.
     ///   - question: the question itself.
     ///   - name: of the peer, escaped.
+    ///   - number: as ``reserveNumber()`` returned it; nil for the next one.
     ///   - isKnown: whether the user has met the peer before.
     ///   - pages: shown one after the other when the user asks for them, in whole lines.
     ///   - parts: selects a part; nil where it is no answer.
@@ -122,7 +126,7 @@ package final class PromptQueue: Sendable {
     ///   - outline: the question for front ends besides the terminal; nil for one that only the terminal asks.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
-        _ text: String, question: String, about name: String, isKnown: Bool = false, pages: [String] = [],
+        _ text: String, question: String, about name: String, number: Int? = nil, isKnown: Bool = false, pages: [String] = [],
         parts: PartChooser? = nil,
         allowsAlways: Bool = false, blockWarning: String? = nil, deadline: MonotonicInstant? = nil, outline: Outline? = nil,
         until end: @escaping @Sendable () async -> TransferOutcome?
@@ -135,7 +139,8 @@ package final class PromptQueue: Sendable {
                     // Input from before the first question was meant for none.
                     if state.prompts.open.isEmpty { display?.discardTypedInput() }
                     let number = state.prompts.add(
-                        question, about: name, isKnown: isKnown, pages: pages, allowsPart: parts != nil,
+                        question, about: name, number: number ?? running.reserveNumber(), isKnown: isKnown, pages: pages,
+                        allowsPart: parts != nil,
                         allowsAlways: allowsAlways,
                         deadline: deadline, answerTime: deadline.map(answerTime),
                         Reply(

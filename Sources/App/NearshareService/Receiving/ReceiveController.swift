@@ -138,10 +138,10 @@ package final class ReceiveController: Sendable {
             recorder.recordUnreceived(invitation, outcome)
             recorder.reportEnd(of: invitation, outcome)
             return false
-        case .accept(let policy, let part, let reserved, let consent):
+        case .accept(let policy, let part, let reserved, let consent, let number):
             let reservation = QuotaReservation(
                 reserved, for: invitation.peer.fingerprint, at: invitation.peer.quotaSource, policy)
-            return await receive(invitation, part, reservation, consent)
+            return await receive(invitation, part, reservation, consent, number: number)
         }
     }
 
@@ -149,10 +149,13 @@ package final class ReceiveController: Sendable {
         if wasPrompted { invitation.decline(reason) } else { invitation.declineUnprompted(reason) }
     }
 
-    /// - Parameter part: nil for the whole offer.
+    /// - Parameters:
+    ///   - part: nil for the whole offer.
+    ///   - number: of the question that the user has answered; nil for the next one.
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
     private func receive(
-        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: OfferDecider.Consent
+        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: OfferDecider.Consent,
+        number: Int?
     ) async -> Bool {
         let identity = invitation.identity
         let wasPrompted = consent == .answer
@@ -192,11 +195,12 @@ package final class ReceiveController: Sendable {
         if wasPrompted, part == nil { transfers.storeAnswer(to: invitation, isValid: true) }
         defer { transfers.remove(transfer, of: identity) }
         let attempt = recorder.recordStart(of: invitation)
-        var result = await follow(transfer, of: invitation, part)
+        var result = await follow(transfer, of: invitation, part, number: number)
         if invitation.peer.foreign?.kind == .web, case .cancelled(by: .local) = result.outcome {
             decider.rules.revoke(browser: invitation.peer.fingerprint)
         }
         transfers.apply(result.outcome, of: transfer, invitation)
+        if result.outcome != .interrupted { decider.removeNumber(of: identity) }
         if result.outcome == .interrupted, state.withLock({ $0.isTerminated }) {
             result.detail =
                 invitation.isResumable
@@ -230,12 +234,14 @@ package final class ReceiveController: Sendable {
     }
 
     /// Shows an accepted transfer until it ends.
-    private func follow(_ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?) async -> TransferResult {
+    private func follow(
+        _ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?, number: Int?
+    ) async -> TransferResult {
         let peer = invitation.peer
         let shown = machine.shown(peer)
         let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(part?.offer ?? invitation.offer))"
         defer { prompts.updateRunning() }
-        return await running.following(transfer, label: label) {
+        return await running.following(transfer, label: label, number: number) {
             reporter.report(.accepted(transfer.id, from: peer.id))
             feed?.publish(.started(transfer.id, label: label))
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }

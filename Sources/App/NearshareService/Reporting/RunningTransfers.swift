@@ -8,6 +8,11 @@ package final class RunningTransfers: Sendable {
         var lastNumber = 0
         var reconnecting: [Reconnecting] = []
         var isCancelled = false
+
+        mutating func reserveNumber() -> Int {
+            lastNumber += 1
+            return lastNumber
+        }
     }
 
     /// A peer whose link broke in the middle of a transfer, while a new connection is tried.
@@ -27,8 +32,13 @@ package final class RunningTransfers: Sendable {
         state.withLock { $0.transfers.map { ($0.label, $0.transfer) } }
     }
 
-    /// The transfers, each with a number that no later one gets.
-    var numbered: [(number: Int, label: String, transfer: Transfer)] { state.withLock { $0.transfers } }
+    /// The transfers by their numbers, which no later ones get.
+    var numbered: [(number: Int, label: String, transfer: Transfer)] {
+        state.withLock { $0.transfers.sorted { $0.number < $1.number } }
+    }
+
+    /// Reserves the number of a question, which the transfer that it is about keeps.
+    func reserveNumber() -> Int { state.withLock { $0.reserveNumber() } }
 
     /// The peers to which a new connection is tried.
     package var reconnecting: [Reconnecting] { state.withLock { $0.reconnecting } }
@@ -37,10 +47,12 @@ package final class RunningTransfers: Sendable {
     package var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
     /// Lists a transfer while `body` runs. A transfer that was begun before ``cancelAll()`` and is listed after it is cancelled.
-    func following<Result>(_ transfer: Transfer, label: String, _ body: () async -> Result) async -> Result {
+    /// - Parameter number: as ``reserveNumber()`` returned it; nil for the next one.
+    func following<Result>(
+        _ transfer: Transfer, label: String, number: Int? = nil, _ body: () async -> Result
+    ) async -> Result {
         let isCancelled = state.withLock { state in
-            state.lastNumber += 1
-            state.transfers.append((state.lastNumber, label, transfer))
+            state.transfers.append((number ?? state.reserveNumber(), label, transfer))
             return state.isCancelled
         }
         // Offered while the others were being cancelled.

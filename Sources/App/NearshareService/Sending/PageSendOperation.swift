@@ -100,7 +100,8 @@ package final class PageSendOperation: Sendable {
             request.decline()
             return report(await request.transfer.result, of: request, to: name)
         }
-        let isAccepted = await isAccepted(request)
+        let number = running.reserveNumber()
+        let isAccepted = await isAccepted(request, number: number)
         let isServed = state.withLock { state in
             // Another browser may have been accepted while the question was open.
             guard isAccepted, source.canResume || !state.accepted.hasAcceptedAny else { return false }
@@ -114,7 +115,7 @@ package final class PageSendOperation: Sendable {
             request.decline()
         }
         async let _ = reportReadableDownload(of: request, to: name)
-        let result = await running.following(request.transfer, label: "\(source.label) → \(name)") {
+        let result = await running.following(request.transfer, label: "\(source.label) → \(name)", number: number) {
             prompts?.updateRunning()
             for await progress in request.transfer.progress where progress.phase == .moving {
                 reporter.report(.progress(progress))
@@ -136,7 +137,7 @@ package final class PageSendOperation: Sendable {
             .warning("\(source.label) → \(name): downloaded without encryption; others on this network can read it"))
     }
 
-    private func isAccepted(_ request: PageRequest) async -> Bool {
+    private func isAccepted(_ request: PageRequest, number: Int) async -> Bool {
         let now = SystemClock.monotonic()
         if acceptsAll || state.withLock({ $0.accepted.contains(request.peer.fingerprint, now: now) }) { return true }
         guard let prompts else { return false }
@@ -144,7 +145,7 @@ package final class PageSendOperation: Sendable {
         let answer = await prompts.ask(
             "through the page for browsers, \(request.peer.id.hex): \(name) asks for \(source.label)\n"
                 + "  short code \(request.shortCode): its screen should show the same\n",
-            question: "send it?", about: name, until: { await request.ended })
+            question: "send it?", about: name, number: number, until: { await request.ended })
         switch answer {
         case .yes, .always, .part: return true
         case .block:
