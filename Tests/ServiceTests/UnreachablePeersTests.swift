@@ -16,15 +16,17 @@ import Testing
     @Test func `each is told of once`() throws {
         var reported = UnreachablePeers()
         let ben = try peer(1, "ben")
-        let notice = try #require(reported.notice(about: ben, TrustStore()))
-        #expect(notice.hasPrefix("\"ben\" is announced at 10.0.0.1:29742, but does not answer there"))
-        #expect(reported.notice(about: ben, TrustStore()) == nil)
+        let notice = reported.notice(about: ben, TrustStore())
+        #expect(notice?.hasPrefix("\"ben\" is announced at 10.0.0.1:29742, but does not answer there") == true)
+        let second = reported.notice(about: ben, TrustStore())
+        #expect(second == nil)
     }
 
     @Test("R11: of the nodes that any host can announce, few are told of")
     func unknownPeers() throws {
         var reported = UnreachablePeers()
-        let notices = try (1...100).compactMap { reported.notice(about: try peer($0, "x"), TrustStore()) }
-        #expect(notices.count == UnreachablePeers.unknownCapacity)
+        let peers = try (1...100).map { try peer($0, "x") }
+        let noticeCount = peers.count { reported.notice(about: $0, TrustStore()) != nil }
+        #expect(noticeCount == UnreachablePeers.unknownCapacity)
     }
 }
