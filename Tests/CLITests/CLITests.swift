@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Nearshare
 import Testing
 
@@ -18,12 +17,6 @@ import Testing
         #expect(isHarmless)
         #expect(line.hasSuffix("\\u007fé😀\""))
         #expect(line.contains("\\u001b]0;x\\u0007\\u009b31m\\u202e\\u2028"))
-    }
-
-    @Test("T7: numbers fit into signed integers, whatever a peer has announced")
-    func numbers() throws {
-        let text = try JSONEncoder().encode([JSONValue.number(5), .number(.max)])
-        #expect(String(decoding: text, as: UTF8.self) == "[5,9223372036854775807]")
     }
 
     @Test("what lies beyond 16 bits is escaped as a pair")
