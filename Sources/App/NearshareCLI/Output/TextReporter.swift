@@ -22,10 +22,10 @@ struct TextReporter: Reporter {
         case .reconnecting(_, let name, let timeLeft):
             notice("the connection to \(name) was lost; trying again for \(timeLeft.asLargestUnit)…")
         case .inviting(let invitation): notice(Self.text(invitation))
-        case .authenticationDigits(let id, let name, let digits, let isVerified):
+        case .authenticationDigits(let id, let name, let digits, let isKnown):
             let name = name.besideCode(of: id)
             notice(
-                isVerified
+                isKnown
                     ? "if \(name) sees a short code, it should be \(digits)"
                     : "short code \(digits): \(name) should see the same")
         case .sent(let result):

@@ -44,11 +44,11 @@ package final class SendNotifications: Reporter {
         case .inviting(let invitation):
             state.withLock { $0.receiver = " to \(invitation.name)" }
             show(["waiting for the answer"])
-        case .authenticationDigits(let id, let name, let digits, let isVerified):
+        case .authenticationDigits(let id, let name, let digits, let isKnown):
             let name = name.besideCode(of: id)
             state.withLock {
                 $0.code =
-                    isVerified
+                    isKnown
                     ? "if \(name) sees a short code, it should be \(digits)"
                     : "short code \(digits): \(name) should see the same"
             }

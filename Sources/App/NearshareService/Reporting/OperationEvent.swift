@@ -9,8 +9,8 @@ package enum OperationEvent: Sendable {
     // Sending.
     case inviting(OutgoingInvitation)
     /// The code that both users compare.
-    /// - Parameter isVerified: whether the user has verified the peer, which may not have verified this machine.
-    case authenticationDigits(PeerID, DisplayName, ShortAuthenticationDigits, isVerified: Bool = false)
+    /// - Parameter isKnown: whether the user knows the peer, which may have verified this machine: then it shows its user no code.
+    case authenticationDigits(PeerID, DisplayName, ShortAuthenticationDigits, isKnown: Bool = false)
     /// The receiver has been asked and has not answered yet.
     case waitingForAnswer(TransferID)
     case acceptedByReceiver(TransferID)

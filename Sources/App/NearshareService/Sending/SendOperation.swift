@@ -421,7 +421,7 @@ package final class SendOperation: Sendable {
         let peer = connection.proven
         reporter.report(
             .authenticationDigits(
-                peer.id, machine.name(of: peer.fingerprint, claiming: claimed), digits, isVerified: trustStatus.isVerified))
+                peer.id, machine.name(of: peer.fingerprint, claiming: claimed), digits, isKnown: trustStatus.isKnown))
     }
 
     /// A key for resuming: the same content sent again has the same, so that the receiver finds what it kept; a random one
