@@ -63,6 +63,41 @@ import Testing
         #expect(throws: DecodingError.self) { try incomplete.decode(Reading.self) }
     }
 
+    private final class SelfEncoding: Codable {
+        init() {}
+
+        init(from decoder: any Decoder) throws { _ = try decoder.singleValueContainer().decode(SelfEncoding.self) }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            try container.encode(self)
+        }
+    }
+
+    @Test func `a type that encodes or decodes itself in a single-value container throws`() {
+        #expect(throws: StructuredValue.Invalid.tooDeep) { try StructuredValue(encoding: SelfEncoding()) }
+        #expect(throws: StructuredValue.Invalid.tooDeep) { try StructuredValue(encoding: ["a": [SelfEncoding()]]) }
+        #expect(throws: DecodingError.self) { try StructuredValue.integer(1).decode(SelfEncoding.self) }
+    }
+
+    @Test func `optionals of optionals are encoded at any level that a message may have`() throws {
+        var value = StructuredValue.null
+        for _ in 2..<StructuredValue.maximumDepth { value = [value] }
+        let wrapped: [StructuredValue????] = [value]
+        #expect(try StructuredValue(encoding: wrapped) == [value])
+        #expect(try StructuredValue.array([value]).decode([StructuredValue?].self) == [value])
+    }
+
+    @Test func `keys are written in the order of their bytes, whatever their length`() throws {
+        let value: StructuredValue = ["aa": 1, "b": 2, "": 0]
+        #expect(try value.encoded() == [0xa3, 0x60, 0x00, 0x62, 0x61, 0x61, 0x01, 0x61, 0x62, 0x02])
+    }
+
+    @Test func `canonically equivalent keys are duplicates`() {
+        let bytes: [UInt8] = [0xa2, 0x62, 0xc3, 0xa9, 0x00, 0x63, 0x65, 0xcc, 0x81, 0x01]
+        #expect(throws: MalformedInput("structured message: a duplicate key")) { try StructuredValue(decoding: bytes[...]) }
+    }
+
     /// (a value, its bytes), written by hand from RFC 8949.
     static let written: [(StructuredValue, [UInt8])] = [
         (.null, [0xf6]), (true, [0xf5]), (false, [0xf4]), (0, [0x00]), (23, [0x17]), (24, [0x18, 24]), (-1, [0x20]),

@@ -1,14 +1,18 @@
 extension StructuredValue {
     /// Decodes a program's own type through `Decodable`. Byte strings are decoded as arrays of `UInt8`.
     ///
-    /// Recursion is bounded by ``maximumDepth``: a peer's value never nests deeper.
+    /// Recursion is bounded by ``maximumDepth``, in keys and in single-value containers: a peer's value never nests deeper, and a
+    /// type may decode itself.
     /// - Throws: `DecodingError` where the value does not match the type or nests deeper, and errors that the type throws.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try read(type, at: [])
     }
 
-    fileprivate func read<Value: Decodable>(_ type: Value.Type, at path: [any CodingKey]) throws -> Value {
-        guard path.count < Self.maximumDepth else {
+    /// - Parameter wrapperCount: The number of single-value containers directly around the value, which add no key to the path.
+    fileprivate func read<Value: Decodable>(
+        _ type: Value.Type, at path: [any CodingKey], wrapperCount: Int = 0
+    ) throws -> Value {
+        guard path.count < Self.maximumDepth, wrapperCount < Self.maximumDepth else {
             throw DecodingError.dataCorrupted(
                 DecodingError.Context(codingPath: path, debugDescription: "a value nests at most \(Self.maximumDepth) levels"))
         }
@@ -29,7 +33,7 @@ extension StructuredValue {
         case is StructuredValue.Type, is String.Type, is Bool.Type, is Double.Type, is Float.Type,
             is any FixedWidthInteger.Type:
             throw mismatch(type, path)
-        default: return try Value(from: ValueDecoder(value: self, codingPath: path))
+        default: return try Value(from: ValueDecoder(value: self, codingPath: path, wrapperCount: wrapperCount))
         }
     }
 
@@ -73,33 +77,39 @@ extension StructuredValue {
 private struct ValueDecoder: Decoder {
     let value: StructuredValue
     let codingPath: [any CodingKey]
+    var wrapperCount = 0
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard case .object(let members) = value else { throw value.mismatch([String: StructuredValue].self, codingPath) }
-        return KeyedDecodingContainer(ValueObject(members: members, codingPath: codingPath))
+        return KeyedDecodingContainer(KeyedDecoder(members: members, codingPath: codingPath))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         switch value {
-        case .array(let elements): ValueArray(elements: elements, codingPath: codingPath)
-        case .binary(let bytes): ValueArray(elements: bytes.map { .integer(Int64($0)) }, codingPath: codingPath)
+        case .array(let elements): UnkeyedDecoder(elements: elements, codingPath: codingPath)
+        case .binary(let bytes): UnkeyedDecoder(elements: bytes.map { .integer(Int64($0)) }, codingPath: codingPath)
         default: throw value.mismatch([StructuredValue].self, codingPath)
         }
     }
 
-    func singleValueContainer() -> any SingleValueDecodingContainer { ValueLeaf(value: value, codingPath: codingPath) }
+    func singleValueContainer() -> any SingleValueDecodingContainer {
+        SingleValueDecoder(value: value, codingPath: codingPath, wrapperCount: wrapperCount)
+    }
 }
 
-private struct ValueLeaf: SingleValueDecodingContainer {
+private struct SingleValueDecoder: SingleValueDecodingContainer {
     let value: StructuredValue
     let codingPath: [any CodingKey]
+    let wrapperCount: Int
 
     func decodeNil() -> Bool { value == .null }
-    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try value.read(type, at: codingPath) }
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        try value.read(type, at: codingPath, wrapperCount: wrapperCount + 1)
+    }
 }
 
-private struct ValueObject<Key: CodingKey>: KeyedDecodingContainerProtocol {
+private struct KeyedDecoder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let members: [String: StructuredValue]
     let codingPath: [any CodingKey]
 
@@ -134,7 +144,7 @@ private struct ValueObject<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 }
 
-private struct ValueArray: UnkeyedDecodingContainer {
+private struct UnkeyedDecoder: UnkeyedDecodingContainer {
     let elements: [StructuredValue]
     let codingPath: [any CodingKey]
     var currentIndex = 0

@@ -3,18 +3,18 @@ extension StructuredValue {
     /// - Throws: `EncodingError` for an integer that does not fit into `Int64`, ``Invalid/tooDeep`` for values that nest too deeply,
     ///   and errors that the type throws.
     package init(encoding value: some Encodable) throws {
-        self = try StructuredTree.value(of: value, at: [])
+        self = try PartialValue.value(of: value, at: [])
     }
 }
 
 /// A value under construction, which `Encodable` fills in any order.
-private final class StructuredTree {
+private final class PartialValue {
     enum Content {
         case nothing
         case value(StructuredValue)
         /// - Parameter byteCount: The number of elements that were encoded as `UInt8`.
-        case array([StructuredTree], byteCount: Int)
-        case object([String: StructuredTree])
+        case array([PartialValue], byteCount: Int)
+        case object([String: PartialValue])
     }
 
     var content = Content.nothing
@@ -35,9 +35,9 @@ private final class StructuredTree {
         if case .value(.integer(let value)) = content { UInt8(truncatingIfNeeded: value) } else { 0 }
     }
 
-    func append(_ element: StructuredTree, isByte: Bool = false) {
+    func append(_ element: PartialValue, isByte: Bool = false) {
         guard case .array(let elements, let byteCount) = content else { return }
-        // Releases the tree's reference first, so that appending does not copy the array.
+        // Releases the reference to the array first, so that appending does not copy the array.
         content = .nothing
         var all = elements
         all.append(element)
@@ -46,16 +46,19 @@ private final class StructuredTree {
 
     var count: Int { if case .array(let elements, _) = content { elements.count } else { 0 } }
 
-    func set(_ key: any CodingKey, _ member: StructuredTree) {
+    func set(_ key: any CodingKey, _ member: PartialValue) {
         guard case .object(var members) = content else { return }
         content = .nothing
         members[key.stringValue] = member
         content = .object(members)
     }
 
-    static func value(of value: some Encodable, at path: [any CodingKey]) throws -> StructuredValue {
+    /// - Parameter wrapperCount: The number of single-value containers directly around the value, which add no key to the path.
+    static func value(of value: some Encodable, at path: [any CodingKey], wrapperCount: Int = 0) throws -> StructuredValue {
         // Bounds the recursion: a value may contain itself.
-        guard path.count < StructuredValue.maximumDepth else { throw StructuredValue.Invalid.tooDeep }
+        guard path.count < StructuredValue.maximumDepth, wrapperCount < StructuredValue.maximumDepth else {
+            throw StructuredValue.Invalid.tooDeep
+        }
         switch value {
         case let value as StructuredValue: return value
         case let bytes as [UInt8]: return .binary(bytes)
@@ -71,54 +74,58 @@ private final class StructuredTree {
             }
             return .integer(fitting)
         default:
-            let tree = StructuredTree()
-            try value.encode(to: TreeEncoder(tree: tree, codingPath: path))
-            return tree.value
+            let result = PartialValue()
+            try value.encode(to: ValueEncoder(result: result, codingPath: path, wrapperCount: wrapperCount))
+            return result.value
         }
     }
 
-    static func tree(of value: some Encodable, at path: [any CodingKey]) throws -> StructuredTree {
-        let tree = StructuredTree()
-        tree.content = .value(try Self.value(of: value, at: path))
-        return tree
+    static func partial(of value: some Encodable, at path: [any CodingKey]) throws -> PartialValue {
+        let result = PartialValue()
+        result.content = .value(try Self.value(of: value, at: path))
+        return result
     }
 }
 
-private struct TreeEncoder: Encoder {
-    let tree: StructuredTree
+private struct ValueEncoder: Encoder {
+    let result: PartialValue
     let codingPath: [any CodingKey]
+    var wrapperCount = 0
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        if case .object = tree.content {} else { tree.content = .object([:]) }
-        return KeyedEncodingContainer(TreeObject(tree: tree, codingPath: codingPath))
+        if case .object = result.content {} else { result.content = .object([:]) }
+        return KeyedEncodingContainer(KeyedEncoder(result: result, codingPath: codingPath))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
-        if case .array = tree.content {} else { tree.content = .array([], byteCount: 0) }
-        return TreeArray(tree: tree, codingPath: codingPath)
+        if case .array = result.content {} else { result.content = .array([], byteCount: 0) }
+        return UnkeyedEncoder(result: result, codingPath: codingPath)
     }
 
-    func singleValueContainer() -> any SingleValueEncodingContainer { TreeLeaf(tree: tree, codingPath: codingPath) }
+    func singleValueContainer() -> any SingleValueEncodingContainer {
+        SingleValueEncoder(result: result, codingPath: codingPath, wrapperCount: wrapperCount)
+    }
 }
 
-private struct TreeLeaf: SingleValueEncodingContainer {
-    let tree: StructuredTree
+private struct SingleValueEncoder: SingleValueEncodingContainer {
+    let result: PartialValue
     let codingPath: [any CodingKey]
+    let wrapperCount: Int
 
-    func encodeNil() { tree.content = .value(.null) }
+    func encodeNil() { result.content = .value(.null) }
     func encode<Value: Encodable>(_ value: Value) throws {
-        tree.content = .value(try StructuredTree.value(of: value, at: codingPath))
+        result.content = .value(try PartialValue.value(of: value, at: codingPath, wrapperCount: wrapperCount + 1))
     }
 }
 
-private struct TreeObject<Key: CodingKey>: KeyedEncodingContainerProtocol {
-    let tree: StructuredTree
+private struct KeyedEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let result: PartialValue
     let codingPath: [any CodingKey]
 
     func encodeNil(forKey key: Key) { nested(key).content = .value(.null) }
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
-        tree.set(key, try StructuredTree.tree(of: value, at: codingPath + [key]))
+        result.set(key, try PartialValue.partial(of: value, at: codingPath + [key]))
     }
 
     func nestedContainer<Nested: CodingKey>(keyedBy: Nested.Type, forKey key: Key) -> KeyedEncodingContainer<Nested> {
@@ -129,26 +136,26 @@ private struct TreeObject<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func superEncoder() -> any Encoder { encoder(PlainKey("super")) }
     func superEncoder(forKey key: Key) -> any Encoder { encoder(key) }
 
-    private func encoder(_ key: some CodingKey) -> TreeEncoder {
-        TreeEncoder(tree: nested(key), codingPath: codingPath + [key])
+    private func encoder(_ key: some CodingKey) -> ValueEncoder {
+        ValueEncoder(result: nested(key), codingPath: codingPath + [key])
     }
 
-    private func nested(_ key: some CodingKey) -> StructuredTree {
-        let member = StructuredTree()
-        tree.set(key, member)
+    private func nested(_ key: some CodingKey) -> PartialValue {
+        let member = PartialValue()
+        result.set(key, member)
         return member
     }
 }
 
-private struct TreeArray: UnkeyedEncodingContainer {
-    let tree: StructuredTree
+private struct UnkeyedEncoder: UnkeyedEncodingContainer {
+    let result: PartialValue
     let codingPath: [any CodingKey]
 
-    var count: Int { tree.count }
+    var count: Int { result.count }
 
     func encodeNil() { nested().content = .value(.null) }
     func encode<Value: Encodable>(_ value: Value) throws {
-        tree.append(try StructuredTree.tree(of: value, at: codingPath + [PlainKey(count)]), isByte: value is UInt8)
+        result.append(try PartialValue.partial(of: value, at: codingPath + [PlainKey(count)]), isByte: value is UInt8)
     }
 
     func nestedContainer<Nested: CodingKey>(keyedBy: Nested.Type) -> KeyedEncodingContainer<Nested> {
@@ -158,14 +165,14 @@ private struct TreeArray: UnkeyedEncodingContainer {
     func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { encoder().unkeyedContainer() }
     func superEncoder() -> any Encoder { encoder() }
 
-    private func encoder() -> TreeEncoder {
+    private func encoder() -> ValueEncoder {
         let path = codingPath + [PlainKey(count)]
-        return TreeEncoder(tree: nested(), codingPath: path)
+        return ValueEncoder(result: nested(), codingPath: path)
     }
 
-    private func nested() -> StructuredTree {
-        let element = StructuredTree()
-        tree.append(element)
+    private func nested() -> PartialValue {
+        let element = PartialValue()
+        result.append(element)
         return element
     }
 }

@@ -1,5 +1,9 @@
-/// A value of JSON's data model extended by byte strings. The wire format is the corresponding subset of CBOR (RFC 8949) in
-/// deterministic encoding: shortest forms, keys in bytewise order.
+/// A value of JSON's data model extended by byte strings.
+///
+/// The wire format is the corresponding subset of CBOR (RFC 8949). It is deterministic, but differs from the RFC's deterministic
+/// encoding (section 4.2.1): keys are ordered by the bytes of their text alone, not by length first, and numbers that are not integers
+/// always take 8 bytes. Lengths and integers have the shortest form. Keys are equal where Swift's strings are: `é` in one scalar or
+/// in two is the same key.
 public indirect enum StructuredValue: Sendable, Hashable {
     /// JSON's null.
     case null
@@ -92,7 +96,8 @@ public indirect enum StructuredValue: Sendable, Hashable {
         }
     }
 
-    /// Decodes exactly one value. Forms longer than the shortest, duplicate keys, tags and indefinite lengths are rejected.
+    /// Decodes exactly one value. Integers and lengths longer than the shortest form, shorter floats, tags, indefinite lengths and
+    /// duplicate keys are rejected. Canonically equivalent keys are duplicates: an object could hold only one of them.
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "structured message")
         self = try Self.decode(&reader, depth: 1)
