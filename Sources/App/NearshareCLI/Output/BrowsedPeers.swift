@@ -109,7 +109,7 @@ final class BrowsedPeers: Sendable {
             "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer).label),
             "addresses": .array(peer.addresses.map { .string($0.description) }),
         ]
-        if AlphabetMixture.isFound(in: peer.name.claimed) { members["mixed_alphabets"] = .bool(true) }
+        if MixedScripts.isFound(in: peer.name.claimed) { members["mixed_alphabets"] = .bool(true) }
         if let certificate = peer.certificate {
             (members["protocol"], members["certificate"]) = (.string("localsend"), .string(Hex.encode(certificate)))
         }

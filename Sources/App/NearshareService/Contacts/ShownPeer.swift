@@ -49,8 +49,8 @@ extension TrustStore {
     package func trustText(claiming id: PeerID, named name: DisplayName) -> String {
         let status = trustStatus(claiming: id, named: name)
         if case .nameClash = status { return "\(status.label): another key" }
-        return status.isKnown || !AlphabetMixture.isFound(in: name.claimed)
-            ? status.label : "\(status.label), \(AlphabetMixture.note)"
+        return status.isKnown || !MixedScripts.isFound(in: name.claimed)
+            ? status.label : "\(status.label), \(MixedScripts.note)"
     }
 
     /// The name of a peer in lists of what was sent and received: that of the list of peers, or else the one that it claimed then;

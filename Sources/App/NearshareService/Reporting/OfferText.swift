@@ -86,8 +86,8 @@ package enum OfferText {
 
     /// A warning about the name of a peer that was never met; nil for none (T9).
     private static func mixture(of peer: Peer) -> String? {
-        peer.trustStatus.isKnown || !AlphabetMixture.isFound(in: peer.name.claimed)
-            ? nil : "careful: the \(AlphabetMixture.note), and may imitate another one"
+        peer.trustStatus.isKnown || !MixedScripts.isFound(in: peer.name.claimed)
+            ? nil : "careful: the \(MixedScripts.note), and may imitate another one"
     }
 
     private static func path(of peer: Peer) -> String {

@@ -143,7 +143,7 @@ package struct TrustStore: Sendable, Hashable {
 
     /// Whether a known peer may change its claimed name: one that mixes alphabets may look like that of another peer (T9).
     fileprivate static func mayReplace(_ known: DisplayName, with name: DisplayName) -> Bool {
-        known == name || !AlphabetMixture.isFound(in: name.claimed)
+        known == name || !MixedScripts.isFound(in: name.claimed)
     }
 
     /// The known peer that a name identifies, if it is not the given one; nil for none.
