@@ -409,6 +409,20 @@ private final class ChatHarness {
         #expect(narrow.lines[1] == "nearby: anna")
     }
 
+    @Test("the list of peers counts those without a row, but no heading and no blank row", arguments: 5...16)
+    func sideCount(rows: Int) {
+        let chat = ChatHarness(columns: 100, rows: rows)
+        let ids = (1...5).map { PeerID(hex: "\($0)a2b3c4d5e6f7081")! }
+        let contacts = ids.enumerated().map { index, id in
+            ChatHarness.contact(id, "peer \(index)", isNear: index < 3, trustStatus: .known(.seen, isFriend: true))
+        }
+        chat.handle(.event(.contacts(contacts)))
+        let side = chat.lines.compactMap { $0.contains("│ ") ? String($0.split(separator: "│").last!) : nil }
+        let shown = side.filter { $0.hasPrefix(" peer ") }.count
+        let more = side.first { $0.hasSuffix(" more") }
+        #expect(more == (shown == 5 ? nil : " \(5 - shown) more"))
+    }
+
     @Test(
         "every frame has the terminal's size, for any text and any size",
         arguments: [1, 2, 3, 5, 10, 20, 29, 30, 39, 40, 80, 99, 100, 200])

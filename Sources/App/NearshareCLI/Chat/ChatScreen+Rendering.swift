@@ -160,17 +160,17 @@ extension ChatScreen {
 
     private func nearbyColumn(rows: Int, columns: Int) -> [StyledLine] {
         let all = listed
-        var lines = [StyledLine("nearby", .bold)]
-        for contact in all where contact.isNear {
-            lines.append(StyledLine(TextLayout.truncated(name(of: contact.id), to: columns - 2), Self.style(of: contact)))
+        let near = all.filter(\.isNear).map {
+            StyledLine(TextLayout.truncated(name(of: $0.id), to: columns - 2), Self.style(of: $0))
         }
-        if lines.count == 1 { lines.append(StyledLine("no peers", .dim)) }
-        if all.contains(where: { !$0.isNear }) {
-            lines += [StyledLine(), StyledLine("friends away", .dim)]
-            lines += all.filter { !$0.isNear }.map { StyledLine(name(of: $0.id), .dim) }
-        }
+        let away = all.filter { !$0.isNear }.map { StyledLine(name(of: $0.id), .dim) }
+        var lines = [StyledLine("nearby", .bold)] + (near.isEmpty ? [StyledLine("no peers", .dim)] : near)
+        if !away.isEmpty { lines += [StyledLine(), StyledLine("friends away", .dim)] + away }
         if lines.count > rows, rows > 0 {
-            lines = lines.prefix(rows - 1) + [StyledLine("\(lines.count - rows + 1) more", .dim)]
+            // Neither a heading nor the blank row counts as a peer.
+            let awayCount = min(away.count, lines.count - rows + 1)
+            let nearCount = max(0, near.count - max(0, rows - 2))
+            lines = lines.prefix(rows - 1) + [StyledLine("\(awayCount + nearCount) more", .dim)]
         }
         lines += Array(repeating: StyledLine(), count: max(0, rows - lines.count))
         return lines.map { line in
