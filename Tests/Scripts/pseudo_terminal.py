@@ -4,21 +4,31 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import termios
 
 
 class PseudoTerminal:
-    """The output of a process on a terminal, and the keys typed there."""
+    """A process on a terminal of its own, its output, and the keys typed there.
+
+    `buffer` is the output that a test has not discarded, `transcript` all of it.
+    """
 
     def __init__(self, command, environment, columns, rows):
-        self.drawn = b""
-        self.everything = b""
+        self.buffer = b""
+        self.transcript = b""
         size = struct.pack("HHHH", rows, columns, 0, 0)
         self.process, self.device = pty.fork()
         if self.process == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, size)
-            os.execvpe(command[0], command, environment)
+            # A child that cannot run the command must not go on as a second process of the tests.
+            try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, size)
+                os.execvpe(command[0], command, environment)
+            except BaseException as error:
+                os.write(2, f"{command[0]}: {error}\r\n".encode())
+            finally:
+                os._exit(127)
         fcntl.ioctl(self.device, termios.TIOCSWINSZ, size)
 
     def read(self, seconds):
@@ -29,9 +39,24 @@ class PseudoTerminal:
             got = os.read(self.device, 65536)
         except OSError:
             got = b""
-        self.drawn += got
-        self.everything += got
+        self.buffer += got
+        self.transcript += got
         return bool(got)
 
     def press(self, keys):
         os.write(self.device, keys.encode())
+
+    def wait(self):
+        """Waits for the exit status."""
+        status = os.waitpid(self.process, 0)[1]
+        self.process = None
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self):
+        """Ends a process that still runs, and closes the terminal."""
+        if self.process:
+            os.kill(self.process, signal.SIGKILL)
+            self.wait()
+        if self.device is not None:
+            os.close(self.device)
+            self.device = None

@@ -14,8 +14,7 @@ import numpy
 
 from harness import wait_until
 
-TIMEOUT = 30
-TOOLS = ("pulseaudio", "paplay", "parec", "pactl", "espeak-ng", "opusinfo", "opusdec", "ffprobe", "flac")
+TOOLS = ("pulseaudio", "paplay", "parec", "pactl", "espeak-ng", "opusinfo", "opusdec", "ffmpeg", "ffprobe", "flac")
 
 
 def missing_tools():

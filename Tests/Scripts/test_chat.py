@@ -23,7 +23,7 @@ class Screen(PseudoTerminal):
 
     def text(self):
         """Returns the drawn rows, without control sequences."""
-        text = self.drawn.decode(errors="replace")
+        text = self.buffer.decode(errors="replace")
         text = re.sub(r"\x1b\[\d+;\d+H", "\n", text)
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
@@ -37,7 +37,7 @@ class Screen(PseudoTerminal):
         """Discards the output so far."""
         while self.read(0.3) and select.select([self.device], [], [], 0)[0]:
             pass
-        self.drawn = b""
+        self.buffer = b""
 
     def end(self, number=None):
         """Waits for the exit status."""
@@ -52,11 +52,12 @@ class Screen(PseudoTerminal):
                     break
                 if time.monotonic() > end:
                     os.kill(self.process, signal.SIGKILL)
+            self.process = None
             self.status = os.waitstatus_to_exitcode(status)
             while self.read(0):
                 if not select.select([self.device], [], [], 0)[0]:
                     break
-            os.close(self.device)
+            self.close()
         return self.status
 
 
@@ -109,9 +110,9 @@ class ChatStory(Story):
         anna.press("/quit\r")
         self.assertEqual(0, anna.end())
         # The cursor and the main screen are restored.
-        self.assertIn(b"\x1b[?25h\x1b[?1049l", anna.drawn[-200:])
+        self.assertIn(b"\x1b[?25h\x1b[?1049l", anna.buffer[-200:])
         self.assertEqual(130, ben.end(signal.SIGTERM))
-        self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.drawn[-200:])
+        self.assertIn(b"\x1b[?25h\x1b[?1049l", ben.buffer[-200:])
 
     def number(self, screen):
         """Returns the number of the offer about which a screen has asked last."""

@@ -105,6 +105,7 @@ class CompletionStory(Story):
             ("nearshare help mesh st\ta\t", rb"help mesh st\x07?atus "),
         ):
             shell = PseudoTerminal(["bash", "--norc", "--noprofile", "-i"], environment, 100, 24)
+            self.addCleanup(shell.close)
             shell.press(start)
             self.read_until(shell, rb"\rready")
             shell.press(keys)
@@ -122,6 +123,7 @@ class CompletionStory(Story):
         }
         command, start = commands[shell]
         terminal = PseudoTerminal(command, self.shell_environment(), 100, 24)
+        self.addCleanup(terminal.close)
         terminal.press(f"cd '{self.place}'; {start}; echo rea''dy\n")
         self.read_until(terminal, rb"ready\r\n")
         return terminal
@@ -138,7 +140,7 @@ class CompletionStory(Story):
             for beginning in beginnings:
                 with self.subTest(shell=shell, typed=beginning):
                     name = "Mum & Dad" if "mum" in beginning.lower() else "Anna's phone"
-                    terminal.everything = b""
+                    terminal.buffer = b""
                     terminal.press(f"nearshare send x --to {beginning}\t")
                     self.read_until(terminal, rb"Dad|hone")
                     terminal.press("\x01printf '%s|' \n")
@@ -162,7 +164,7 @@ class CompletionStory(Story):
                 ("play", "zz", "zz-note.opus"),
             ):
                 with self.subTest(shell=shell, typed=typed):
-                    terminal.everything = b""
+                    terminal.buffer = b""
                     terminal.press(f"nearshare voice {command} {typed}\t")
                     self.read_until(terminal, re.escape(word[len(typed) :]).encode())
                     terminal.press("\x01printf '%s|' \n")
@@ -180,9 +182,9 @@ class CompletionStory(Story):
 
     def read_until(self, shell, pattern):
         deadline = time.monotonic() + 20
-        while not re.search(pattern, shell.everything):
-            self.assertLess(time.monotonic(), deadline, (pattern, shell.everything))
-            self.assertTrue(shell.read(1), (pattern, shell.everything))
+        while not re.search(pattern, shell.buffer):
+            self.assertLess(time.monotonic(), deadline, (pattern, shell.buffer))
+            self.assertTrue(shell.read(1), (pattern, shell.buffer))
 
 
 if __name__ == "__main__":

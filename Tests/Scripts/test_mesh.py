@@ -3,7 +3,6 @@ specification alone."""
 
 import dataclasses
 import json
-import os
 import re
 import secrets
 import signal
@@ -166,13 +165,14 @@ class Chat:
         self.story = story
         environment = user.environment() | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
         self.terminal = PseudoTerminal(user.command("chat", "--public", "--adapter", "none"), environment, columns=150, rows=50)
+        story.addCleanup(self.terminal.close)
         self.seen = 0
         self.read_until("to everyone>")
         # The first frame may show peers already.
         self.seen = 0
 
     def text(self):
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.terminal.drawn.decode(errors="replace"))
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.terminal.buffer.decode(errors="replace"))
 
     def read_until(self, words, timeout=30):
         """Waits for words that were drawn since those of the last call."""
@@ -192,7 +192,7 @@ class Chat:
     def end(self):
         while self.terminal.read(20):
             pass
-        os.waitpid(self.terminal.process, 0)
+        self.terminal.wait()
 
 
 class BitchatStory(Story):
@@ -344,14 +344,15 @@ class BitchatStory(Story):
         for answer, code in (("n", 4), ("y", 0)):
             command = self.ben.command("send", path, "--to", "old", "--via", "mesh", "--interface", "lo")
             terminal = PseudoTerminal(command, self.ben.environment() | {"LANG": "C.UTF-8"}, columns=120, rows=24)
+            self.addCleanup(terminal.close)
             deadline = time.monotonic() + 30
-            while b"readable by everyone who relays them" not in terminal.drawn:
-                self.assertLess(time.monotonic(), deadline, terminal.drawn)
-                self.assertTrue(terminal.read(1), terminal.drawn)
+            while b"readable by everyone who relays them" not in terminal.buffer:
+                self.assertLess(time.monotonic(), deadline, terminal.buffer)
+                self.assertTrue(terminal.read(1), terminal.buffer)
             terminal.press(f"{answer}\r")
             while terminal.read(10):
                 pass
-            self.assertEqual(code, os.waitstatus_to_exitcode(os.waitpid(terminal.process, 0)[1]), terminal.drawn)
+            self.assertEqual(code, terminal.wait(), terminal.buffer)
         self.assertEqual("a.jpg", old.wait_for_file(10)["name"])
         self.assertEqual(1, sum(event["event"] == "file" for event in old.events))
 

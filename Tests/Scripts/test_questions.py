@@ -20,7 +20,7 @@ class Terminal(PseudoTerminal):
 
     @property
     def text(self):
-        return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[78])", "", self.drawn.decode(errors="replace"))
+        return re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[78])", "", self.buffer.decode(errors="replace"))
 
     def wait_for(self, pattern):
         """Waits for the pattern; discards the output before it."""
@@ -28,7 +28,7 @@ class Terminal(PseudoTerminal):
         while not (found := re.search(pattern, self.text)):
             if time.monotonic() > end or not self.read(0.2):
                 raise AssertionError(f"{pattern!r} did not come:\n{self.text[-3000:]}")
-        self.drawn = self.text[found.end() :].encode()
+        self.buffer = self.text[found.end() :].encode()
         return found
 
     def end(self):
@@ -42,12 +42,6 @@ class Terminal(PseudoTerminal):
                 return os.waitstatus_to_exitcode(status)
             if time.monotonic() > deadline:
                 raise AssertionError(f"it did not end:\n{self.text[-3000:]}")
-
-    def close(self):
-        if self.process:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
-        os.close(self.device)
 
 
 class Asked(Story):
@@ -189,7 +183,7 @@ class QuestionStory(Asked):
             ben = self.ben.start("send", "--json", content, "--to", anna.address, *(["--limit", "1MB"] if is_first else []))
             if is_first:
                 anna.wait_for(r"accept\? \[y\]es")
-                self.assertNotIn("received earlier", anna.everything.decode())
+                self.assertNotIn("received earlier", anna.transcript.decode())
                 anna.press("y\n")
                 ben.wait_for("progress", lambda event: event["done"] > 1_000_000)
                 for process in (anna.process, ben.process.pid):
@@ -217,7 +211,7 @@ class QuestionStory(Asked):
             anna.end()
             anna = self.terminal(self.anna, *command)
             ben.wait_for("finished", lambda event: event["outcome"] == "completed")
-            self.assertNotIn(b"accept?", anna.everything)
+            self.assertNotIn(b"accept?", anna.transcript)
             self.assertEqual(content.read_bytes(), self.anna.received()[content.name])
             os.kill(anna.process, signal.SIGTERM)
             anna.end()
@@ -336,7 +330,7 @@ class QuestionStory(Asked):
             anna = self.terminal(self.anna, "sh", "-c", command, variables=variables)
             anna.address = "127.0.0.1:" + anna.wait_for(r"on port (\d+)")[1]
             for number in range(2):
-                start = len(anna.everything)
+                start = len(anna.transcript)
                 path = self.file(f"{len(command)}-{number}.bin", 300_000)
                 ben = self.ben.start("send", "--json", path, "--to", anna.address, "--limit", "300KB")
                 anna.wait_for(r"accept\? \[y\]es")
@@ -345,12 +339,12 @@ class QuestionStory(Asked):
                 anna.wait_for("complete")
                 # The first line that goes to a pipe ends drawing.
                 if number == 1 or variables["TERM"] == "dumb":
-                    drawn = anna.everything[start:]
+                    drawn = anna.transcript[start:]
                     self.assertNotIn(b"\x1b", drawn)
                     self.assertNotIn(b"\r", drawn.replace(b"\r\n", b""))
                     self.assertRegex(drawn, rb"answer by \d\d:\d\d:\d\d: accept\?")
                     self.assertNotIn(b"[c]ancel a transfer", drawn)
-            self.assertEqual(1, anna.everything.count(b"c and Enter cancels a transfer"))
+            self.assertEqual(1, anna.transcript.count(b"c and Enter cancels a transfer"))
             anna.press("\x03")
 
     def test_a_closed_terminal_ends_the_command(self):
@@ -437,7 +431,7 @@ class TerminalSizeStory(Asked):
         """Returns what a command writes. No line is longer than the terminal, but a single word."""
         terminal = self.terminal(peer, *peer.command(*arguments), columns=size[0], rows=size[1], variables=variables)
         self.assertEqual(code, terminal.end())
-        while terminal.read(0.1) and not terminal.drawn:
+        while terminal.read(0.1) and not terminal.buffer:
             pass
         # A progress line is drawn over itself.
         lines = [part for line in terminal.text.split("\n") for part in line.rstrip("\r").split("\r")]
@@ -459,7 +453,7 @@ class TerminalSizeStory(Asked):
                 screen.wait_for(r"clock:|time:")
                 if arguments == ("setup",):
                     screen.press("\x03")
-                for line in screen.everything.decode().replace("\r", "").split("\n"):
+                for line in screen.transcript.decode().replace("\r", "").split("\n"):
                     plain = re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[78])", "", line)
                     self.assertTrue(len(plain) <= size[0] or len(plain.split()) == 1, f"{arguments}: {plain!r}")
 

@@ -69,9 +69,10 @@ class VerificationStory(Story):
         self.assertEqual("Änna & co", fields["nick"])
         environment = self.anna.environment() | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
         terminal = PseudoTerminal(self.anna.command("identity", "qr"), environment, columns=200, rows=60)
+        self.addCleanup(terminal.close)
         while terminal.read(10):
             pass
-        shown = terminal.drawn.decode().split("\r\n")
+        shown = terminal.buffer.decode().split("\r\n")
         drawn = [line.removeprefix(BLACK_ON_WHITE).removesuffix("\x1b[0m") for line in shown if line.startswith(BLACK_ON_WHITE)]
         link = next(line for line in shown if line.startswith("bitchat://"))
         self.assertEqual(link, self.scan(drawn, ink=0))
@@ -127,11 +128,12 @@ class VerificationStory(Story):
         phone.wait_for_peer("anna", 10)
         environment = self.anna.environment() | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
         terminal = PseudoTerminal(self.anna.command("chat", "--public"), environment, columns=200, rows=60)
+        self.addCleanup(terminal.close)
         deadline = time.monotonic() + 30
 
         def read_until(text):
-            while text not in terminal.drawn.decode(errors="replace"):
-                self.assertLess(time.monotonic(), deadline, terminal.drawn.decode(errors="replace")[-3000:])
+            while text not in terminal.buffer.decode(errors="replace"):
+                self.assertLess(time.monotonic(), deadline, terminal.buffer.decode(errors="replace")[-3000:])
                 self.assertTrue(terminal.read(1))
 
         read_until("to everyone>")
@@ -139,11 +141,11 @@ class VerificationStory(Story):
         read_until("bitchat://verify?v=1")
 
         def rows_of_code():
-            return re.findall(re.escape(BLACK_ON_WHITE) + "([█▀▄ ]*)", terminal.drawn.decode(errors="replace"))
+            return re.findall(re.escape(BLACK_ON_WHITE) + "([█▀▄ ]*)", terminal.buffer.decode(errors="replace"))
 
         # The code follows its link: half as many rows as columns.
         while not (rows := rows_of_code()) or len(rows) < (len(rows[0]) + 1) // 2:
-            self.assertLess(time.monotonic(), deadline, terminal.drawn.decode(errors="replace")[-3000:])
+            self.assertLess(time.monotonic(), deadline, terminal.buffer.decode(errors="replace")[-3000:])
             self.assertTrue(terminal.read(1))
         self.assertIn("bitchat://verify?v=1", self.scan(rows, ink=0))
         terminal.press(f"/verify {self.link_of(phone)}\r")
