@@ -23,7 +23,7 @@ extension PacketFilter {
                         id: ChainID(source: .iptables, family: family, table: table, name: words[0]),
                         base: Self.base(table, words[0], drops: words[1] == "DROP")))
             } else if line.hasPrefix("-A ") {
-                var parser = RuleParser(String(line), isIPv6: isIPv6)
+                var parser = RuleParser(String(line))
                 if let (chain, rule) = parser.rule(), let index = indices[chain] { chains[index].rules.append(rule) }
             }
         }
@@ -43,13 +43,11 @@ private struct RuleParser {
     typealias Condition = PacketFilter.Condition
 
     private let words: [String]
-    private let isIPv6: Bool
     private let text: String
     private var position = 0
 
-    init(_ line: String, isIPv6: Bool) {
+    init(_ line: String) {
         words = Self.words(line)
-        self.isIPv6 = isIPv6
         text = String(line.dropFirst(3))
     }
 
