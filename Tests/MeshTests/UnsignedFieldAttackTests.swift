@@ -69,15 +69,39 @@ import Testing
         }
     }
 
-    @Test("M2, M18: copies with rising ttls are relayed three times at most, whatever their order") func rising() throws {
+    /// (the ttls of the copies in their order, those with which they are relayed)
+    static let ttlOrders: [([UInt8], [UInt8])] = [
+        ([0, 1, 2, 3, 4, 5, 6, 7, 255, 7, 1, 6], [1, 3, 5]),
+        ([6, 1, 7, 255, 7, 6, 5, 4, 3, 2, 1, 0], [5]),
+        ([2, 1, 0, 4, 3, 2, 7, 6, 5, 255], [1, 3, 6]),
+    ]
+
+    @Test("M2, M18: copies with different ttls are relayed three times at most, whatever their order", arguments: ttlOrders)
+    func anyOrder(ttls: [UInt8], relayedTTLs: [UInt8]) throws {
         var victim = try victim()
         let genuine = try frame(.line, in: victim)
-        for ttl in [0, 1, 2, 3, 4, 5, 6, 7, 255, 7, 1, 6] as [UInt8] {
+        for ttl in ttls {
             victim.receive(with(ttl: ttl, genuine), from: 1)
             victim.run(for: .seconds(1))
         }
-        #expect(relayed(genuine, by: victim).map(\.ttl) == [1, 3, 5])
+        #expect(relayed(genuine, by: victim).map(\.ttl) == relayedTTLs)
         #expect(victim.events.texts.count == 1)
+    }
+
+    @Test(
+        "M2, M18: copies in a random order are relayed three times at most, each at least two hops further",
+        arguments: seeds(1...20))
+    func randomOrder(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var victim = try victim()
+        let genuine = try frame(.line, in: victim)
+        for ttl in ([0, 1, 2, 3, 4, 5, 6, 7, 255, 7, 1, 6] as [UInt8]).shuffled(using: &random) {
+            victim.receive(with(ttl: ttl, genuine), from: 1)
+            victim.run(for: .seconds(1))
+        }
+        let ttls = relayed(genuine, by: victim).map(\.ttl)
+        #expect(ttls.count <= 3 && zip(ttls, ttls.dropFirst()).allSatisfy { $0 + 2 <= $1 }, "seed \(seed)")
+        #expect(victim.events.texts.count == 1, "seed \(seed)")
     }
 
     @Test("M2, M18: a copy that gains a single hop, as over another path, costs nothing") func oneHop() throws {
