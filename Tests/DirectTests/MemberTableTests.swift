@@ -123,6 +123,17 @@ import Testing
         #expect(update == nil)
     }
 
+    @Test("R6: a member that returns needs room, and the own entry is never replaced")
+    func returning() {
+        var table = table(3)
+        for byte in 1...2 as ClosedRange<UInt8> { _ = table.store(Self.member(byte)) }
+        _ = table.store(Self.member(1, presence: .gone))
+        #expect(table.classify(Self.member(1, incarnation: 1)) == .newer)
+        _ = table.store(Self.member(3))
+        #expect(table.isFull && table.classify(Self.member(1, incarnation: 1)) == .ignored)
+        #expect(table.store(Self.member(0, presence: .gone)) == nil && table.ownEntry.presence == .present)
+    }
+
     @Test("R6: the table is bounded, whoever joins and leaves")
     func bounds() {
         var table = table(4)

@@ -13,9 +13,11 @@ struct MemberTable: Sendable {
         case aboutOwn
     }
 
-    let own: PeerID
+    /// This member's own entry.
+    private(set) var ownEntry: SessionMember
     private let maximumMemberCount: Int
-    private var entries: [PeerID: SessionMember]
+    /// The entries of other members.
+    private var entries: [PeerID: SessionMember] = [:]
     /// The ids of the other members, in ascending order.
     private(set) var otherIDs: [PeerID] = []
     /// Members that are gone, in the order of departure. They are remembered so that late entries do not bring them back.
@@ -25,31 +27,32 @@ struct MemberTable: Sendable {
     private var urgent: Set<PeerID> = []
 
     init(own: SessionMember, maximumMemberCount: Int) {
-        self.own = own.id
+        ownEntry = own
         self.maximumMemberCount = maximumMemberCount
-        entries = [own.id: own]
     }
 
     // MARK: Reading
 
+    /// The id of this member.
+    var own: PeerID { ownEntry.id }
+
+    private func entry(_ id: PeerID) -> SessionMember? { id == own ? ownEntry : entries[id] }
+
     /// All entries, present members first, each group by id.
     var all: [SessionMember] {
-        entries.values.sorted { ($0.presence.rawValue, $0.id) < ($1.presence.rawValue, $1.id) }
+        (entries.values + [ownEntry]).sorted { ($0.presence.rawValue, $0.id) < ($1.presence.rawValue, $1.id) }
             .prefix(SessionFrame.maximumRosterCount).map { $0 }
     }
 
     /// The other members, by id.
     var others: [SessionMember] { otherIDs.compactMap { entries[$0] } }
 
-    /// This member's own entry; nil never, as it is stored at the start.
-    var ownEntry: SessionMember? { entries[own] }
-
     /// A present member; nil for one that is gone or unknown.
-    func member(_ id: PeerID) -> SessionMember? { entries[id].flatMap { $0.presence == .present ? $0 : nil } }
+    func member(_ id: PeerID) -> SessionMember? { entry(id).flatMap { $0.presence == .present ? $0 : nil } }
 
     /// The incarnation of a new entry for a peer that is admitted.
     func nextIncarnation(of member: SessionMember) -> UInt32 {
-        entries[member.id].map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
+        entry(member.id).map { $0.presence == .gone ? $0.incarnation &+ 1 : $0.incarnation } ?? member.incarnation
     }
 
     var isFull: Bool { otherIDs.count + 1 >= maximumMemberCount }
@@ -76,7 +79,7 @@ struct MemberTable: Sendable {
             for id in ids { changed[id] = nil }
             urgent = []
         }
-        let changedEntries = ids.sorted().compactMap { entries[$0] }
+        let changedEntries = ids.sorted().compactMap { entry($0) }
         return neighbours.compactMap { neighbour in
             let needed = changedEntries.filter { entry in
                 if changed[entry.id]?.contains(neighbour) == true { return false }
@@ -87,7 +90,7 @@ struct MemberTable: Sendable {
     }
 
     /// Marks all entries as changed: some member may have rejected an entry that it would store now.
-    mutating func markAllChanged() { for id in entries.keys { changed[id] = [] } }
+    mutating func markAllChanged() { for id in entries.keys + [own] { changed[id] = [] } }
 
     /// Records that a member knows the current state of an entry.
     mutating func recordKnowledge(of id: PeerID, by member: PeerID) {
@@ -96,13 +99,13 @@ struct MemberTable: Sendable {
     }
 
     /// Whether a member's claim equals the known entry.
-    func isKnown(_ member: SessionMember) -> Bool { entries[member.id] == member }
+    func isKnown(_ member: SessionMember) -> Bool { entry(member.id) == member }
 
     // MARK: Merging
 
     /// Compares another member's entry with the known one.
     func classify(_ member: SessionMember) -> MergeDecision {
-        let known = entries[member.id]
+        let known = entry(member.id)
         // An incarnation far ahead is rejected: counted up to its end, it could never be refuted.
         let latest = known?.incarnation ?? 0
         guard UInt64(member.incarnation) <= UInt64(latest).addingClamped(UInt64(Self.maximumIncarnationStep)) else {
@@ -115,7 +118,8 @@ struct MemberTable: Sendable {
         }
         // The fingerprint is authenticated on a link; the id is only its prefix.
         guard member.fingerprint == known.fingerprint, Self.isNewer(member, than: known) else { return .ignored }
-        return .newer
+        let returns = known.presence == .gone && member.presence == .present
+        return returns && isFull ? .ignored : .newer
     }
 
     private static func isNewer(_ new: SessionMember, than old: SessionMember) -> Bool {
@@ -126,11 +130,11 @@ struct MemberTable: Sendable {
 
     private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - maximumMemberCount) }
 
-    /// Stores an entry.
+    /// Stores another member's entry.
     /// - Returns: The change of the member's presence, if any.
     mutating func store(_ member: SessionMember) -> SessionChange? {
         let before = entries[member.id]
-        guard before != member else { return nil }
+        guard member.id != own, before != member else { return nil }
         entries[member.id] = member
         changed[member.id] = []
         switch (before?.presence ?? .gone, member.presence) {
@@ -160,33 +164,25 @@ struct MemberTable: Sendable {
 
     /// Refutes a claim about this member by a higher incarnation, unless the claim is its own earlier announcement.
     mutating func refute(_ claim: SessionMember) {
-        guard var mine = entries[own], mine.presence == .present else { return }
-        guard claim.incarnation >= mine.incarnation, claim != mine else { return }
+        guard claim.incarnation >= ownEntry.incarnation, claim != ownEntry else { return }
         let isEarlierAnnouncement =
-            claim.incarnation == mine.incarnation && claim.presence == .present && claim.revision < mine.revision
+            claim.incarnation == ownEntry.incarnation && claim.presence == .present && claim.revision < ownEntry.revision
         guard !isEarlierAnnouncement else { return }
-        mine.incarnation = claim.incarnation &+ 1
-        entries[own] = mine
+        ownEntry.incarnation = claim.incarnation &+ 1
         changed[own] = []
     }
 
     /// Announces this member's addresses, when they have changed.
-    mutating func setOwnAddresses(_ addresses: [SessionMember.Address]) {
-        guard var mine = entries[own], mine.addresses != addresses else { return }
-        mine.addresses = addresses
-        // Wraps: after 2^32 changes other members no longer believe them.
-        mine.revision &+= 1
-        entries[own] = mine
-        changed[own] = []
-    }
+    mutating func setOwnAddresses(_ addresses: [SessionMember.Address]) { setOwn(\.addresses, to: addresses) }
 
     /// Announces this member's neighbours, when they have changed.
-    mutating func setOwnNeighbours(_ neighbours: [PeerID]) {
-        guard var mine = entries[own], mine.neighbours != neighbours else { return }
-        mine.neighbours = neighbours
+    mutating func setOwnNeighbours(_ neighbours: [PeerID]) { setOwn(\.neighbours, to: neighbours) }
+
+    private mutating func setOwn<Value: Equatable>(_ property: WritableKeyPath<SessionMember, Value>, to value: Value) {
+        guard ownEntry[keyPath: property] != value else { return }
+        ownEntry[keyPath: property] = value
         // Wraps: after 2^32 changes other members no longer believe them.
-        mine.revision &+= 1
-        entries[own] = mine
+        ownEntry.revision &+= 1
         changed[own] = []
     }
 

@@ -102,7 +102,7 @@ package struct SessionRoster: Sendable {
     package var rosterFrame: SessionFrame { .roster(id, table.all) }
 
     /// The frame for a member that has just been connected through a relay: gossip goes over direct links only.
-    package var ownEntryFrame: SessionFrame { .roster(id, table.ownEntry.map { [$0] } ?? []) }
+    package var ownEntryFrame: SessionFrame { .roster(id, [table.ownEntry]) }
 
     /// The ids of the other members, in ascending order.
     package var memberIDs: [PeerID] { table.otherIDs }
@@ -146,14 +146,13 @@ package struct SessionRoster: Sendable {
             case .ignored: break
             case .aboutOwn: table.refute(member)
             case .newer:
-                let isPresent = before != nil
-                if member.presence == .gone, isPresent, reachability.linkState(of: member.id).isConnected {
+                if member.presence == .gone, before != nil, reachability.linkState(of: member.id).isConnected {
                     if departureClaims[member.id] == nil {
                         departureClaims[member.id] = DepartureClaim(incarnation: member.incarnation, time: now)
                     }
-                } else if member.presence == .gone || isPresent || !isFull {
+                } else {
                     store(member, now: now)
-                    if member.presence == .present, !isPresent { announcers[member.id] = announcer }
+                    if member.presence == .present, before == nil { announcers[member.id] = announcer }
                     if let before, before.addresses != member.addresses, !member.addresses.isEmpty {
                         reachability.recordReachabilityHint(member.id, isOwn: false, now: now)
                     }
@@ -204,7 +203,7 @@ package struct SessionRoster: Sendable {
     // MARK: Removal
 
     /// Whether this member has started the session.
-    package var isFounder: Bool { founder.map { $0.fingerprint == table.ownEntry?.fingerprint } ?? false }
+    package var isFounder: Bool { founder?.fingerprint == table.ownEntry.fingerprint }
 
     /// Whether the founder has removed the member with this key, which is never admitted again.
     package func isRemoved(_ fingerprint: Fingerprint) -> Bool { removed.contains(fingerprint) }
@@ -234,7 +233,7 @@ package struct SessionRoster: Sendable {
         // On a link with another member, the list counts for nothing.
         guard table.member(sender)?.fingerprint == founder.fingerprint else { return false }
         for fingerprint in removed where canRemove && !isRemoved(fingerprint) && fingerprint != founder.fingerprint {
-            if fingerprint == table.ownEntry?.fingerprint { return true }
+            if fingerprint == table.ownEntry.fingerprint { return true }
             self.removed.append(fingerprint)
             if table.member(fingerprint.peerID)?.fingerprint == fingerprint {
                 recordDeparture(of: fingerprint.peerID, now: now)
@@ -266,7 +265,7 @@ package struct SessionRoster: Sendable {
             hubs = [:]
             reachability.setRelays([:], now: startsAbsences ? now : nil)
         } else {
-            let members = others + [table.ownEntry].compactMap { $0 }
+            let members = others + [table.ownEntry]
             let chosen = members.sorted { ($1.neighbours.count, $0.id) < ($0.neighbours.count, $1.id) }
                 .prefix(SessionTopology.hubCount).map(\.id)
             hubs = Dictionary(chosen.map { ($0, hubs[$0] ?? now) }) { first, _ in first }
