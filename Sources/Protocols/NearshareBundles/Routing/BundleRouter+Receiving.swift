@@ -36,7 +36,9 @@ extension BundleRouter {
     private mutating func receive(_ copy: BundleCopy, from neighbour: EndpointID, now: Moment) {
         let id = copy.bundle.id
         if index.seen.contains(id) { return receiveDuplicate(copy, id, from: neighbour, now: now) }
-        guard isInLifetime(copy.bundle, now: now), copy.hopCount > 0, copy.hopCount <= copy.bundle.profile.hopLimit,
+        let lead = copy.bundle.creationTime.milliseconds - now.wall.milliseconds
+        guard lead <= Self.clockTolerance else { return warnAboutClock(lead: .milliseconds(lead), now: now) }
+        guard copy.bundle.expiry > now.wall, copy.hopCount > 0, copy.hopCount <= copy.bundle.profile.hopLimit,
             forwarder.admitsSignatureCheck(for: neighbour, now: now), settings.isSigned(copy, id)
         else { return }
         forwarder.recordHolding(of: id, by: neighbour, now: now)
@@ -79,17 +81,10 @@ extension BundleRouter {
         accept(copy, id, from: neighbour, now: now)
     }
 
-    /// Whether a bundle has neither expired nor been created further in the future than clocks may differ.
-    private mutating func isInLifetime(_ bundle: Bundle, now: Moment) -> Bool {
-        let lead = bundle.creationTime.milliseconds - now.wall.milliseconds
-        guard lead <= Self.clockTolerance else {
-            if lastClockWarning.map({ now.monotonic - $0 > Self.clockWarningInterval }) ?? true {
-                lastClockWarning = now.monotonic
-                react(.emit(.clockDiffers(by: .milliseconds(lead))))
-            }
-            return false
-        }
-        return bundle.expiry > now.wall
+    /// Reports a bundle that was created further in the future than clocks may differ.
+    private mutating func warnAboutClock(lead: Duration, now: Moment) {
+        guard clockWarnings.admit(atMost: 1, within: Self.clockWarningInterval, now: now.monotonic) else { return }
+        react(.emit(.clockDiffers(by: lead)))
     }
 
     /// The neighbour holds the bundle as well. It may have started epidemic forwarding, or lack the acknowledgement.

@@ -6,7 +6,7 @@ struct RouterTimers: Sendable {
     var nextAnnouncement: MonotonicInstant?
     /// When maintenance is due; nil while there is nothing to maintain.
     private(set) var nextMaintenance: MonotonicInstant?
-    private var lastClockWarning: MonotonicInstant?
+    private var clockWarnings = RateWindow()
 
     mutating func startMaintenance(now: MonotonicInstant) {
         if nextMaintenance == nil { nextMaintenance = now + Self.maintenanceInterval }
@@ -23,10 +23,12 @@ struct RouterTimers: Sendable {
 
     /// Whether another warning about differing clocks may be reported to the program.
     func isClockWarningDue(now: MonotonicInstant) -> Bool {
-        lastClockWarning.map { now - $0 > Self.clockWarningInterval } ?? true
+        clockWarnings.isEmpty(within: Self.clockWarningInterval, now: now)
     }
 
-    mutating func recordClockWarning(now: MonotonicInstant) { lastClockWarning = now }
+    mutating func recordClockWarning(now: MonotonicInstant) {
+        _ = clockWarnings.admit(atMost: 1, within: Self.clockWarningInterval, now: now)
+    }
 
     private static let maintenanceInterval = Duration.milliseconds(250)
     private static let clockWarningInterval = Duration.seconds(600)
