@@ -158,7 +158,9 @@ func sharedNames() throws {
             #expect(source(host) != network, "\(host)")
         }
         #expect(source("fe80::1%eth0") == source("fe80::ffff:2%eth0"))
-        #expect(source("::1") == .network(0) && source("::") == .network(0))
+        #expect(source("::1") == .loopback && source("127.0.0.1") == .loopback && source("::2") == .network(0))
+        // A process of this machine can use every one of them.
+        #expect(source("127.0.0.2") == source("127.66.1.1") && source("127.0.0.2") != .loopback)
         #expect(source("10.0.0.1") != source("10.0.0.2"))
         #expect(source("1::") == .network(1 << 48) && source("0:0:0:7::") == .network(7))
     }

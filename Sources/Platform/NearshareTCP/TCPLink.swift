@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NearshareBase
 internal import NearshareInterfaces
 
 /// A connected TCP socket with blocking calls.
@@ -83,7 +84,7 @@ final class TCPLink: StreamLink {
         _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_NODELAY, 1)
         // The peer may have disappeared without closing the connection.
         _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_USER_TIMEOUT, Self.userTimeoutMilliseconds)
-        guard !remote.isLoopback else { return }
+        guard !IPAddress.isLoopback(host: remote.host) else { return }
         // Keeps control frames from waiting behind seconds of content in the kernel's buffer.
         _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_NOTSENT_LOWAT, Self.unsentByteLimit)
         // Keeps the throughput on a lossy radio link. Without BBR the kernel's default stays.
@@ -94,10 +95,6 @@ final class TCPLink: StreamLink {
     private static let userTimeoutMilliseconds: Int32 = 20_000
     /// Unsent bytes up to which the socket is writable.
     private static let unsentByteLimit: Int32 = 512 << 10
-}
-
-extension LinkAddress {
-    fileprivate var isLoopback: Bool { host.hasPrefix("127.") || host == "::1" }
 }
 
 private let tcpLevel = Int32(IPPROTO_TCP)

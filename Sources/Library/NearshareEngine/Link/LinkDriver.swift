@@ -108,7 +108,7 @@ final class LinkDriver: Sendable {
     // MARK: Requests of the owner
 
     /// The numeric local address of a link to another machine; nil for a link-local one, and on other media.
-    var localNetworkHost: String? { link.localHost.flatMap { $0.hasPrefix("127.") || $0 == "::1" ? nil : $0 } }
+    var localNetworkHost: String? { link.localHost.flatMap { IPAddress.isLoopback(host: $0) ? nil : $0 } }
 
     /// Ends the link at once, as if it had broken: transfers can be resumed.
     func cut() { link.close() }

@@ -112,7 +112,7 @@ public struct NodeLimits: Sendable {
     /// Limit on incoming links from one source.
     func links(from source: LinkSource) -> Int {
         switch source {
-        case .host: linksPerAddress
+        case .loopback, .otherLoopback, .host: linksPerAddress
         case .network: linksPerNetwork
         case .member: relayedLinksPerMember
         case .joined: joinedLinksPerMember

@@ -121,7 +121,7 @@ struct SessionMembers {
 
     private mutating func announceAddresses() {
         let reached = addresses.filter {
-            interfaceAddresses.isEmpty || interfaceAddresses.contains($0) || $0.isLoopback
+            interfaceAddresses.isEmpty || interfaceAddresses.contains($0) || IPAddress.isLoopback(host: $0.host)
         }
         let all = reached + interfaceAddresses.filter { !reached.contains($0) }
         roster.setAddresses(Array(all.prefix(SessionMember.maximumAddressCount)))
@@ -261,8 +261,6 @@ struct SessionMembers {
 }
 
 extension SessionMember.Address {
-    fileprivate var isLoopback: Bool { host.hasPrefix("127.") || host == "::1" }
-
     /// An address of this node for other members: the zone of a link-local one is of no use to them.
     init(announcing host: String, port: UInt16) {
         self.init(host: String(host.prefix { $0 != "%" }), port: port)

@@ -19,4 +19,7 @@ extension IPAddress {
         guard let bytes = parse(AF_INET, count: 4) ?? parse(AF_INET6, count: 16) else { return nil }
         self.init(bytes: bytes)
     }
+
+    /// Whether a host is a numeric loopback address, without a zone.
+    package static func isLoopback(host: String) -> Bool { IPAddress(text: host)?.isLoopback ?? false }
 }
