@@ -276,7 +276,7 @@ final class MeshReceiver: Sendable {
             var digest = EntriesDigest()
             digest.append(header)
             try sink.begin(header, at: 0, entriesDigest: digest.bytes)
-            try write(file.content, to: sink)
+            try sink.write(file.content)
             try sink.endEntry()
             let delivered = try sink.finish()
             return TransferResult(outcome: .completed, delivered: delivered, changedNames: sink.changedNames)
@@ -284,14 +284,6 @@ final class MeshReceiver: Sendable {
             sink.discard()
             return TransferResult(outcome: .failed(TransferFailure(error), at: .local), detail: error.description)
         }
-    }
-
-    private static func write(_ content: ArraySlice<UInt8>, to sink: any ResourceSink) throws(StorageError) {
-        var failure: StorageError?
-        content.withUnsafeBytes { bytes in
-            do throws(StorageError) { try sink.write(bytes) } catch { failure = error }
-        }
-        if let failure { throw failure }
     }
 
     // MARK: End

@@ -158,7 +158,7 @@ private struct EntryWriter {
             // The protocol counts the content: there is no more of it than the entries have.
             guard remaining > 0 else { throw StorageError(.rejected, "more content than was offered") }
             let count = min(rest.count, Int(clamping: remaining))
-            try write(rest.prefix(count), to: sink)
+            try sink.write(rest.prefix(count))
             rest = rest.dropFirst(count)
             byteCount += UInt64(count)
             remaining -= UInt64(count)
@@ -173,13 +173,5 @@ private struct EntryWriter {
         try sink.endEntry()
         number += 1
         completeCount += 1
-    }
-
-    private func write(_ content: ArraySlice<UInt8>, to sink: any ResourceSink) throws(StorageError) {
-        var failure: StorageError?
-        content.withUnsafeBytes { bytes in
-            do throws(StorageError) { try sink.write(bytes) } catch { failure = error }
-        }
-        if let failure { throw failure }
     }
 }

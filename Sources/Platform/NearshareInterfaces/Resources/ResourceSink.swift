@@ -75,6 +75,15 @@ package protocol ResourceSink: AnyObject {
 }
 
 extension ResourceSink {
+    /// Appends the bytes to the entry that was begun.
+    package func write(_ content: ArraySlice<UInt8>) throws(StorageError) {
+        var failure: StorageError?
+        content.withUnsafeBytes { bytes in
+            do throws(StorageError) { try write(bytes) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
     /// False: all content is received.
     package var comparesFiles: Bool { false }
 
