@@ -461,7 +461,7 @@ _nearshare_chat() {
     # Offer option value completions
     case "${prev}" in
     '--wait')
-        __nearshare_add_completions -W 'sent'$'\n''delivered'
+        __nearshare_add_completions -W 'none'$'\n''sent'$'\n''delivered'
         return
         ;;
     '--timeout')

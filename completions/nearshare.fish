@@ -312,8 +312,8 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare friends remove" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare chat" -eq 1' -fka '(__nearshare_custom_completion ---completion chat -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" public' -l 'public' -d 'Chat in the public room, which everyone in reach can read.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" wait' -l 'wait' -rfka 'sent delivered'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" wait' -l 'wait' -d 'With a pipe: end when all lines are sent, or delivered (default: sent).' -rf
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" wait' -l 'wait' -rfka 'none sent delivered'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" wait' -l 'wait' -d 'With a pipe: end when all lines are sent (the default) or delivered; or none.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" timeout' -l 'timeout' -d 'With a pipe: time to wait for that (default: 30).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" follow' -l 'follow' -d 'With a pipe: keep running after the last line, and show new messages, until Ctrl-C.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" history' -l 'history' -d 'With a pipe: start with this number of earlier lines, at most 500.' -rfka ''

@@ -14,6 +14,8 @@ import Testing
         #expect(chat.follow && chat.json && chat.quiet && !chat.isPublic)
         let room: ChatCommand = try parse(words("chat --public"))
         #expect(room.isPublic && room.peer == nil)
+        let unawaited: ChatCommand = try parse(words("chat anna --wait none"))
+        #expect(unawaited.wait == .submitted)
         let latest: ChatCommand = try parse(["chat"])
         #expect(!latest.isPublic && latest.peer == nil)
     }

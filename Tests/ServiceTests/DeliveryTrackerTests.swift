@@ -29,6 +29,17 @@ import Testing
         #expect(tracker.failures.isEmpty)
     }
 
+    @Test("lines whose delivery is not awaited are done once the node has accepted them")
+    func notAwaited() {
+        var tracker = pipe(MessageOperation.Goal.submitted.requiredStatus)
+        tracker.recordAcceptance(of: "a")
+        #expect(!tracker.isDone && tracker.reachedCount == 1)
+        tracker.recordEndOfInput()
+        #expect(tracker.isDone && tracker.failures.isEmpty)
+        tracker.handle(marked("a", .sent))
+        #expect(tracker.reachedCount == 1)
+    }
+
     @Test("a state may arrive before the reply with its line's id; states of other lines are ignored")
     func early() {
         var tracker = pipe()

@@ -24,8 +24,8 @@ struct ChatCommand: ConfinedCommand {
     var isPublic = false
 
     @Option(
-        help: ArgumentHelp("With a pipe: end when all lines are sent, or delivered (default: sent).", valueName: "state"))
-    var wait: ChatGoal?
+        help: ArgumentHelp("With a pipe: end when all lines are sent (the default) or delivered; or none.", valueName: "state"))
+    var wait: MessageOperation.Goal?
 
     @Option(
         help: ArgumentHelp("With a pipe: time to wait for that (default: 30).", valueName: "seconds"),
@@ -121,13 +121,7 @@ struct ChatCommand: ConfinedCommand {
 
     private var parameters: PipedConversation.Parameters {
         PipedConversation.Parameters(
-            peer: peer, requiredStatus: wait == .delivered ? .delivered : .sent, timeout: timeout?.duration ?? .seconds(30),
+            peer: peer, requiredStatus: (wait ?? .sent).requiredStatus, timeout: timeout?.duration ?? .seconds(30),
             follows: follow, history: history ?? 0, isJSON: json)
     }
-}
-
-/// The delivery state that ends a piped conversation.
-enum ChatGoal: String, ExpressibleByArgument, CaseIterable {
-    case sent
-    case delivered
 }

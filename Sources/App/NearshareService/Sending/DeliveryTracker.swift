@@ -42,6 +42,10 @@ package struct DeliveryTracker: Sendable {
 
     /// Records that the node has accepted a message.
     package mutating func recordAcceptance(of id: String) {
+        guard requiredStatus > .waiting else {
+            reachedCount += 1
+            return
+        }
         pending[id] = .waiting
         guard let early = unmatched.removeValue(forKey: id) else { return }
         unmatchedIDs.removeAll { $0 == id }

@@ -8,6 +8,15 @@ package final class MessageOperation: Sendable {
         /// Accepted by the node. The raw values are those of `--wait`.
         case submitted = "none"
         case sent, delivered
+
+        /// The status of a message that has reached it.
+        package var requiredStatus: MessageStatus {
+            switch self {
+            case .submitted: .waiting
+            case .sent: .sent
+            case .delivered: .delivered
+            }
+        }
     }
 
     /// The progress of the operation, from which the next node continues after one has ended.
