@@ -55,7 +55,7 @@ struct MeshRunCommand: ConfinedCommand {
             output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
-        let chosenPort = options.port ?? machine.configuration.port
+        let chosenPort = machine.configuration.listeningPort(options.port)
         try await runNode(machine, options, environment) { [isJSON = output.json] node, events in
             limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()

@@ -182,11 +182,11 @@ struct ReceiveCommand: ConfinedCommand {
         let failure = Monitor<(any Error)?>(nil)
         let successor = Monitor<PrimaryRole?>(nil)
         try await withNode(settings) {
-            [options = receiving, isJSON = output.json, qr, engine = settings.discovery?.engine] node in
+            [options = receiving, isJSON = output.json, qr, followerSettings, engine = settings.discovery?.engine] node in
             let listener =
                 role != nil || options.port != nil
                 ? try node.listen(
-                    onPort: options.port ?? machine.configuration.port, usesRadio: role != nil, joinsMesh: role != nil)
+                    onPort: machine.configuration.listeningPort(options.port), usesRadio: role != nil, joinsMesh: role != nil)
                 : node.makeListener(joinsMesh: false)
             let properties = NodeService.Properties(
                 purpose: .receiver, port: listener.port, inbox: destination.inbox?.path ?? "",
@@ -198,11 +198,13 @@ struct ReceiveCommand: ConfinedCommand {
             reception.unknownPeers.followLinks { [weak service] in service?.linkShare(of: $0) }
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
             let localSend = try reception.security.map { try node.serveLocalSend(for: listener, $0, pin: reception.pin) }
-            let greeting = Greeting(
+            let notice = ReceiverNotice(
                 node: node, destination: destination, engine: engine,
-                chosenPort: options.port ?? machine.configuration.port, page: page, hotspot: hotspot,
+                chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
                 localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: reception.shown)
-            if service != nil { greeting.show(.own(port: listener.port)) }
+            let follower = PrimaryRoleFollower(machine, node, listener, controller, reporter: reporter, followerSettings)
+            defer { successor.withLock { $0 = follower.successor } }
+            if service != nil { notice.show(.own(port: listener.port)) }
             do {
                 reception.interruption.begin { cause in
                     controller.interrupt(node, cause)
@@ -213,12 +215,12 @@ struct ReceiveCommand: ConfinedCommand {
                     defer { group.cancelAll() }
                     group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }
                     group.addTask {
-                        await Self.reportBluetooth(listener, isJSON: isJSON, isRequested: options.bluetooth.adapter != nil)
+                        await ReceiverNotice.showRadio(
+                            of: listener, isJSON: isJSON, isRequested: options.bluetooth.adapter != nil)
                     }
                     group.addTask {
                         do {
-                            try await servePort(
-                                of: listener, on: node, reception, offers, as: role, service, successor, greeting.show)
+                            try await follower.run(as: role, service, notice.show)
                         } catch {
                             guard !Task.isCancelled else { return }
                             failure.withLock { $0 = error }
@@ -243,67 +245,11 @@ struct ReceiveCommand: ConfinedCommand {
         return successor.withLock { $0 }
     }
 
-    /// Serves the user's other commands while this process has the role, and after that follows the process that has it.
-    /// - Parameter successor: receives the role when that process has ended.
-    private func servePort(
-        of listener: Listener, on node: Node, _ reception: Reception, _ offers: OfferService, as role: PrimaryRole?,
-        _ service: NodeService?, _ successor: Monitor<PrimaryRole?>, _ show: @Sendable (ReceiverPort.State) -> Void
-    ) async throws {
-        let (machine, reporter) = (reception.machine, offers.reporter)
-        if let role, let service {
-            let isHandedOver = await Self.run(
-                role, service, on: node, listener, closesPort: receiving.port == nil, reporter)
-            guard isHandedOver else { return }
-        }
-        let port = ReceiverPort(
-            machine, node, listener, isFixed: receiving.port != nil,
-            hasOwnAdvertisement: receiving.name != nil || receiving.interface != nil)
-        // The address of a page would change, and --once means one transfer of this node.
-        let takesRole = !qr && !once && !stdout
-        try await port.run(
-            awaitsNode: role != nil,
-            onNodeLoss: {
-                guard takesRole else { return reporter.report(.warning(Self.nodeLoss)) }
-                offers.controller.whenIdle {
-                    Self.takeRole(into: successor, on: machine, endingNode: node, reporter)
-                }
-            }, show)
-    }
-
-    /// Takes the role of a node that has ended, and shuts this process's node down: the next one has the role from its start.
-    private static func takeRole(
-        into successor: Monitor<PrimaryRole?>, on machine: LocalMachine, endingNode node: Node, _ reporter: any Reporter
-    ) {
-        do {
-            guard let role = try PrimaryRole.claimIfFree(on: machine) else { return }
-            successor.withLock { $0 = role }
-            reporter.report(.notice(receivesMessages))
-            node.beginShutdown()
-        } catch {
-            reporter.report(.warning("\(nodeLoss): \(error)"))
-        }
-    }
-
-    private static let receivesMessages =
-        "no other node of this user runs any more: messages, and what peers send over Bluetooth and the mesh, arrive here now"
-
-    /// Said where this process does not take the place of the one that has received messages.
-    private static let nodeLoss =
-        "messages are not received, nor what peers send over Bluetooth and the mesh: no node of this user runs any more; "
-        + "`nearshare mesh run` starts one, as does this command when it is started again"
-
-    /// Serves the user's other commands as their node, until another process takes over.
-    /// - Returns: false when none does.
-    private static func run(
-        _ role: PrimaryRole, _ service: NodeService, on node: Node, _ listener: Listener, closesPort: Bool,
-        _ reporter: any Reporter
-    ) async -> Bool {
-        do {
-            return try await role.run(service, on: node, listener, closesPort: closesPort)
-        } catch {
-            reporter.report(.warning("other commands can't use this node: \(error)"))
-            return false
-        }
+    private var followerSettings: PrimaryRoleFollower.Settings {
+        PrimaryRoleFollower.Settings(
+            isPortFixed: receiving.port != nil, hasOwnAdvertisement: receiving.name != nil || receiving.interface != nil,
+            // The address of a page would change, and --once means one transfer of this node.
+            takesRole: !qr && !once && !stdout)
     }
 
     private func makeSettings(_ machine: LocalMachine) throws -> NodeSettings {
@@ -327,20 +273,6 @@ struct ReceiveCommand: ConfinedCommand {
             Console.warn("\(error); received items wait in the spool until the inbox is available")
         }
         return .inbox(inbox)
-    }
-
-    /// - Parameter isRequested: whether the user has named an adapter; otherwise a machine without Bluetooth is not worth a
-    ///   message.
-    private static func reportBluetooth(_ listener: Listener, isJSON: Bool, isRequested: Bool) async {
-        switch await listener.radio {
-        case .on(let channel)?:
-            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("on"), "channel": .number(UInt64(channel))]) }
-            if !isJSON { Console.notice("peers in range find it over Bluetooth, too") }
-        case .unavailable(let reason)?:
-            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("unavailable"), "reason": .string(reason)]) }
-            if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }
-        case nil: break
-        }
     }
 }
 
@@ -370,74 +302,5 @@ private final class PendingInterruption: Sendable {
             return state.interrupt
         }
         interrupt?(cause)
-    }
-}
-
-/// The lines at the start, and when the port changes.
-private struct Greeting: Sendable {
-    let node: Node
-    let destination: ReceiveDestination
-    let engine: String?
-    /// The port that the user has chosen.
-    let chosenPort: UInt16?
-    /// The page for browsers; nil for none.
-    let page: PageServer?
-    /// The Wi-Fi network for the page; nil for none.
-    let hotspot: Hotspot?
-    /// The server for LocalSend devices; nil for none.
-    let localSend: LocalSendServer?
-    /// The interface at whose addresses the page is shown; nil for all.
-    let pageInterface: String?
-    let isJSON: Bool
-    /// The last state; nil before the first.
-    let shown: Monitor<ReceiverPort.State?>
-
-    func show(_ state: ReceiverPort.State) {
-        let last = shown.withLock { shown in
-            defer { shown = state }
-            return shown
-        }
-        guard last != state else { return }
-        let isFirst = last == nil
-        isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
-        let action = "send files to this machine"
-        if isFirst, let page, hotspot == nil {
-            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: action)
-        }
-        if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
-        // Last: two codes fill a terminal, and other lines would scroll them away.
-        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, toDo: action) }
-        guard case .own(let port, let other) = state else { return }
-        if let other {
-            Console.warn(
-                "another `nearshare receive` of this user is running (process \(other)): peers see one machine, and what they send "
-                    + "arrives at either of the two, in its inbox; end one of them")
-        } else if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) {
-            Console.warn(notice)
-        }
-    }
-
-    private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
-        var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
-        if case .node(_, let process) = state { members["node"] = .number(UInt64(max(0, process))) }
-        guard isFirst else { return JSONEvents.emit("port", members) }
-        (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
-        members["discovery"] = JSONValue(engine)
-        JSONEvents.emit("ready", members)
-    }
-
-    private func write(_ state: ReceiverPort.State, isFirst: Bool) {
-        let place =
-            switch state {
-            case .own(let port, _): "on port \(port)"
-            case .node(let port, let process): "on port \(port) of the running node (process \(process))"
-            }
-        guard isFirst else { return Console.notice("now \(place)") }
-        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
-        switch destination {
-        case .inbox(let inbox):
-            Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
-        case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
-        }
     }
 }

@@ -21,6 +21,9 @@ extension Configuration {
         PeerQuota(limit: maximumPerPeer ?? self.maximumPerPeer)
     }
 
+    /// - Parameter port: the option; nil for the configured port, which is nil for the default.
+    package func listeningPort(_ port: UInt16?) -> UInt16? { port ?? self.port }
+
     /// - Parameter timeout: the option; nil for the configured time to wait for an answer, or 30 seconds.
     package func answerTimeout(_ timeout: Duration?) -> Duration { timeout ?? self.timeout ?? .seconds(30) }
 }

@@ -102,7 +102,7 @@ package func runNode(
     let inbox = try machine.inbox(options.inbox, limits: limits)
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
-        let port = options.port ?? configuration.port
+        let port = configuration.listeningPort(options.port)
         // Another program may keep the port for good, and a command is waited for.
         let listener =
             isDaemon

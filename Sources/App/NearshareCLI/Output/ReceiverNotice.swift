@@ -1,0 +1,87 @@
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// The lines of `receive` at its start, and when its port changes.
+struct ReceiverNotice: Sendable {
+    let node: Node
+    let destination: ReceiveDestination
+    let engine: String?
+    /// The port that the user has chosen.
+    let chosenPort: UInt16?
+    /// The page for browsers; nil for none.
+    let page: PageServer?
+    /// The Wi-Fi network for the page; nil for none.
+    let hotspot: Hotspot?
+    /// The server for LocalSend devices; nil for none.
+    let localSend: LocalSendServer?
+    /// The interface at whose addresses the page is shown; nil for all.
+    let pageInterface: String?
+    let isJSON: Bool
+    /// The last state; nil before the first.
+    let shown: Monitor<ReceiverPort.State?>
+
+    func show(_ state: ReceiverPort.State) {
+        let last = shown.withLock { shown in
+            defer { shown = state }
+            return shown
+        }
+        guard last != state else { return }
+        let isFirst = last == nil
+        isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+        let action = "send files to this machine"
+        if isFirst, let page, hotspot == nil {
+            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: action)
+        }
+        if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
+        // Last: two codes fill a terminal, and other lines would scroll them away.
+        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, toDo: action) }
+        guard case .own(let port, let other) = state else { return }
+        if let other {
+            Console.warn(
+                "another `nearshare receive` of this user is running (process \(other)): peers see one machine, and what they send "
+                    + "arrives at either of the two, in its inbox; end one of them")
+        } else if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) {
+            Console.warn(notice)
+        }
+    }
+
+    private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
+        var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
+        if case .node(_, let process) = state { members["node"] = .number(UInt64(max(0, process))) }
+        guard isFirst else { return JSONEvents.emit("port", members) }
+        (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
+        members["discovery"] = JSONValue(engine)
+        JSONEvents.emit("ready", members)
+    }
+
+    private func write(_ state: ReceiverPort.State, isFirst: Bool) {
+        let place =
+            switch state {
+            case .own(let port, _): "on port \(port)"
+            case .node(let port, let process): "on port \(port) of the running node (process \(process))"
+            }
+        guard isFirst else { return Console.notice("now \(place)") }
+        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
+        switch destination {
+        case .inbox(let inbox):
+            Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
+        case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
+        }
+    }
+
+    /// Writes whether peers find this machine over Bluetooth, once that is known.
+    /// - Parameter isRequested: whether the user has named an adapter; otherwise a machine without Bluetooth is not worth a
+    ///   message.
+    static func showRadio(of listener: Listener, isJSON: Bool, isRequested: Bool) async {
+        switch await listener.radio {
+        case .on(let channel)?:
+            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("on"), "channel": .number(UInt64(channel))]) }
+            if !isJSON { Console.notice("peers in range find it over Bluetooth, too") }
+        case .unavailable(let reason)?:
+            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("unavailable"), "reason": .string(reason)]) }
+            if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }
+        case nil: break
+        }
+    }
+}
