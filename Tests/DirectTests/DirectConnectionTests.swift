@@ -224,7 +224,7 @@ extension [DirectReaction] {
                     .nothing, .nothing,
                 ]
             ),
-            (.grant(id, upTo: 9), [.violation, .violation, .violation, use, use, use, use, .nothing]),
+            (.credit(id, upTo: 9), [.violation, .violation, .violation, use, use, use, use, .nothing]),
             (
                 .stored(id),
                 [.violation, .violation, .violation, .violation, ended(.completed), .violation, ended(.completed), .nothing]
@@ -262,7 +262,7 @@ extension [DirectReaction] {
         if state != .unknown { check(lone, .offer(Lone.offer()), .violation, "A3: the id again while \(state)") }
         // A sender must not send frames of a receiver.
         for frame in [
-            ControlFrame.accept(id, window: 1), .decline(id, .busy), .resume(id, .start), .grant(id, upTo: 1), .stored(id),
+            ControlFrame.accept(id, window: 1), .decline(id, .busy), .resume(id, .start), .credit(id, upTo: 1), .stored(id),
         ] {
             check(lone, frame, .violation, "\(frame) while \(state)")
         }
@@ -288,7 +288,7 @@ extension [DirectReaction] {
         #expect(lone.machine.resume(id, at: .start).isEmpty)
         #expect(lone.machine.receiveContent(id, byteCount: 100, now: lone.now).verdict == .deliver)
         #expect(lone.machine.recordStored(id, upTo: 49).isEmpty)
-        #expect(lone.machine.recordStored(id, upTo: 50) == [.send(.grant(id, upTo: 150))])
+        #expect(lone.machine.recordStored(id, upTo: 50) == [.send(.credit(id, upTo: 150))])
         #expect(lone.machine.receiveContent(id, byteCount: 50, now: lone.now).verdict == .deliver)
         #expect(lone.machine.receiveContent(id, byteCount: 1, now: lone.now).reactions.isViolation)
     }

@@ -369,7 +369,7 @@ private struct MemoryComparer: FileComparer {
         var transfers = try accepted()
         let listed = try transfers.receiveListFiles(id)
         #expect(listed == [.listFiles(id)])
-        let granted = try transfers.receiveGrant(id, upTo: 200)
+        let granted = try transfers.receiveCredit(id, upTo: 200)
         #expect(granted == [.windowRaised(id, upTo: 200)])
         let digests = try transfers.receiveCandidates(id, files)
         #expect(digests == [.sendDigests(id, of: files)])
@@ -415,7 +415,7 @@ private struct MemoryComparer: FileComparer {
         let mayFinish = transfers.beginFinishing(Samples.id)
         #expect(!mayFinish)
         let granted = transfers.recordStored(Samples.id, upTo: 60)
-        #expect(granted == [.send(.grant(Samples.id, upTo: 160))])
+        #expect(granted == [.send(.credit(Samples.id, upTo: 160))])
         let resumed = transfers.resume(Samples.id, at: .start)
         #expect(resumed == [.send(.resume(Samples.id, .start))])
         // The list's part of the window stays used.

@@ -42,7 +42,7 @@ enum Samples {
             .resume(id, .start),
             .resume(id, ResumePoint(completeEntries: 3, entriesDigest: digest, partialSize: 9, partialDigest: digest)),
             .resume(id, ResumePoint(completeEntries: 0, entriesDigest: [], partialSize: 9, partialDigest: digest)),
-            .grant(id, upTo: .max), .stored(id), .features(.listsFiles), .features([]), .listFiles(id),
+            .credit(id, upTo: .max), .stored(id), .features(.listsFiles), .features([]), .listFiles(id),
             .select(id, EntrySelection(ranges: [0...0, 7...UInt64.max])!), .features([.listsFiles, .sendsParts]),
             .contents(id, headers.map(\.listed)), .contents(id, []),
             .candidates(id, files([])), .candidates(id, files([true, false, true, true, false, false, false, true, true])),

@@ -24,7 +24,7 @@ import Testing
         (0...).lazy.map { content(seed &+ 1_000 &* $0) }.first { $0.entries.reduce(0) { $0 + $1.bytes.count } > 20_000 }!
     }
 
-    /// A small window, so that transfers need many grants.
+    /// A small window, so that transfers need credit many times.
     private func network(_ seed: UInt64) -> SimulatedNetwork {
         var limits = DirectLimits()
         limits.window = 16_384

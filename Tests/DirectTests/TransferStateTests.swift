@@ -38,7 +38,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(accepted == [.offerAccepted(id), .windowRaised(id, upTo: 100)])
         let resumed = try transfers.receiveResume(id, at: .start)
         #expect(resumed == [.startSending(id, from: .start)])
-        let granted = try transfers.receiveGrant(id, upTo: 200)
+        let granted = try transfers.receiveCredit(id, upTo: 200)
         #expect(granted == [.windowRaised(id, upTo: 200)])
         transfers.willSendLastBlock(id)
         let stored = try transfers.receiveStored(id)
@@ -108,8 +108,8 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(decline == [.locating, .sending, .awaitingReceipt].contains(phase))
         let resume = try isViolation { (one) throws(MalformedInput) in _ = try one.receiveResume(id, at: .start) }
         #expect(resume == [.offered, .sending, .awaitingReceipt].contains(phase))
-        let grant = try isViolation { (one) throws(MalformedInput) in _ = try one.receiveGrant(id, upTo: 1) }
-        #expect(grant == [.offered, .locating].contains(phase))
+        let credit = try isViolation { (one) throws(MalformedInput) in _ = try one.receiveCredit(id, upTo: 1) }
+        #expect(credit == [.offered, .locating].contains(phase))
         let stored = try isViolation { (one) throws(MalformedInput) in _ = try one.receiveStored(id) }
         #expect(stored == (phase != .awaitingReceipt))
         let names = try isViolation { (one) throws(MalformedInput) in
@@ -121,7 +121,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         _ = ended.receiveCancel(id, reason: .cancelled)
         let races =
             try ended.receiveAccept(id, window: 1, now: at(2)) + ended.receiveDecline(id, reason: .busy)
-            + ended.receiveResume(id, at: .start) + ended.receiveGrant(id, upTo: 9) + ended.receiveStored(id)
+            + ended.receiveResume(id, at: .start) + ended.receiveCredit(id, upTo: 9) + ended.receiveStored(id)
             + ended.receiveChangedNames(id, Samples.changedNames)
         #expect(races.isEmpty)
     }
@@ -232,7 +232,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         let early = transfers.recordStored(id, upTo: 49)
         #expect(early.isEmpty)
         let granted = transfers.recordStored(id, upTo: 50)
-        #expect(granted == [.send(.grant(id, upTo: 150))])
+        #expect(granted == [.send(.credit(id, upTo: 150))])
         _ = try transfers.receiveContent(id, byteCount: 50)
         #expect(throws: MalformedInput.self) { try transfers.receiveContent(id, byteCount: 1) }
     }

@@ -60,7 +60,7 @@ import Testing
             .hello(
                 name: DisplayName(truncating: "B")!, commitment: digest, time: WallTime(milliseconds: Int64(bitPattern: number))
             ),
-            .ping(number), .pong(number), .accept(id, window: number), .grant(id, upTo: number), .resume(id, point),
+            .ping(number), .pong(number), .accept(id, window: number), .credit(id, upTo: number), .resume(id, point),
             .offer(TransferOffer(id: other, timeout: .seconds(65_535), resumeKey: digest, context: [], offer: offer)),
             .accept(other, window: number), .cancel(other, .cancelled), .stored(other),
         ]

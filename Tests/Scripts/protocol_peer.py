@@ -18,7 +18,7 @@ def preamble(newest, oldest=1):
 
 
 AES, CHACHA = 1, 2
-HELLO, REVEAL, PING, PONG, CLOSE, OFFER, ACCEPT, DECLINE, RESUME, GRANT, STORED, CANCEL, CONTENT = (
+HELLO, REVEAL, PING, PONG, CLOSE, OFFER, ACCEPT, DECLINE, RESUME, CREDIT, STORED, CANCEL, CONTENT = (
     1,
     2,
     3,
@@ -273,7 +273,7 @@ def converse(link, entries, name, stop_after, on_stop, features=0):
             link.send(bytes([PONG]) + frame[1:])
         elif kind == FEATURES:
             (story["features"],) = struct.unpack(">I", frame[1:])
-        elif kind in (ACCEPT, GRANT):
+        elif kind in (ACCEPT, CREDIT):
             limit = max(limit, struct.unpack(">Q", frame[9:])[0])
         elif kind == RESUME:
             story["resumed"] = kept(frame, entries)

@@ -116,7 +116,7 @@ class ProtocolStory(Story):
             request = bytes([protocol_peer.HOTSPOT_REQUEST]) + story["transfer"] + b"\x03"
             link.send(request)
             while (end := link.receive())[0] != protocol_peer.HOTSPOT_END:
-                self.assertIn(end[0], (protocol_peer.GRANT, protocol_peer.PING))
+                self.assertIn(end[0], (protocol_peer.CREDIT, protocol_peer.PING))
             # The transfer is not touched.
             link.send(request)
             while (close := link.receive())[0] != protocol_peer.CLOSE:

@@ -296,7 +296,7 @@ final class SourcePump: Sendable {
     private func waitForAllowance(
         sent: UInt64, _ rateLimit: TransmissionLimit? = nil
     ) throws(StorageError) -> UInt64? {
-        let deadline = clock() + DirectLimits.grantTimeout
+        let deadline = clock() + DirectLimits.creditTimeout
         return try state.waitWithDeadlines { state, _ -> MonitorWait<Result<UInt64?, StorageError>> in
             if state.isStopped { return .ready(.success(nil)) }
             if let failure = state.readerFailure { return .ready(.failure(failure)) }
@@ -368,9 +368,9 @@ private final class ContentBlocks {
             if count < room { break }
         }
         guard !frames.isEmpty else { return true }
-        let begun = clock()
+        let start = clock()
         guard send(FilledBlock(bytes: bytes, frames: frames, isLast: isLast && isFinished())) else { return false }
-        size.adapt(toTime: clock() - begun)
+        size.adapt(toTime: clock() - start)
         return true
     }
 }

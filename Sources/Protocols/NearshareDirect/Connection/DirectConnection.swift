@@ -168,7 +168,7 @@ package struct DirectConnection: Sendable {
         case .candidates(let id, let files): return try outgoing.receiveCandidates(id, files)
         case .present(let id, let identical, let newer):
             return try outgoing.receivePresent(id, identical: identical, newer: newer)
-        case .grant(let id, let limit): return try outgoing.receiveGrant(id, upTo: limit)
+        case .credit(let id, let limit): return try outgoing.receiveCredit(id, upTo: limit)
         case .changedNames(let id, let names): return try outgoing.receiveChangedNames(id, names)
         case .stored(let id): return try outgoing.receiveStored(id)
         case .cancel(let id, let reason):

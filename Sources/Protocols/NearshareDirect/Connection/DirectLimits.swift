@@ -28,8 +28,8 @@ package struct DirectLimits: Sendable {
     /// The time after which a link that is not used is closed; nil for a link that may stay. Signs of life are no use.
     package var disuseTimeout: Duration?
 
-    /// Limit on the wait for a grant, after which the sender takes the link for broken (R5).
-    package static let grantTimeout = Duration.seconds(600)
+    /// Limit on the wait for credit, after which the sender takes the link for broken (R5).
+    package static let creditTimeout = Duration.seconds(600)
     /// Limit on the wait for the receiver's next step where it may read or write a large file: until it knows where to resume, and
     /// after the last byte (R5).
     package static let stepTimeout = Duration.seconds(3_600)

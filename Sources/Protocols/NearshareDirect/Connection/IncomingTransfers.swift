@@ -104,10 +104,10 @@ struct IncomingTransfers: Sendable {
         states.filter { $0.value.isInvited }.keys.flatMap { decline($0, reason: reason) }
     }
 
-    /// Grants more of the window when enough content was stored.
+    /// Sends credit for more of the window when enough content was stored.
     mutating func recordStored(_ id: TransferID, upTo total: UInt64) -> [DirectReaction] {
         let limit = total.addingClamped(limits.window)
-        // Grants at half of a window: the sender never waits, and grants are rare.
+        // Sent at half of a window: the sender never waits, and these frames are rare.
         switch states[id] {
         case .receiving(let received, let granted) where limit >= granted.addingClamped(limits.window / 2):
             states[id] = .receiving(received: received, granted: limit)
@@ -115,7 +115,7 @@ struct IncomingTransfers: Sendable {
             states[id] = .comparing(received: received, granted: limit)
         default: return []
         }
-        return [.send(.grant(id, upTo: limit))]
+        return [.send(.credit(id, upTo: limit))]
     }
 
     /// Marks a transfer as finishing, after which it cannot be cancelled.

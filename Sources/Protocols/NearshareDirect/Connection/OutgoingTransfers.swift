@@ -176,11 +176,11 @@ struct OutgoingTransfers: Sendable {
         }
     }
 
-    mutating func receiveGrant(_ id: TransferID, upTo limit: UInt64) throws(MalformedInput) -> [DirectReaction] {
+    mutating func receiveCredit(_ id: TransferID, upTo limit: UInt64) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .comparing, .sending, .awaitingReceipt, .cancelling: return [.windowRaised(id, upTo: limit)]
-        case .offered, .awaitingResumePoint: throw MalformedInput("a grant before content may flow")
-        case nil: return try ignoreRace(id, "a grant for an unknown transfer")
+        case .offered, .awaitingResumePoint: throw MalformedInput("credit before content may flow")
+        case nil: return try ignoreRace(id, "credit for an unknown transfer")
         }
     }
 

@@ -77,8 +77,8 @@ extension ControlFrame {
             writer.write(id.rawValue)
             identical.write(to: &writer)
             newer.write(to: &writer)
-        case .grant(let id, let limit):
-            writer.write(FrameType.grant)
+        case .credit(let id, let limit):
+            writer.write(FrameType.credit)
             writer.write(id.rawValue)
             writer.write(limit)
         case .changedNames(let id, let names):
@@ -213,7 +213,7 @@ extension ControlFrame {
                 throw MalformedInput("present: two sets that do not match")
             }
             frame = .present(id, identical: identical, newer: newer)
-        case FrameType.grant: frame = .grant(try reader.readTransferID(), upTo: try reader.readInteger())
+        case FrameType.credit: frame = .credit(try reader.readTransferID(), upTo: try reader.readInteger())
         case FrameType.changedNames:
             frame = .changedNames(try reader.readTransferID(), try reader.readChangedNames())
         case FrameType.stored: frame = .stored(try reader.readTransferID())

@@ -23,7 +23,7 @@ package enum ControlFrame: Sendable, Hashable {
     case contents(TransferID, [EntryHeader])
     /// Asks the receiver to accept content.
     case offer(TransferOffer)
-    /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first grant.
+    /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first credit.
     /// The sender waits for ``resume(_:_:)``, which follows when the receiver has inspected the content that it has kept.
     case accept(TransferID, window: UInt64)
     /// Declines an offer.
@@ -39,7 +39,7 @@ package enum ControlFrame: Sendable, Hashable {
     /// The listed files whose content need not be sent.
     case present(TransferID, identical: FileSet, newer: FileSet)
     /// Raises the limit on bytes of the content stream, counted from its start.
-    case grant(TransferID, upTo: UInt64)
+    case credit(TransferID, upTo: UInt64)
     /// The names that the receiver could not store as they are. Precedes ``stored(_:)``.
     case changedNames(TransferID, ChangedNames)
     /// The receiver has stored all content.

@@ -15,8 +15,8 @@ package enum FrameType {
     package static let accept: UInt8 = 0x11
     package static let decline: UInt8 = 0x12
     package static let resume: UInt8 = 0x13
-    /// Credit: more bytes of content that the sender may send.
-    package static let grant: UInt8 = 0x14
+    /// Raises the limit on bytes of content that the sender may send.
+    package static let credit: UInt8 = 0x14
     package static let stored: UInt8 = 0x15
     package static let cancel: UInt8 = 0x16
     package static let cancelled: UInt8 = 0x17

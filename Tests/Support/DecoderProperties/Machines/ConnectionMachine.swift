@@ -8,7 +8,7 @@ extension DecoderProperty {
     static let directConnection = Self(
         name: "direct-connection",
         seeds: [
-            // Both greet; one offers, the other accepts, resumes, receives in grants, stores and finishes.
+            // Both greet; one offers, the other accepts, resumes, receives with credit, stores and finishes.
             [0, 9, 255, 0, 20, 9, 255, 5, 1, 9, 255, 1, 1, 9, 255]
                 + (0..<8).flatMap { _ in [4, 0, 255, 9, 255, 2, 1, 255, 9, 255] as [UInt8] } + [3, 1, 9, 255],
             // A cancel by each side, a comparison, a close.
@@ -278,7 +278,7 @@ private struct ConnectionPair {
             .accept(id, window: number), .decline(id, .busy),
             .resume(
                 id, ResumePoint(completeEntries: number, entriesDigest: digest, partialSize: number, partialDigest: digest)),
-            .grant(id, upTo: number), .changedNames(id, ChangedNames()), .stored(id), .cancel(id, .cancelled), .cancelled(id),
+            .credit(id, upTo: number), .changedNames(id, ChangedNames()), .stored(id), .cancel(id, .cancelled), .cancelled(id),
             .close(.done), .hotspot(.request(id, [.accessPoint, .station])), .hotspot(.asking),
             .hotspot(.agree(accessPoint: number % 2 == 0 ? .requester : .responder, port: 1)), .hotspot(.network(Self.hotspot)),
             .hotspot(.joined),
