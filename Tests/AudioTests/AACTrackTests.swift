@@ -41,7 +41,7 @@ import Testing
         builder.created = 3_878_104_333
         let track = try Self.track(builder.file)
         #expect(Self.content(of: track, in: builder.file) == Self.packets)
-        #expect(track.configuration.rate == 16_000 && track.configuration.channels == 1 && !track.isCut)
+        #expect(track.configuration.rate == 16_000 && track.configuration.channels == 1 && !track.isTruncated)
         #expect(track.recorded == WallTime(milliseconds: 1_795_259_533_000))
         let summary = NoteSummary(track)
         #expect(summary.duration == .milliseconds(7 * 64) && summary.codec == .aac && summary.byteCount == track.byteCount)
@@ -61,7 +61,7 @@ import Testing
         let sizes = Self.packets.map(\.count)
         for length in 0..<whole.count {
             guard let track = try? Self.track(Array(whole.prefix(length))) else { continue }
-            #expect(track.isCut)
+            #expect(track.isTruncated)
             // A packet is there when no more than those behind it is missing.
             let keptCount = sizes.indices.count { sizes[($0 + 1)...].reduce(0, +) >= whole.count - length }
             #expect(track.packets.count == keptCount)

@@ -46,7 +46,7 @@ import Testing
     func trailingBytes(_ count: Int) throws {
         let note = try Spoiler(seconds: 1)
         let summary = try note.summary(note.bytes + [UInt8](repeating: 0, count: count))
-        #expect(summary.byteCount == UInt64(note.bytes.count + count) && !summary.isCut)
+        #expect(summary.byteCount == UInt64(note.bytes.count + count) && !summary.isTruncated)
     }
 
     @Test("the largest skips do not overflow", arguments: [Duration.seconds(Int64.max), .seconds(Int64.min)])

@@ -56,10 +56,10 @@ struct Spoiler {
         let note = try Spoiler(seconds: 1.2)
         for length in 0..<note.bytes.count {
             guard let summary = try? note.summary(Array(note.bytes.prefix(length))) else { continue }
-            #expect(summary.isCut, "\(length)")
+            #expect(summary.isTruncated, "\(length)")
             #expect(summary.duration <= .milliseconds(1200))
         }
-        #expect(try !note.summary(note.bytes).isCut)
+        #expect(try !note.summary(note.bytes).isTruncated)
     }
 
     @Test("R10: any changed byte of the first pages is noticed")

@@ -11,14 +11,14 @@ import Testing
     func complete() throws {
         let bytes = OggBuilder.note(granule: 48_312, comments: ["ARTIST=anna"])
         let summary = try OggBuilder.summary(bytes)
-        #expect(summary.granules == 48_000 && summary.duration == .seconds(1) && !summary.isCut)
+        #expect(summary.granules == 48_000 && summary.duration == .seconds(1) && !summary.isTruncated)
         #expect(summary.tags.speaker == "anna" && summary.byteCount == UInt64(bytes.count))
         #expect(summary.bitrate == bytes.count * 8)
     }
 
     @Test("a note without a marked end is cut")
     func cut() throws {
-        #expect(try OggBuilder.summary(OggBuilder.note(granule: 312, flags: 0)).isCut)
+        #expect(try OggBuilder.summary(OggBuilder.note(granule: 312, flags: 0)).isTruncated)
     }
 
     @Test("an empty note has no length and no bit rate")
@@ -131,7 +131,7 @@ import Testing
             OggBuilder.note(granule: 1272, flags: 0)
             + OggBuilder.page([[UInt8](repeating: 1, count: 255)], granule: -1, continues: true)
         let summary = try OggBuilder.summary(bytes)
-        #expect(summary.granules == 960 && summary.isCut)
+        #expect(summary.granules == 960 && summary.isTruncated)
     }
 
     @Test("R10: a stream that begins or interleaves inside the note is refused")

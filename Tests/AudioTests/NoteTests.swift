@@ -42,7 +42,7 @@ enum Notes {
         #expect(result.reason == .sourceEnded && !result.isEmpty && result.lostFrames == 0)
         let summary = try NoteSummary(of: file)
         #expect(abs(summary.granules - Int64(samples.count * 48_000 / rate)) <= 1)
-        #expect(!summary.isCut && summary.channels == 1)
+        #expect(!summary.isTruncated && summary.channels == 1)
         let decoded = try Notes.decode(file)
         #expect(abs(decoded.count - Int(summary.granules)) <= 1)
         if seconds > 1 {
@@ -73,7 +73,7 @@ enum Notes {
         let summary = try NoteSummary(of: file)
         #expect(abs(Double(summary.granules) / 48_000 - expected) < 0.03)
         #expect(abs(result.duration.inSeconds - expected) < 0.03)
-        #expect(!summary.isCut)
+        #expect(!summary.isTruncated)
         #expect(abs(try Notes.decode(file).count - Int(summary.granules)) <= 1)
         #expect(result.byteCount == file.size)
     }
@@ -124,7 +124,7 @@ enum Notes {
         #expect(result.reason == .limit)
         #expect(file.size > limit.byteCount * 3 / 4)
         let summary = try NoteSummary(of: file)
-        #expect(!summary.isCut)
+        #expect(!summary.isTruncated)
         #expect(abs(summary.duration.inSeconds - result.recorded.inSeconds) < 0.001)
     }
 
@@ -148,7 +148,7 @@ enum Notes {
         #expect(error.code == .noSpace)
         #expect(!result.isEmpty)
         let summary = try NoteSummary(of: file)
-        #expect(!summary.isCut && summary.duration.inSeconds > 3)
+        #expect(!summary.isTruncated && summary.duration.inSeconds > 3)
         #expect(summary.tags.waveform != nil)
         #expect(abs(try Notes.decode(file).count - Int(summary.granules)) <= 1)
     }

@@ -66,7 +66,7 @@ private final class ScriptedInput: AudioInput {
             return .frames(1600)
         }
         #expect(result.reason == .requested && result.recorded == .milliseconds(500))
-        #expect(try !NoteSummary(of: file).isCut)
+        #expect(try !NoteSummary(of: file).isTruncated)
     }
 
     @Test("a stop while no sound arrives is noticed")

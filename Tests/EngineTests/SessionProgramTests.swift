@@ -14,11 +14,11 @@ import Testing
         try await withNode(network.settings(0)) { first in
             try await withNode(network.settings(1)) { second in
                 let listener = try second.listen()
-                let begun = try first.startSession(settings)
-                async let invited = begun.invite(network.destination(1, listener.port))
+                let session = try first.startSession(settings)
+                async let invited = session.invite(network.destination(1, listener.port))
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                 let joined = try invitation.accept(settings)
-                try await body(begun, joined)
+                try await body(session, joined)
                 _ = try await invited
             }
         }
@@ -26,40 +26,40 @@ import Testing
 
     @Test("a member that has just accepted can wait until streams are allowed", arguments: LinkKind.allCases)
     func waitsUntilConnected(_ linkKind: LinkKind) async throws {
-        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
             let other = try #require(joined.members.first)
             try await joined.waitUntilConnected(to: other.id)
             let stream = try await joined.openStream(named: "greeting", to: other.id)
             try await stream.write([1, 2, 3])
-            let incoming = try #require(await begun.streams.first { _ in true })
+            let incoming = try #require(await session.streams.first { _ in true })
             #expect(try await incoming.read() == [1, 2, 3])
-            await begun.leave()
-            await #expect(throws: SessionError.self) { try await begun.waitUntilConnected(to: other.id) }
+            await session.leave()
+            await #expect(throws: SessionError.self) { try await session.waitUntilConnected(to: other.id) }
         }
     }
 
     @Test("an admitted member reconnects after a break without a question", arguments: LinkKind.allCases)
     func asksOnce(_ linkKind: LinkKind) async throws {
         let network = TestNetwork(linkKind)
-        try await withTwo(network, linkKind, SessionSettings()) { begun, joined in
-            var questions = begun.identityQuestions.makeAsyncIterator()
+        try await withTwo(network, linkKind, SessionSettings()) { session, joined in
+            var questions = session.identityQuestions.makeAsyncIterator()
             try #require(await questions.next()).answer(isSame: true)
             try await joined.waitUntilConnected(to: network.id(0))
-            try await begun.send(SessionMessage(text: "before"))
+            try await session.send(SessionMessage(text: "before"))
             var messages = joined.messages.makeAsyncIterator()
             #expect(await messages.next()?.message.text == "before")
             network.partition(0, 1)
             network.heal(0, 1)
-            try await begun.send(SessionMessage(text: "after"))
+            try await session.send(SessionMessage(text: "after"))
             #expect(await messages.next()?.message.text == "after")
-            await begun.leave()
+            await session.leave()
             #expect(await questions.next() == nil)
         }
     }
 
     @Test("a stream opened too early is a local error, never a refusal by the peer", arguments: LinkKind.allCases)
     func opensEarly(_ linkKind: LinkKind) async throws {
-        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
             let other = try #require(joined.members.first).id
             var early: ByteStream?
             do throws(SessionError) {
@@ -69,18 +69,18 @@ import Testing
             }
             guard let early else { return }
             try await early.write([1])
-            let incoming = try #require(await begun.streams.first { _ in true })
+            let incoming = try #require(await session.streams.first { _ in true })
             #expect(try await incoming.read() == [1])
         }
     }
 
     @Test("a sent message is delivered when its receiver's program has read it", arguments: LinkKind.allCases)
     func receipts(_ linkKind: LinkKind) async throws {
-        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
-            try await begun.waitUntilAllAreConnected(1)
-            let first = try await begun.send(SessionMessage(text: "first"))
-            let second = try await begun.send(SessionMessage(text: "second"))
-            #expect(first.receivers == begun.members.map(\.id))
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
+            try await session.waitUntilAllAreConnected(1)
+            let first = try await session.send(SessionMessage(text: "first"))
+            let second = try await session.send(SessionMessage(text: "second"))
+            #expect(first.receivers == session.members.map(\.id))
             var messages = joined.messages.makeAsyncIterator()
             #expect(await messages.next()?.message.text == "first")
             try await first.delivered
@@ -95,7 +95,7 @@ import Testing
             #expect(await messages.next()?.message.text == "second")
             #expect(try await isDeliveredAfterRead)
             // An unreliable message has no receipt.
-            try await begun.send(SessionMessage(text: "x"), mode: .unreliable).delivered
+            try await session.send(SessionMessage(text: "x"), mode: .unreliable).delivered
         }
     }
 
@@ -118,13 +118,13 @@ import Testing
 
     @Test("a message that its receiver has not read when it leaves is not delivered", arguments: LinkKind.allCases)
     func lostReceipts(_ linkKind: LinkKind) async throws {
-        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
-            try await begun.waitUntilAllAreConnected(1)
-            let read = try await begun.send(SessionMessage(text: "read"))
-            let unread = try await begun.send(SessionMessage(text: "unread"))
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
+            try await session.waitUntilAllAreConnected(1)
+            let read = try await session.send(SessionMessage(text: "read"))
+            let unread = try await session.send(SessionMessage(text: "unread"))
             #expect(await joined.messages.first { _ in true }?.message.text == "read")
             try await read.delivered
-            let member = try #require(begun.members.first).id
+            let member = try #require(session.members.first).id
             await joined.leave(waiting: .zero)
             await #expect(throws: SessionError.notDelivered(member)) { try await unread.delivered }
             // The message that was read before stays delivered.
@@ -139,13 +139,13 @@ import Testing
 
     @Test("structured messages arrive as sent, texts as texts", arguments: LinkKind.allCases)
     func structuredMessages(_ linkKind: LinkKind) async throws {
-        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
             let reading = Reading(celsius: 21.5, raw: [0, 255])
             try await joined.send(SessionMessage(encoding: reading))
             try await joined.send(SessionMessage(["greeting": "hello", "to": ["anna", "ben"]]))
             try await joined.send(SessionMessage(text: "good bye"))
             try await joined.send(SessionMessage(kind: .structured, bytes: [0xff]))
-            var messages = begun.messages.makeAsyncIterator()
+            var messages = session.messages.makeAsyncIterator()
             #expect(try await messages.next()?.message.decode(Reading.self) == reading)
             #expect(try await messages.next()?.message.structured?["to"]?[1] == "ben")
             let text = try #require(await messages.next()?.message)
@@ -165,7 +165,7 @@ import Testing
         let file = try #require(fopen(scratch("notes.txt"), "w"))
         fputs("hello", file)
         fclose(file)
-        try await withTwo(TestNetwork(linkKind), linkKind) { begun, joined in
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
             let other = try #require(joined.members.first?.id)
             try await joined.waitUntilConnected(to: other)
             await #expect(throws: StorageError.self) { try await joined.sendResource(at: scratch("missing"), to: [other]) }
@@ -176,7 +176,7 @@ import Testing
             }
             let transfers = try await joined.sendResource(
                 at: scratch("notes.txt"), named: "agenda.txt", to: [other])
-            let invitation = try #require(await begun.resources.first { _ in true })
+            let invitation = try #require(await session.resources.first { _ in true })
             #expect(invitation.offer.items.map(\.name) == [ClaimedFileName("agenda.txt")])
             let result = await (try invitation.accept(into: inbox)).result
             #expect(result.delivered.map(\.path) == ["\(inbox.path)/agenda.txt"])

@@ -118,14 +118,14 @@ final class TestNetwork: Sendable {
     }
 
     fileprivate func keep(_ link: any StreamLink, _ number: Int, to port: UInt16) {
-        let isCut = state.update { state in
+        let isClosed = state.update { state in
             guard let owner = state.owners[port] else { return false }
             state.links.removeAll { $0.link.link == nil }
             state.links.append(([number, owner], WeakLink(link: link)))
             return state.apart.contains([number, owner]) || !state.isolated.isDisjoint(with: [number, owner])
         }
         // Separated while it was being established.
-        if isCut { link.close() }
+        if isClosed { link.close() }
     }
 }
 

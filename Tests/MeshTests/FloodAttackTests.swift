@@ -562,7 +562,7 @@ import Testing
     @Test("X1: announcements do not list the neighbours") func neighbourList() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 25)
-        victim.receive(try anna.announcement(at: victim.now, capabilities: .ours))
+        victim.receive(try anna.announcement(at: victim.now, capabilities: .supported))
         try victim.answerChallenge(as: anna, on: 0)
         victim.run(for: .seconds(40))
         let announcements = try victim.written(.announce, on: 0).map { try MeshAnnouncement(decoding: $0.payload) }

@@ -29,7 +29,7 @@ enum MeshSamples {
     static let announcements: [MeshAnnouncement] = [
         MeshAnnouncement(nickname: "", noiseKey: key, signingKey: key),
         MeshAnnouncement(
-            nickname: "Ada", noiseKey: key, signingKey: key, neighbours: hops, capabilities: .ours, bridgeGeohash: "u4pru"),
+            nickname: "Ada", noiseKey: key, signingKey: key, neighbours: hops, capabilities: .supported, bridgeGeohash: "u4pru"),
         MeshAnnouncement(nickname: String(repeating: "n", count: 255), noiseKey: [1], signingKey: [], capabilities: []),
     ]
 
@@ -62,7 +62,7 @@ enum MeshSamples {
             .delivered(messageID: ""),
             .verifyChallenge(challenge),
             .verifyResponse(MeshVerification.Response(challenge: challenge, signature: signature)),
-            .file([1, 2, 3]), .peerState(MeshPeerState(capabilities: .ours, signingKey: key)),
+            .file([1, 2, 3]), .peerState(MeshPeerState(capabilities: .supported, signingKey: key)),
         ] + controls.map { .fileControl($0) }
             + bursts.enumerated().map {
                 .voiceFrame(MeshVoiceBurst(burst: fragmentID.bytes, sequence: UInt16($0.offset), content: $0.element))

@@ -181,7 +181,7 @@ import Testing
     @Test("M5: a packet with a repeated hop in its route is not relayed") func routes() throws {
         var victim = AttackedRouter(links: 3)
         let (anna, ben) = (UntrustedPeer(seed: 6), UntrustedPeer(seed: 7))
-        victim.receive(try ben.announcement("ben", at: victim.now, capabilities: .ours), from: 1)
+        victim.receive(try ben.announcement("ben", at: victim.now, capabilities: .supported), from: 1)
         try victim.answerChallenge(as: ben, on: 1)
         victim.run(for: .seconds(1))
         func send(_ route: [PeerID], _ number: UInt8) throws {

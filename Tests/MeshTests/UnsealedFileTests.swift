@@ -47,7 +47,7 @@ import Testing
     @Test("K12: no file is sent unsealed to a nearshare peer")
     func capable() throws {
         let peer = UntrustedPeer(seed: 721)
-        var victim = try victim(knowing: peer, .ours)
+        var victim = try victim(knowing: peer, .supported)
         victim.act { router, now in
             #expect(throws: MeshSendError.sealedFilesSupported) {
                 try router.sendFile(file, to: peer.id, isSealed: false, now: now)

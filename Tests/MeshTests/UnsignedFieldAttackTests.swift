@@ -131,7 +131,7 @@ import Testing
     @Test("M18: a copy with a route to the attacker does not keep the genuine packet from others") func route() throws {
         var victim = try victim()
         let mallory = UntrustedPeer(seed: 2)
-        victim.receive(try mallory.announcement("mallory", at: victim.now, capabilities: .ours), from: 1)
+        victim.receive(try mallory.announcement("mallory", at: victim.now, capabilities: .supported), from: 1)
         try victim.answerChallenge(as: mallory, on: 1)
         var packet = MeshPacket(
             type: .noiseEncrypted, ttl: 6, timestamp: victim.now, sender: anna.id, recipient: PeerID(fitting: [9]), payload: [1]

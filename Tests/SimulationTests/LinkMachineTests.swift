@@ -87,8 +87,8 @@ import Testing
     func silentPeer() {
         var links = SimulatedLinks(seed: 1)
         let start = links.now
-        let isCut = links.run(for: .seconds(3600)) { cutCount($0.reactions[0]) > 0 }
-        #expect(isCut && links.now == start + DirectLimits.handshakeTimeout)
+        let isClosed = links.run(for: .seconds(3600)) { cutCount($0.reactions[0]) > 0 }
+        #expect(isClosed && links.now == start + DirectLimits.handshakeTimeout)
         #expect(links.ends[0].isHandshakeLate && links.ends[0].deadline == nil)
         links.end(0) { machine, _ in
             machine.recordEndOfReading()
@@ -125,8 +125,8 @@ import Testing
         for _ in 0..<LinkMachine.maximumQueuedRosterCount { machine.send(.roster(id, [])) }
         #expect(machine.drainReactions().isEmpty)
         machine.send(.roster(id, []))
-        let isCut = machine.drainReactions().contains { if case .cut = $0 { true } else { false } }
-        #expect(isCut)
+        let isClosed = machine.drainReactions().contains { if case .cut = $0 { true } else { false } }
+        #expect(isClosed)
     }
 
     @Test("R1: a peer that asks without reading the replies is cut")

@@ -13,13 +13,13 @@ let rounds = 7
 func measure(_ name: String, packets count: Int, bytes byteCount: Int, _ work: () throws -> Void) rethrows {
     var speeds: [Double] = []
     for _ in 0..<rounds {
-        let begun = clock.now
+        let start = clock.now
         var times = 0
         repeat {
             try work()
             times += 1
-        } while clock.now - begun < .milliseconds(300)
-        speeds.append(Double(times) / ((clock.now - begun) / .seconds(1)))
+        } while clock.now - start < .milliseconds(300)
+        speeds.append(Double(times) / ((clock.now - start) / .seconds(1)))
     }
     let speed = speeds.sorted()[rounds / 2]
     let packets = Int(speed * Double(count) / 1000)

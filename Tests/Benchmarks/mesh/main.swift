@@ -114,14 +114,14 @@ func relay(
     for _ in 0..<rounds {
         let packets = try frames(&random, subject.timestamp, count)
         subject.framesOut = 0
-        let begun = wallClock.now
+        let start = wallClock.now
         for (number, packet) in packets.enumerated() {
             subject.receive(packet[...], from: 0)
             // 2,000 in a second: those of one link that wait to be relayed are limited.
             if number % 50 == 49 { subject.pass(.milliseconds(25)) }
         }
         subject.pass(.milliseconds(300))
-        speeds.append(Double(count) / ((wallClock.now - begun) / .seconds(1)))
+        speeds.append(Double(count) / ((wallClock.now - start) / .seconds(1)))
         guard subject.framesOut >= count * (links - 1) else {
             fatalError("only \(subject.framesOut) of \(count * (links - 1)) were passed on")
         }

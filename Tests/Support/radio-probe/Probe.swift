@@ -103,14 +103,14 @@ private final class Session: Sendable {
 
     private func browse() throws {
         let events = try radio.discovery.browse(for: .nearshare, interface: nil)
-        let begun = Probe.seconds
+        let start = Probe.seconds
         let task = Task {
             do {
                 for try await event in events {
                     switch event {
                     case .seen(let sighting):
                         let text = String(decoding: sighting.txt.first ?? [], as: UTF8.self)
-                        let time = String(Int((Probe.seconds - begun) * 1000))
+                        let time = String(Int((Probe.seconds - start) * 1000))
                         Probe.say("seen", sighting.address.host, "\(sighting.address.port)", text, time)
                     case .gone(let key): Probe.say("gone", key.instance)
                     case .settled: Probe.say("settled")
@@ -146,13 +146,13 @@ private final class Session: Sendable {
     private func write(link number: Int, count: Int, times: Int) throws {
         guard let link = state.withLock({ $0.links[number] }) else { return Probe.say("error", "no such link") }
         _ = try BlockingThread.start {
-            let begun = Probe.seconds
+            let start = Probe.seconds
             do throws(LinkError) {
                 for time in 0..<times {
                     let frame = (0..<count).map { UInt8(truncatingIfNeeded: $0 &+ time) }
                     try link.send(frame)
                 }
-                Probe.say("written", "\(number)", "\(times)", String(Int((Probe.seconds - begun) * 1000)))
+                Probe.say("written", "\(number)", "\(times)", String(Int((Probe.seconds - start) * 1000)))
             } catch {
                 Probe.say("error", "\(error)")
             }
@@ -217,10 +217,10 @@ private final class Session: Sendable {
     }
 
     private func connect(_ words: [String]) throws -> any StreamLink {
-        let begun = Probe.seconds
+        let start = Probe.seconds
         let address = LinkAddress(host: words[1], port: UInt16(words[2])!, medium: .bluetooth)
         let link = try radio.transport.connect(to: address, timeout: .seconds(20))
-        Probe.say("connected", String(Int((Probe.seconds - begun) * 1000)))
+        Probe.say("connected", String(Int((Probe.seconds - start) * 1000)))
         return link
     }
 
@@ -238,7 +238,7 @@ private final class Session: Sendable {
 
     private func send(_ link: any StreamLink, count: Int) throws {
         _ = try BlockingThread.start {
-            let begun = Probe.seconds
+            let start = Probe.seconds
             let block = [UInt8](repeating: 7, count: 64 << 10)
             var left = count
             do throws(LinkError) {
@@ -258,7 +258,7 @@ private final class Session: Sendable {
                 defer { answer.deallocate() }
                 let got = try link.read(into: answer)
                 let total = got == 8 ? answer.load(as: UInt64.self).bigEndian : 0
-                Probe.say("sent", "\(total)", String(Int((Probe.seconds - begun) * 1000)))
+                Probe.say("sent", "\(total)", String(Int((Probe.seconds - start) * 1000)))
                 _ = try link.read(into: answer)
             } catch {
                 Probe.say("broken", "\(count - left)", "\(error)")

@@ -12,10 +12,10 @@ extension ChatScreen {
         var columns: Int
         var rows: Int
         /// Columns of the list beside it; 0 without one.
-        var side: Int
+        var sideColumns: Int
     }
 
-    private static let sideColumns = 24
+    private static let maximumSideColumns = 24
     private static let columnsForSide = 100
     private static let maximumNameColumns = 20
     /// Number of columns from which each item shows its time.
@@ -24,10 +24,10 @@ extension ChatScreen {
     private static let columnsForSentence = 64
 
     private func layout(inputRows: Int) -> Layout {
-        let side = columns >= Self.columnsForSide ? Self.sideColumns : 0
+        let sideColumns = columns >= Self.columnsForSide ? Self.maximumSideColumns : 0
         var layout = Layout(
-            hasBar: rows >= 3, hasNearbyLine: side == 0 && rows >= 10, hasStatus: rows >= 4, columns: columns - side, rows: 0,
-            side: side)
+            hasBar: rows >= 3, hasNearbyLine: sideColumns == 0 && rows >= 10, hasStatus: rows >= 4,
+            columns: columns - sideColumns, rows: 0, sideColumns: sideColumns)
         layout.rows = max(
             0, rows - inputRows - (layout.hasBar ? 1 : 0) - (layout.hasNearbyLine ? 1 : 0) - (layout.hasStatus ? 1 : 0))
         return layout
@@ -39,9 +39,9 @@ extension ChatScreen {
     /// The size of a terminal that shows all of a QR code, with the other parts of the screen around it.
     func terminalSize(for code: QRCode) -> TerminalSize {
         let inputRows = input().rows.count
-        let side = max(columns, code.columns) >= Self.columnsForSide ? Self.sideColumns : 0
-        let barRows = side == 0 ? 3 : 2
-        return TerminalSize(columns: code.columns + side, rows: code.rowCount + barRows + inputRows)
+        let sideColumns = max(columns, code.columns) >= Self.columnsForSide ? Self.maximumSideColumns : 0
+        let barRows = sideColumns == 0 ? 3 : 2
+        return TerminalSize(columns: code.columns + sideColumns, rows: code.rowCount + barRows + inputRows)
     }
 
     func render() -> ScreenFrame {
@@ -53,8 +53,8 @@ extension ChatScreen {
         var visible = visibleRows(layout.rows, columns: layout.columns)
         // A short conversation is aligned to the bottom.
         visible = Array(repeating: StyledLine(), count: layout.rows - visible.count) + visible
-        if layout.side > 0 {
-            let near = nearbyColumn(rows: layout.rows, columns: layout.side)
+        if layout.sideColumns > 0 {
+            let near = nearbyColumn(rows: layout.rows, columns: layout.sideColumns)
             for index in visible.indices { visible[index].append(near[index], at: layout.columns) }
         }
         lines += visible
@@ -72,12 +72,12 @@ extension ChatScreen {
 
     /// The shown name of a peer, escaped for a terminal.
     func name(of peer: PeerID, columns: Int = maximumNameColumns) -> String {
-        let claimed = contacts[peer]?.name ?? lastName(of: peer)
+        let claimed = contacts[peer]?.name ?? latestClaimedName(of: peer)
         guard let claimed else { return peer.hex }
         return SharedName.shown(claimed, of: peer, among: contacts.values, columns: columns)
     }
 
-    private func lastName(of peer: PeerID) -> DisplayName? {
+    private func latestClaimedName(of peer: PeerID) -> DisplayName? {
         for item in views.view(of: .peer(peer))?.items.reversed() ?? [] {
             if case .message(let message) = item.content, message.author == peer, let name = message.authorName { return name }
         }

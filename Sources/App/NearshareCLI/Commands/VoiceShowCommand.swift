@@ -30,7 +30,7 @@ struct VoiceShowCommand: AsyncParsableCommand {
                 ["size", found.summary.byteCount.asByteCount],
             ]
             for line in Table.lines(rows) { Console.writeResult(line, isMessage: true) }
-            if found.summary.isCut { Console.warn("its end is missing: it was truncated in transit") }
+            if found.summary.isTruncated { Console.warn("its end is missing: it was truncated in transit") }
             let columns = TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : 80
             let picture = VoiceScreen.summary(
                 found, columns: columns, style: ANSIStyle(isEnabled: TerminalProperties.hasColor(STDOUT_FILENO)))

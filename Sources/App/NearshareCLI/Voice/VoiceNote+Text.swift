@@ -19,7 +19,7 @@ extension VoiceNote {
             "channels": .number(UInt64(summary.channels)), "speaker": JSONValue(summary.tags.speaker),
             "recorded": summary.tags.recorded.map { .number($0.unixMilliseconds) } ?? .null,
             "waveform": waveform.map { .array($0.peaks.map { .number(UInt64($0)) }) } ?? .null,
-            "is_cut": .bool(summary.isCut),
+            "is_cut": .bool(summary.isTruncated),
         ]
     }
 

@@ -16,7 +16,7 @@ enum UnixSocket {
         let isConnected = withAddress(path) { Glibc.connect(descriptor, $0, $1) == 0 } ?? false
         setSendTimeout(of: descriptor, seconds: 0)
         // In a directory of another user, that user could listen.
-        guard isConnected, isOurs(descriptor) else {
+        guard isConnected, isPeerTrusted(descriptor) else {
             close(descriptor)
             return nil
         }
@@ -53,7 +53,7 @@ enum UnixSocket {
         while true {
             let descriptor = nearshare_accept(listener, nil, nil)
             if descriptor >= 0 {
-                guard isOurs(descriptor) else {
+                guard isPeerTrusted(descriptor) else {
                     close(descriptor)
                     continue
                 }
@@ -71,7 +71,7 @@ enum UnixSocket {
     }
 
     /// Whether the process at the other end belongs to this user, or to root.
-    private static func isOurs(_ descriptor: Int32) -> Bool {
+    private static func isPeerTrusted(_ descriptor: Int32) -> Bool {
         let user = nearshare_peer_user(descriptor)
         return user == Int64(geteuid()) || user == 0
     }

@@ -36,11 +36,11 @@ package struct PartChooser: Sendable {
         for (number, entry) in listed.enumerated() {
             let rest = entry.kind == .folder ? listed[(number + 1)...] : []
             let inside = rest.prefix { $0.item == entry.item && $0.path.starts(with: entry.path) }.count
-            let isCut = number + 1 + inside == listed.count && listedEnd < offer.entryCount
+            let isTruncated = number + 1 + inside == listed.count && listedEnd < offer.entryCount
             lines.append(
                 Line(
                     item: entry.item, path: entry.path, isFolder: entry.kind == .folder,
-                    range: UInt64(number)...UInt64(number + inside), isComplete: entry.kind != .folder || !isCut,
+                    range: UInt64(number)...UInt64(number + inside), isComplete: entry.kind != .folder || !isTruncated,
                     text: OfferText.line(entry)))
         }
         var first: UInt64 = 0

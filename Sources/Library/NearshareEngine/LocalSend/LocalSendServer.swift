@@ -454,12 +454,12 @@ package final class LocalSendServer: Sendable {
     private func upload(
         _ request: HTTPRequest, session: String, file: String, token: String, on connection: LocalSendConnection
     ) throws(LocalSendConnection.ConnectionEnd) -> HTTPResponse {
-        let begun = try? state.withLock { (state) throws(HTTPStatus) in
+        let accepted = try? state.withLock { (state) throws(HTTPStatus) in
             let (id, number) = try state.machine.beginUpload(
                 session: session, file: file, token: token, from: connection.client)
             return (id, number, state.sessions[id]?.upload)
         }
-        guard case (let id, let number, let upload?)? = begun else {
+        guard case (let id, let number, let upload?)? = accepted else {
             throw LocalSendConnection.ConnectionEnd(status: .forbidden, message: "Invalid token or IP address")
         }
         connection.enterSession()

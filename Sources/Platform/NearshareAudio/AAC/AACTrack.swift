@@ -18,7 +18,7 @@ package struct AACTrack: Sendable {
     /// The time of the recording, as the file claims it.
     package let recorded: WallTime?
     /// Whether the end is missing.
-    package let isCut: Bool
+    package let isTruncated: Bool
     /// Numbers that are the same for all copies of a recording.
     package let checksums: [UInt32]
     package let byteCount: UInt64
@@ -40,7 +40,7 @@ package struct AACTrack: Sendable {
     }
 
     private init(
-        _ configuration: AACConfiguration, claimed: [Packet], recorded: WallTime?, isCut: Bool, checksums: [UInt32],
+        _ configuration: AACConfiguration, claimed: [Packet], recorded: WallTime?, isTruncated: Bool, checksums: [UInt32],
         size: UInt64
     ) throws(AudioError) {
         self.configuration = configuration
@@ -53,7 +53,7 @@ package struct AACTrack: Sendable {
         }
         self.packets = Array(packets)
         self.recorded = recorded
-        self.isCut = isCut || packets.count < claimed.count
+        self.isTruncated = isTruncated || packets.count < claimed.count
         self.checksums = checksums
         byteCount = size
     }
@@ -90,7 +90,7 @@ extension AACTrack {
         let configuration = try Self.configuration(in: tables, &reader)
         let (packets, sizes) = try Self.packets(in: tables, &reader)
         try self.init(
-            configuration, claimed: packets, recorded: Self.creationTime(header), isCut: false,
+            configuration, claimed: packets, recorded: Self.creationTime(header), isTruncated: false,
             checksums: [Self.checksum(header), Self.checksum(sizes)], size: size)
     }
 
@@ -313,7 +313,7 @@ extension AACTrack {
         }
         guard let first else { throw AudioError(.damaged, "it contains no sound") }
         try self.init(
-            AACConfiguration(first.configuration), claimed: packets, recorded: nil, isCut: offset != size,
+            AACConfiguration(first.configuration), claimed: packets, recorded: nil, isTruncated: offset != size,
             checksums: [Self.checksum(read(0, 1 << 16))], size: size)
     }
 }

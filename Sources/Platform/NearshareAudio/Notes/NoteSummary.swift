@@ -21,7 +21,7 @@ package struct NoteSummary: Sendable, Hashable {
     package let granules: Int64
     package let byteCount: UInt64
     /// Whether the end is missing: the last page is not marked as such.
-    package let isCut: Bool
+    package let isTruncated: Bool
     /// Numbers that are the same for all copies of a note. Of an Ogg file, the checksums of the first page, which has the random
     /// serial number of the stream, and of the last one.
     package let checksums: [UInt32]
@@ -57,7 +57,7 @@ package struct NoteSummary: Sendable, Hashable {
         // At most 2^29 frames.
         granules = Int64(track.frames * OpusHead.granulesPerSecond / track.configuration.rate)
         byteCount = track.byteCount
-        isCut = track.isCut
+        isTruncated = track.isTruncated
         checksums = track.checksums
     }
 
@@ -92,7 +92,7 @@ package struct NoteSummary: Sendable, Hashable {
         }
         self.granules = granules.partialValue
         byteCount = size
-        isCut = !last.isLast
+        isTruncated = !last.isLast
         checksums = [first.checksum, last.checksum]
     }
 

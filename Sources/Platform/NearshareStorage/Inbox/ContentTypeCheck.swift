@@ -61,7 +61,7 @@ enum ContentTypeCheck {
         guard let file = try? FileDescriptor.openForReading(path: "/etc/mime.types"),
             let bytes = try? file.read(upTo: 1 << 20)
         else { return harmlessLooking }
-        return families(inTable: String(decoding: bytes, as: UTF8.self)).merging(harmlessLooking) { _, ours in ours }
+        return families(inTable: String(decoding: bytes, as: UTF8.self)).merging(harmlessLooking) { $1 }
     }()
 
     /// Parses a table of media types.

@@ -54,12 +54,12 @@ extension BundleRouter {
         _ copy: BundleCopy, _ id: BundleID, from neighbour: EndpointID, now: Moment
     ) {
         let bundle = copy.bundle
-        let isForUs =
+        let isDestination =
             switch bundle.destination {
             case .everyone, .unnamed: true
             case .endpoint(let destination): destination == address
             }
-        if isForUs, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
+        if isDestination, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
             index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
             // Whichever node forwarded it. It is not delivered, and its sender is not told that it was.
             if let sender = message.sealedBy, settings.isBlocked(sender) { return confirm(id, to: neighbour, now: now) }

@@ -27,7 +27,7 @@ package struct MeshCapabilities: OptionSet, Sendable, Hashable {
     package static let bundles = Self(rawValue: 1 << 33)
 
     /// The features of this implementation.
-    package static let ours: Self = [.privateMedia, .privateMediaReceipts, .fileOffers]
+    package static let supported: Self = [.privateMedia, .privateMediaReceipts, .fileOffers]
 
     /// Little-endian, minimal, at least one byte.
     var encoded: [UInt8] {

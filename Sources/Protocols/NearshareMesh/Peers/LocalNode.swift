@@ -6,7 +6,7 @@ struct LocalNode: Sendable {
     let identity: LocalIdentity
     var name: DisplayName
     /// Announced to everyone, and repeated inside each session.
-    var capabilities = MeshCapabilities.ours
+    var capabilities = MeshCapabilities.supported
     /// Reused for all packets that this node encodes or checks.
     var compressor = PayloadCompressor()
     private var random: any RandomNumberGenerator & Sendable
