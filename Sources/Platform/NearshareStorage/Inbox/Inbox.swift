@@ -25,6 +25,7 @@ public final class Inbox: Sendable {
         path: String, spoolPath: String, limits: InboxLimits = InboxLimits(),
         detector: MediaTypeDetector = MediaTypeDetector(), launcher: (any WorkerLauncher)? = nil
     ) throws(StorageError) {
+        guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
         try self.init(InboxFilesystem(path: try AbsolutePath.of(path)), spoolPath, limits, detector, launcher)
     }
 

@@ -86,22 +86,3 @@ final class InboxFilesystem: Sendable {
         return directory
     }
 }
-
-/// Absolute paths as text, without resolving symbolic links.
-enum AbsolutePath {
-    /// The absolute form of a path, relative to the working directory; `.` components are removed.
-    static func of(_ path: String) throws(StorageError) -> String {
-        guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
-        var parts = path.pathComponents.filter { $0 != "." }
-        if !path.hasPrefix("/") {
-            guard let current = getcwd(nil, 0) else { throw StorageError(errno, "could not find the working directory") }
-            defer { free(current) }
-            parts = String(cString: current).pathComponents + parts
-        }
-        return "/" + parts.joined(separator: "/")
-    }
-
-    static func parent(of path: String) -> String {
-        "/" + path.pathComponents.dropLast().joined(separator: "/")
-    }
-}

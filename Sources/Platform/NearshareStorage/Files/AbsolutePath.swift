@@ -1,0 +1,21 @@
+internal import Glibc
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// Absolute paths as text, without resolving symbolic links.
+enum AbsolutePath {
+    /// The absolute form of a path, relative to the working directory; `.` components are removed.
+    static func of(_ path: String) throws(StorageError) -> String {
+        var parts = path.pathComponents.filter { $0 != "." }
+        if !path.hasPrefix("/") {
+            guard let current = getcwd(nil, 0) else { throw StorageError(errno, "could not find the working directory") }
+            defer { free(current) }
+            parts = String(cString: current).pathComponents + parts
+        }
+        return "/" + parts.joined(separator: "/")
+    }
+
+    static func parent(of path: String) -> String {
+        "/" + path.pathComponents.dropLast().joined(separator: "/")
+    }
+}
