@@ -1,4 +1,5 @@
 import Nearshare
+import NearshareService
 import Testing
 
 @testable import NearshareCLI
@@ -56,17 +57,17 @@ import Testing
         moving.rate = 12_345_678
         moving.timeLeft = .seconds(4000)
         for value in [moving, progress(.waiting), progress(.connecting), progress(.finishing), progress(.comparing)] {
-            let line = ProgressLine.text("a name that is rather long → somepeer", value, columns: columns)
+            let line = ProgressLine.text(TransferLabel("a name that is rather long", to: "somepeer"), value, columns: columns)
             #expect(TerminalText.width(of: line) < columns, "\(line)")
         }
     }
 
     @Test func percentAndUnknownTotal() {
-        #expect(ProgressLine.text("a", progress(.moving, done: 500), columns: 80).contains("50%"))
-        let silent = ProgressLine.text("a", progress(.moving, done: 500), silence: .seconds(8), columns: 80)
+        #expect(ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500), columns: 80).contains("50%"))
+        let silent = ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500), silence: .seconds(8), columns: 80)
         #expect(silent.contains("no answer for 8 s") && !silent.contains("left"))
-        #expect(ProgressLine.text("a", progress(.moving, done: 0, total: 0), columns: 80).contains("100%"))
-        #expect(!ProgressLine.text("a", progress(.moving, done: 500, total: nil), columns: 80).contains("%"))
+        #expect(ProgressLine.text(TransferLabel("a"), progress(.moving, done: 0, total: 0), columns: 80).contains("100%"))
+        #expect(!ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500, total: nil), columns: 80).contains("%"))
     }
 
     @Test func `the silence of a peer is told in seconds once there is one`() {
@@ -83,15 +84,18 @@ import Testing
         var moving = progress(.moving, done: 333_000_000, total: 1_000_000_000)
         moving.rate = 12_345_678
         moving.timeLeft = .seconds(75)
-        let outgoing = ProgressLine.text("\(name) → anna", moving, columns: columns)
+        let outgoing = ProgressLine.text(TransferLabel(name, to: "anna"), moving, columns: columns)
         #expect(outgoing.hasPrefix("\"A") && outgoing.contains("…") && outgoing.contains("f\" → anna  33%"), "\(outgoing)")
         #expect(columns < 40 || outgoing.contains("1:15 left"), "\(outgoing)")
         #expect(columns < 60 || outgoing.contains("MB/s"), "\(outgoing)")
         #expect(TerminalText.width(of: outgoing) < columns, "\(outgoing)")
         moving.direction = .incoming
-        let incoming = ProgressLine.text("anna → \(name)", moving, columns: columns)
+        let incoming = ProgressLine.text(TransferLabel(name, from: "anna"), moving, columns: columns)
         #expect(incoming.hasPrefix("anna → \"A") && incoming.contains("f\"  33%"), "\(incoming)")
-        let waiting = ProgressLine.text("\(name) → anna", progress(.waiting), columns: columns)
+        let waiting = ProgressLine.text(TransferLabel(name, to: "anna"), progress(.waiting), columns: columns)
         #expect(waiting.contains("anna  waiting"), "\(waiting)")
+        // A peer's name may hold an arrow as well.
+        let fromArrow = ProgressLine.text(TransferLabel(name, from: "a → b"), moving, columns: columns)
+        #expect(fromArrow.hasPrefix("a → b → \"") && fromArrow.contains("  33%"), "\(fromArrow)")
     }
 }

@@ -12,7 +12,7 @@ import Testing
         var progress = TransferProgress(id: TransferID(rawValue: 1), direction: .outgoing, total: 1000, totalEntries: 1)
         progress.phase = .moving
         change(&progress)
-        return ProgressLine.text("a.jpg → anna", progress, columns: columns)
+        return ProgressLine.text(TransferLabel("a.jpg", to: "anna"), progress, columns: columns)
     }
 
     @Test func `each phase has its words`() {

@@ -231,8 +231,8 @@ struct PromptQueueTests {
     @Test func `one of several running transfers is cancelled by its number`() async throws {
         let (first, second) = (transfer(1), transfer(2))
         try await running { queue in
-            await transfers.following(first, label: "ben → a") {
-                await transfers.following(second, label: "cleo → b") {
+            await transfers.following(first, label: TransferLabel("a", from: "ben")) {
+                await transfers.following(second, label: TransferLabel("b", from: "cleo")) {
                     queue.updateRunning()
                     await display.awaitPrompt(exactly: "[c]ancel a transfer: ")
                     display.type("c")

@@ -302,7 +302,7 @@ package final class PromptQueue: Sendable {
         } else if transfers.isEmpty {
             display?.show("no transfer is running\n")
         } else if words.isEmpty {
-            let lines = transfers.map { "  \($0.number)  \($0.label)\n" }
+            let lines = transfers.map { "  \($0.number)  \($0.label.text)\n" }
             display?.show(lines.joined() + "c \(transfers[0].number) cancels number \(transfers[0].number)\n")
         } else {
             display?.show("there is no such transfer; c lists them\n")

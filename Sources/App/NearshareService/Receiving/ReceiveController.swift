@@ -239,11 +239,12 @@ package final class ReceiveController: Sendable {
     ) async -> TransferResult {
         let peer = invitation.peer
         let shown = machine.shown(peer)
-        let label = "\(shown.name.shown(of: shown.id)) → \(OfferText.summary(part?.offer ?? invitation.offer))"
+        let label = TransferLabel(
+            OfferText.summary(part?.offer ?? invitation.offer), from: shown.name.shown(of: shown.id))
         defer { prompts.updateRunning() }
         return await running.following(transfer, label: label, number: number) {
             reporter.report(.accepted(transfer.id, from: peer.id))
-            feed?.publish(.started(transfer.id, label: label))
+            feed?.publish(.started(transfer.id, label: label.text))
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
             prompts.updateRunning()
             await followProgress(of: transfer, for: invitation)

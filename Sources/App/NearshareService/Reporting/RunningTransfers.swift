@@ -4,7 +4,7 @@ internal import Synchronization
 /// The transfers of an operation that have not ended.
 package final class RunningTransfers: Sendable {
     private struct State {
-        var transfers: [(number: Int, label: String, transfer: Transfer)] = []
+        var transfers: [(number: Int, label: TransferLabel, transfer: Transfer)] = []
         var lastNumber = 0
         var reconnecting: [Reconnecting] = []
         var isCancelled = false
@@ -27,13 +27,13 @@ package final class RunningTransfers: Sendable {
 
     package init() {}
 
-    /// The transfers, each with a label that is escaped for a terminal.
-    package var current: [(label: String, transfer: Transfer)] {
+    /// The transfers with their labels.
+    package var current: [(label: TransferLabel, transfer: Transfer)] {
         state.withLock { $0.transfers.map { ($0.label, $0.transfer) } }
     }
 
     /// The transfers by their numbers, which no later ones get.
-    var numbered: [(number: Int, label: String, transfer: Transfer)] {
+    var numbered: [(number: Int, label: TransferLabel, transfer: Transfer)] {
         state.withLock { $0.transfers.sorted { $0.number < $1.number } }
     }
 
@@ -49,7 +49,7 @@ package final class RunningTransfers: Sendable {
     /// Lists a transfer while `body` runs. A transfer that was begun before ``cancelAll()`` and is listed after it is cancelled.
     /// - Parameter number: as ``reserveNumber()`` returned it; nil for the next one.
     func following<Result>(
-        _ transfer: Transfer, label: String, number: Int? = nil, _ body: () async -> Result
+        _ transfer: Transfer, label: TransferLabel, number: Int? = nil, _ body: () async -> Result
     ) async -> Result {
         let isCancelled = state.withLock { state in
             state.transfers.append((number ?? state.reserveNumber(), label, transfer))
@@ -63,7 +63,9 @@ package final class RunningTransfers: Sendable {
 
     /// Lists the reading of standard input while `body` runs, so that the user sees its progress, and cancels it.
     func reading<Result>(_ reading: Transfer, _ body: () async throws -> Result) async throws -> Result {
-        let outcome: Swift.Result<Result, any Error> = await following(reading, label: "reading standard input") {
+        let outcome: Swift.Result<Result, any Error> = await following(
+            reading, label: TransferLabel("reading standard input")
+        ) {
             do { return .success(try await body()) } catch { return .failure(error) }
         }
         return try outcome.get()

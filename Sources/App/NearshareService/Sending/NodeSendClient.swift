@@ -51,7 +51,7 @@ struct NodeSendClient: Sendable {
                     trustStatus: contact.trustStatus, path: .node)))
         let file = absolute.pathComponents.last ?? absolute
         let content = NameText.shown(file)
-        let label = "\(content) → \(name)"
+        let label = TransferLabel(content, to: name)
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
         let isCancelled = Promise<Void>()
@@ -67,7 +67,7 @@ struct NodeSendClient: Sendable {
         reporter.report(
             .sent(
                 SendResult(
-                    transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label, content: content,
+                    transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label.text, content: content,
                     byteCount: end.done, canResume: false, receiver: name)))
         guard outcome == .completed else {
             let status = running.isCancelled ? ExitStatus(outcome) : ExitStatus(atNode: outcome)
@@ -118,7 +118,8 @@ struct NodeSendClient: Sendable {
         reporter.report(
             .sent(
                 SendResult(
-                    peer: contact.id, outcome: outcome, detail: failure?.message, label: "message → \(contact.name.shown)",
+                    peer: contact.id, outcome: outcome, detail: failure?.message,
+                    label: TransferLabel("message", to: contact.name.shown).text,
                     content: "message", byteCount: UInt64(text.utf8.count), receiver: contact.name.shown)))
         if let failure { throw failure }
     }

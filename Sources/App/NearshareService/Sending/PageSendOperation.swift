@@ -115,7 +115,8 @@ package final class PageSendOperation: Sendable {
             request.decline()
         }
         async let _ = reportReadableDownload(of: request, to: name)
-        let result = await running.following(request.transfer, label: "\(source.label) → \(name)", number: number) {
+        let label = TransferLabel(source.label, to: name)
+        let result = await running.following(request.transfer, label: label, number: number) {
             prompts?.updateRunning()
             for await progress in request.transfer.progress where progress.phase == .moving {
                 reporter.report(.progress(progress))

@@ -355,7 +355,7 @@ package final class SendOperation: Sendable {
                     name: known?.quoted ?? TerminalText.quoted(name), trustStatus: trustStatus,
                     path: .direct(connection.address))))
         let moved = Promise<PreparedHotspot.Path>()
-        var result = await running.following(transfer, label: "\(source.label) → \(name)") {
+        var result = await running.following(transfer, label: TransferLabel(source.label, to: name)) {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.reportDigits(of: connection, whileAsking: transfer, trustStatus) }
                 if let hotspot {
@@ -556,7 +556,7 @@ package final class SendOperation: Sendable {
     }
 
     private func finish(_ transfer: Transfer, of part: any ResourceSource, to name: String) async -> TransferResult {
-        await running.following(transfer, label: "\(OfferText.summary(part.offer)) → \(name)") {
+        await running.following(transfer, label: TransferLabel(OfferText.summary(part.offer), to: name)) {
             await follow(transfer, to: name)
             return await transfer.result
         }
@@ -651,7 +651,7 @@ package final class SendOperation: Sendable {
             .sent(
                 SendResult(
                     transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail,
-                    label: "\(content) → \(name)", content: content,
+                    label: TransferLabel(content, to: name).text, content: content,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
                     changedNames: result.changedNames, compared: result.compared, part: progress.part,
                     receiver: name, missing: result.missing, isDevice: isDevice)))
