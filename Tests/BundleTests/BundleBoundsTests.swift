@@ -36,7 +36,7 @@ struct CarryBoundsTests {
         let moment = network.moment(1)
         for _ in 0..<5_000 {
             network.nodes[1].router!.neighbourUp(
-                EndpointID(rawValue: random.next()), link: BundleLink(isRadio: false, isReliable: false), now: moment)
+                EndpointID(rawValue: random.next()), link: BundleLink(isRadio: false), now: moment)
         }
         #expect(network.nodes[1].router!.neighbourCount == 64)
         // Twice as many as there are routes, the largest of the tables. With over 512 bundles each of the 64 neighbours would be
@@ -256,8 +256,6 @@ struct CarryBoundsTests {
     @Test("Bridgefy 2020, K13: a sealed body does not open with any bit changed, and is not answered then")
     func noOracle() {
         var network = BundleNetwork(3)
-        // Links with receipts.
-        network.lossOneIn = .max
         network.connect(0, 1)
         network.connect(1, 2)
         network.run(.seconds(130))

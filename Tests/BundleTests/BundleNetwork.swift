@@ -84,13 +84,13 @@ struct BundleNetwork: Simulation {
     }
 
     mutating func connect(_ a: Int, _ b: Int, isRadio: Bool = false) {
-        links[[a, b]] = BundleLink(isRadio: isRadio, isReliable: lossOneIn == 0)
+        links[[a, b]] = BundleLink(isRadio: isRadio)
         bringUp([a, b], links[[a, b]]!)
     }
 
     /// The same two nodes are connected by another kind of link.
     mutating func relink(_ a: Int, _ b: Int, isRadio: Bool) {
-        let link = BundleLink(isRadio: isRadio, isReliable: lossOneIn == 0)
+        let link = BundleLink(isRadio: isRadio)
         links[[a, b]] = link
         for (node, other) in [(a, b), (b, a)] {
             let (address, moment) = (address(other), moment(node))

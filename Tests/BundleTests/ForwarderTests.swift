@@ -12,13 +12,12 @@ struct ForwarderTests {
         var tree = SpanningTree(
             local: RouterFixtures.local, epochInterval: .seconds(60), now: RouterFixtures.moment(0))
 
-        init(neighbours: ClosedRange<UInt64>, isRadio: Bool = false, isReliable: Bool = false) {
+        init(neighbours: ClosedRange<UInt64>, isRadio: Bool = false) {
             for number in neighbours {
                 let id = RouterFixtures.endpoint(number)
                 _ = tree.addNeighbour(id, isRadio: isRadio, now: RouterFixtures.moment(0))
                 forwarder.addNeighbour(
-                    id, link: BundleLink(isRadio: isRadio, isReliable: isReliable), epidemicByteCount: 0,
-                    now: RouterFixtures.moment(0))
+                    id, link: BundleLink(isRadio: isRadio), epidemicByteCount: 0, now: RouterFixtures.moment(0))
             }
         }
 
@@ -161,15 +160,6 @@ struct ForwarderTests {
         #expect(bench.forwarder.sendReceipts(to: one).isEmpty)
         for number in 0..<63 as Range<UInt64> { _ = bench.forwarder.confirm(number, to: one) }
         #expect(bench.forwarder.confirm(63, to: one).packets == [.receipt(Array(0..<64))])
-    }
-
-    @Test("a reliable link needs no receipt: the copy counts as confirmed")
-    func reliable() {
-        var bench = Bench(neighbours: 1...1, isReliable: true)
-        let id = bench.insert(RouterFixtures.stored(1, to: .endpoint(one)))
-        let effects = bench.start(id)
-        #expect(effects.events == [.sent(id)] && effects.timers == [.acknowledgementTimeout(id)])
-        #expect(bench.forwarder.confirm(1, to: one).isEmpty)
     }
 
     @Test("what a summary vector lacks is forwarded at a limited rate, for as long as the sharing time")

@@ -14,21 +14,28 @@ struct ReportExchangeTests {
             local: RouterFixtures.local, epochInterval: .seconds(60), now: RouterFixtures.moment(0))
         var seen = SeenBundles(capacity: 1_000)
         var random = SeededRandom(seed: 1)
-        let isReliable: Bool
 
-        init(_ neighbour: EndpointID, isReliable: Bool = false) {
+        init(_ neighbour: EndpointID) {
             _ = tree.addNeighbour(neighbour, isRadio: false, now: RouterFixtures.moment(0))
             exchange.addNeighbour(neighbour)
-            self.isReliable = isReliable
         }
 
         mutating func report(
             _ request: ReportExchange.Request, to id: EndpointID, at milliseconds: Int64 = 0
         ) -> SpanningTreeReport? {
             let effects = exchange.report(
-                request, to: id, isReliable: isReliable, tree: &tree, seen: seen,
+                request, to: id, tree: &tree, seen: seen,
                 now: RouterFixtures.moment(0).monotonic + .milliseconds(milliseconds), random: &random)
             return effects.packets.compactMap { if case .report(let report) = $0 { report } else { nil } }.first
+        }
+
+        /// A report that the neighbour confirms at once.
+        mutating func confirmedReport(
+            _ request: ReportExchange.Request, to id: EndpointID
+        ) -> SpanningTreeReport? {
+            let report = report(request, to: id)
+            if let token = report?.token { exchange.confirm(token, by: id) }
+            return report
         }
 
         mutating func spread(_ number: Int) {
@@ -41,21 +48,21 @@ struct ReportExchangeTests {
 
     @Test("the first report has the summary vector and the reachability filter, the next one only changes")
     func changes() {
-        var bench = Bench(neighbour, isReliable: true)
-        let first = bench.report(.positionAndSummary, to: neighbour)
-        #expect(first?.summary != nil && first?.reachability != nil && first?.token == nil)
-        let second = bench.report(.positionAndSummary, to: neighbour)
+        var bench = Bench(neighbour)
+        let first = bench.confirmedReport(.positionAndSummary, to: neighbour)
+        #expect(first?.summary != nil && first?.reachability != nil)
+        let second = bench.confirmedReport(.positionAndSummary, to: neighbour)
         #expect(second?.summary == nil && second?.reachability == nil)
         bench.spread(1)
         #expect(bench.exchange.isSummaryDue(to: neighbour, seen: bench.seen))
-        #expect(bench.report(.position, to: neighbour)?.summary == nil)
-        #expect(bench.report(.positionAndSummary, to: neighbour)?.summary != nil)
+        #expect(bench.confirmedReport(.position, to: neighbour)?.summary == nil)
+        #expect(bench.confirmedReport(.positionAndSummary, to: neighbour)?.summary != nil)
         #expect(!bench.exchange.isSummaryDue(to: neighbour, seen: bench.seen))
     }
 
     @Test("an answer always has the summary vector")
     func answer() {
-        var bench = Bench(neighbour, isReliable: true)
+        var bench = Bench(neighbour)
         _ = bench.report(.positionAndSummary, to: neighbour)
         let answer = bench.report(.answer, to: neighbour)
         #expect(answer?.summary != nil && answer?.isAnswer == true)
@@ -81,7 +88,7 @@ struct ReportExchangeTests {
 
     @Test("B9: of more bundles than fit into a vector, a neighbour that asks in quick succession gets the same share")
     func shares() throws {
-        var bench = Bench(neighbour, isReliable: true)
+        var bench = Bench(neighbour)
         for number in 0..<(SummaryVector.idsInShare + 1) { bench.spread(number) }
         func share(at milliseconds: Int64) throws -> UInt8 {
             let report = bench.report(.answer, to: neighbour, at: milliseconds)

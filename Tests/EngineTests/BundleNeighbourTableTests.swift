@@ -36,7 +36,7 @@ import Testing
         var table = BundleNeighbourTable()
         let endpoint = EndpointID(of: neighbour(1).signingKey)
         let (stream, radio) = (
-            BundleLink(isRadio: false, isReliable: false), BundleLink(isRadio: true, isReliable: false)
+            BundleLink(isRadio: false), BundleLink(isRadio: true)
         )
         let added = table.replace(with: [neighbour(1, isRadio: true)]).added
         #expect(added.mapValues(\.link) == [endpoint: radio])

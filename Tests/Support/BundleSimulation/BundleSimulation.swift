@@ -239,7 +239,7 @@ package struct BundleSimulation {
             let neighbours = honestNeighbours
             for index in courses.indices { courses[index].yardstick.linkUp(a, b, now: seconds, in: neighbours) }
         }
-        let link = BundleLink(isRadio: false, isReliable: scenario.loss == 0)
+        let link = BundleLink(isRadio: false)
         for (number, other) in [(a, b), (b, a)] where hasRouter(number) {
             routers[number].neighbourUp(addresses[other], link: link, now: moment)
         }

@@ -55,6 +55,6 @@ extension BundleNeighbourTable.Entry {
         // or with the process at its other end: only a receipt proves that a bundle is stored.
         self.init(
             peer: neighbour.id,
-            link: BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect, isReliable: false))
+            link: BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect))
     }
 }

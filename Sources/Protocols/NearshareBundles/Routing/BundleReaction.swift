@@ -48,17 +48,12 @@ package struct StoredBundle: Sendable, Hashable {
     }
 }
 
-/// A link between two routers.
+/// A link between two routers, which may lose packets: the receiver confirms copies and reports.
 package struct BundleLink: Sendable, Hashable {
     /// Only bodies of at most ``Bundle/maximumRadioBodyByteCount`` bytes are sent over it.
     package var isRadio: Bool
-    /// Delivers everything that is sent while it is up. Over other links the receiver confirms copies and reports.
-    package var isReliable: Bool
 
-    package init(isRadio: Bool, isReliable: Bool) {
-        self.isRadio = isRadio
-        self.isReliable = isReliable
-    }
+    package init(isRadio: Bool) { self.isRadio = isRadio }
 }
 
 /// The reason why a bundle is not accepted for sending.

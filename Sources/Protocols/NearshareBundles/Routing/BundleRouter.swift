@@ -245,10 +245,9 @@ package struct BundleRouter: Sendable {
     }
 
     mutating func report(_ request: ReportExchange.Request, to neighbour: EndpointID, now: Moment) {
-        guard let link = forwarder.link(to: neighbour) else { return }
+        guard forwarder.link(to: neighbour) != nil else { return }
         let effects = exchange.report(
-            request, to: neighbour, isReliable: link.isReliable, tree: &tree, seen: index.seen, now: now.monotonic,
-            random: &random)
+            request, to: neighbour, tree: &tree, seen: index.seen, now: now.monotonic, random: &random)
         apply(effects, now: now)
     }
 

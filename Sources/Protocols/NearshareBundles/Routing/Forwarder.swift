@@ -335,14 +335,9 @@ struct Forwarder: Sendable {
             return false
         }
         effects.append(copy(of: id, entry, to: neighbour, mode, index: &index))
-        if link.isReliable {
-            recordHolding(of: id, by: neighbour, now: now)
-            effects += confirmed(id, index: &index, now: now)
-        } else {
-            change(neighbour) { $0.unconfirmed[id.short] = SentCopy(id: id, firstSent: now.monotonic, attemptCount: 1) }
-            effects.append(
-                .start(.retransmission(id, to: neighbour, after: 1), JitteredDelay(Self.retransmissionDelay, by: 1...1.2)))
-        }
+        change(neighbour) { $0.unconfirmed[id.short] = SentCopy(id: id, firstSent: now.monotonic, attemptCount: 1) }
+        effects.append(
+            .start(.retransmission(id, to: neighbour, after: 1), JitteredDelay(Self.retransmissionDelay, by: 1...1.2)))
         return true
     }
 
@@ -455,16 +450,15 @@ struct Forwarder: Sendable {
 
     // MARK: Receipts
 
-    /// Confirms a bundle or a report to the neighbour that sent it, on a link without confirmation of its own.
+    /// Confirms a bundle or a report to the neighbour that sent it.
     /// - Parameter number: the first 8 bytes of a bundle's ID, or the token of a report.
     mutating func confirm(_ number: UInt64, to neighbour: EndpointID) -> [RouterEffect] {
         let count = change(neighbour) { record -> Int in
-            guard !record.link.isReliable else { return 0 }
             record.receipts.append(number)
             return record.receipts.count
         }
         switch count {
-        case nil, 0: return []
+        case nil: return []
         case 1: return [.start(.receipts(to: neighbour), JitteredDelay(Self.receiptDelay))]
         case let count? where count >= BundlePacket.maximumReceiptCount: return sendReceipts(to: neighbour)
         default: return []

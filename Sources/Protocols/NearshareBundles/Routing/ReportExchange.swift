@@ -55,11 +55,10 @@ struct ReportExchange: Sendable {
 
     /// Builds a report with all changes since the last one to the same neighbour.
     /// - Parameters:
-    ///   - isReliable: the link needs no confirmation.
     ///   - random: for the token, and for the salt of a summary vector.
     /// - Returns: the effects that send the report and repeat it until it is confirmed.
     mutating func report(
-        _ request: Request, to id: EndpointID, isReliable: Bool, tree: inout SpanningTree, seen: SeenBundles,
+        _ request: Request, to id: EndpointID, tree: inout SpanningTree, seen: SeenBundles,
         now: MonotonicInstant, random: inout some RandomNumberGenerator
     ) -> [RouterEffect] {
         guard let index = neighbours.index(forKey: id) else { return [] }
@@ -74,7 +73,6 @@ struct ReportExchange: Sendable {
         }
         if unconfirmed?.hasReachability == true { tree.forgetReportedReachability(by: id) }
         report.reachability = tree.reachabilityUpdate(for: id)
-        guard !isReliable else { return [.react(.send(.report(report), to: id))] }
         let token = random.next()
         report.token = token
         neighbours.values[index].unconfirmed = UnconfirmedReport(

@@ -263,10 +263,10 @@ private struct BundleLine {
     private mutating func bringUp(_ index: Int, _ now: Moment) throws(DecoderProperty.Violation) {
         for way in ways where way.from == index && way.isUp {
             nodes[index].router.neighbourUp(
-                nodes[way.to].router.address, link: BundleLink(isRadio: false, isReliable: false), now: now)
+                nodes[way.to].router.address, link: BundleLink(isRadio: false), now: now)
         }
         if index == 1 {
-            nodes[1].router.neighbourUp(Self.attacker, link: BundleLink(isRadio: true, isReliable: false), now: now)
+            nodes[1].router.neighbourUp(Self.attacker, link: BundleLink(isRadio: true), now: now)
         }
         try settle(index)
     }
