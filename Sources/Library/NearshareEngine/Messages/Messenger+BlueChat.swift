@@ -78,8 +78,8 @@ extension Messenger {
     /// Queues all waiting lines for a peer, in their order, and starts to send them.
     func sendOverBlueChat(to peer: PeerID) throws(StorageError) {
         for line in try store.pendingMessages()
-        where line.message.conversation == .peer(peer) && claim(line.message.id, parts: []) {
-            if !blueChat.enqueue(line.message, to: peer) { release(line.message.id) }
+        where line.message.conversation == .peer(peer) && claims.claim(line.message.id, parts: []) {
+            if !blueChat.enqueue(line.message, to: peer) { claims.release(line.message.id) }
         }
         guard blueChat.beginSending(to: peer) else { return }
         mesh.start { [self] in
@@ -87,7 +87,7 @@ extension Messenger {
                 try await BlockingThread.run { self.sendEnqueued(to: peer) }
             } catch {
                 node.log.error("lines over BlueChat wait: \(error)")
-                for id in blueChat.abandonQueue(of: peer, link: nil).ids { release(id) }
+                for id in blueChat.abandonQueue(of: peer, link: nil).ids { claims.release(id) }
             }
         }
     }
@@ -100,11 +100,11 @@ extension Messenger {
             } catch {
                 node.log.debug("a line is kept for later: \(error)")
                 let (ids, hasReconnected) = blueChat.abandonQueue(of: peer, link: next.link)
-                for id in [next.message.id] + ids { release(id) }
+                for id in [next.message.id] + ids { claims.release(id) }
                 if hasReconnected { attempt { () throws(StorageError) in try sendOverBlueChat(to: peer) } }
                 return
             }
-            release(next.message.id)
+            claims.release(next.message.id)
         }
     }
 

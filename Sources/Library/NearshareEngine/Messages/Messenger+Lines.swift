@@ -50,7 +50,7 @@ extension Messenger {
                 .enumerated().map { number, text in
                     (id: number == 0 ? message.id : DerivedMessageID.idOfPart(number, of: message.id), text: text)
                 }
-            guard claim(message.id, parts: texts.map(\.id)) else { return .wait }
+            guard claims.claim(message.id, parts: texts.map(\.id)) else { return .wait }
             return .texts(texts, to: peer)
         }
         return blueChat.isConnected(peer) ? .blueChat(peer) : .wait
@@ -85,7 +85,7 @@ extension Messenger {
         } catch {
             // The queue of the peer is full, or it has just left: the line is sent when it is in range again.
             node.log.debug("a line is kept for later: \(error)")
-            release(message.id)
+            claims.release(message.id)
         }
     }
 
@@ -115,7 +115,7 @@ extension Messenger {
         guard let message = try store.updatePart(part, in: conversation, to: status) else { return }
         // The claim lasts until delivery, so that a peer whose announcement changes is not sent the line again: phones
         // acknowledge each text once.
-        if message.status >= .delivered { release(message.id) }
+        if message.status >= .delivered { claims.release(message.id) }
         listeners.publish(.chatMessageChanged(message, reason: reason))
     }
 
@@ -283,7 +283,7 @@ extension Messenger {
             guard !node.trustStatus(peer, nil).isBlocked else { return }
             listeners.publish(.favorite(isFavorite, by: peer))
         case .undelivered(let id, let peer):
-            release(withPart: id)
+            claims.release(withPart: id)
             node.log.debug("a line waits until \(peer) is in range again")
         case .peerChanged(let id):
             listeners.publish(.peerChanged(id))
@@ -320,7 +320,7 @@ extension Messenger {
     /// Marks a line as read in the conversation with this peer: no peer marks lines for others.
     private func markRead(_ id: String, by peer: PeerID) throws(StorageError) {
         guard let message = try store.message(id), message.conversation == .peer(peer) else { return }
-        release(id)
+        claims.release(id)
         try updateStatus(of: message, to: .read)
     }
 }

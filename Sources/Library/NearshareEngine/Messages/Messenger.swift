@@ -1,9 +1,8 @@
 internal import Logging
 package import NearshareBase
-package import NearshareBundles
-package import NearshareCrypto
+internal import NearshareBundles
 package import NearshareInterfaces
-package import NearshareMesh
+internal import NearshareMesh
 internal import Synchronization
 
 /// Sends and receives messages, and stores conversations, as long as the node runs. Created by ``Node/startMessenger(_:)``.
@@ -36,8 +35,8 @@ package final class Messenger: Sendable {
     /// sent twice.
     let dispatching = Mutex(())
     private let state = Monitor(State())
-    /// Lines that are being sent as texts, by their IDs: they are not sent a second time.
-    private let claims = Mutex<[String: [String]]>([:])
+    /// Lines that are being sent as texts.
+    let claims = LineClaims()
     private let fallbacks = Mutex(DirectFallbacks())
 
     private static let maximumInputCount = 4_096
@@ -79,118 +78,17 @@ package final class Messenger: Sendable {
         }
     }
 
-    // MARK: Peers
+    // MARK: Events
 
     /// Events from now on, until the node stops. A slow subscriber loses the oldest.
     package func events() -> AsyncStream<MessengerEvent> { listeners.subscribe() }
 
-    /// The peers that are known in the mesh.
-    package var peers: [MeshPeer] { mesh.peers }
-
-    /// Waits until a peer is known in the mesh that `text` selects: an ID, a name, or the beginning of one.
-    /// - Throws: ``NodeError``.
-    package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
-        try await mesh.find(text, timeout: timeout)
-    }
-
     /// Stored bundles, this node's own and others'.
     package var storedBundleCount: Int { messages.bundleCount }
-
-    /// The peers with an established Noise session.
-    package var secureSessions: [PeerID] { mesh.read { $0.peersWithSession } }
-
-    /// The keys for which messages to a peer can be sealed: those of the address book, or those that it announces in the mesh.
-    package func endpointKeys(of id: PeerID) -> EndpointKeys? { keys(of: id)?.keys }
-
-    func keys(of id: PeerID) -> ContactKeys? {
-        // A peer in range without support for bundles cannot open them, whichever keys are known.
-        if let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) != true { return nil }
-        // Any peer can announce another's agreement key beside a signing key of its own (K2): proven keys outrank announced ones,
-        // and the announcement of a peer in range outranks an earlier one.
-        let stored = settings.contact(id)
-        if let stored, stored.areProven { return stored }
-        let announced = messages.contact(id)
-        return announced.map { ContactKeys($0, areProven: mesh.read { $0.hasAuthenticatedKeys(id) }) } ?? stored
-    }
-
-    /// The shortest possible duration of a file transfer to a peer, and whether it takes a Bluetooth hop; nil when unknown.
-    package func estimate(byteCount: UInt64, to id: PeerID) -> (time: Duration, needsRadio: Bool)? {
-        guard let (peer, needsRadio) = mesh.read({ router in router.peer(id).map { ($0, router.needsRadio(to: id)) } }),
-            let time = mesh.estimate(byteCount: byteCount, to: peer)
-        else { return nil }
-        return (time, needsRadio)
-    }
-
-    /// The keys that a peer in the mesh has announced, and whether a session has authenticated both; nil without support for
-    /// bundles.
-    package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, name: DisplayName, isProven: Bool)? {
-        guard let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
-            let contact = messages.contact(id)
-        else { return nil }
-        return (contact, peer.name, mesh.read { $0.hasAuthenticatedKeys(id) })
-    }
-
-    /// Establishes a session with a peer in the mesh, unless there is one, so that its keys are authenticated.
-    package func secure(_ id: PeerID) {
-        mesh.update { router, now in
-            if router.peer(id) != nil { router.ensureSession(with: id, now: now) }
-        }
-    }
-
-    /// Asks the owner of a verification code to prove that it holds both keys, inside a session.
-    /// - Returns: nil when the peer does not answer, or does not prove it.
-    package func verify(_ code: MeshVerificationCode) async -> AuthenticatedPeer? { await mesh.queries.verify(code) }
-
-    /// The address of this node's verification code, which is valid for five minutes; nil when it cannot be encoded.
-    package func verificationAddress() -> String? {
-        MeshVerificationCode.address(
-            of: node.identity, name: node.name, nonce: node.random(MeshVerification.nonceByteCount), now: node.wallClock())
-    }
 
     /// The latest decisions of this node about packets and bundles, the oldest first.
     /// - Parameter prefix: the beginning of the ids; empty for all.
     package func trace(_ prefix: String, limit: Int) -> [TraceEntry] { mesh.trace(prefix, limit: limit) }
-
-    /// Asks a peer in the mesh for a sign of life.
-    /// - Returns: nil when it does not answer.
-    package func ping(_ id: PeerID) async -> MeshPingResult? { await mesh.queries.ping(id) }
-
-    /// The peer with a key that a session has authenticated; establishes one where there is none.
-    /// - Returns: nil when there is none in time.
-    package func authenticatedPeer(_ id: PeerID, timeout: Duration) async -> AuthenticatedPeer? {
-        let events = listeners.subscribe()
-        let present: @Sendable () -> AuthenticatedPeer? = { self.mesh.read { $0.authenticatedPeer(id) } }
-        if let peer = present() { return peer }
-        secure(id)
-        let peer = await withTimeout(timeout) { () -> AuthenticatedPeer? in
-            for await _ in events { if let peer = present() { return peer } }
-            return nil
-        }
-        return peer ?? nil
-    }
-
-    /// Tells a phone in range that its user is a favourite here, or no longer.
-    package func sendFavorite(_ isFavorite: Bool, to id: PeerID) {
-        mesh.update { router, now in
-            // A phone that is full of waiting messages learns it the next time.
-            try? router.sendPrivateMessage(
-                ChatContent.favoriteText(isFavorite), id: DerivedMessageID.uuid(from: node.random(16)), to: id, now: now)
-        }
-    }
-
-    /// Removes all lines of a conversation. Lines that wait are not sent any more, except those that the mesh carries already.
-    package func clear(_ conversation: Conversation) async throws(MessengerError) {
-        try await stored { () throws(StorageError) in try self.store.removeMessages(of: conversation) }
-    }
-
-    /// The newest lines of a conversation that contain a text, the oldest of them first.
-    package func search(
-        _ text: String, in conversation: Conversation, limit: Int
-    ) async throws(MessengerError) -> [ChatMessage] {
-        try await stored { () throws(StorageError) in
-            try self.store.messages(of: conversation, containing: text, limit: limit)
-        }
-    }
 
     /// Sends a message. Its progress follows among ``events()``.
     /// - Parameters:
@@ -318,60 +216,6 @@ package final class Messenger: Sendable {
         }
     }
 
-    /// Marks a conversation as read. The authors are notified, unless the settings disable it.
-    package func markRead(_ conversation: Conversation) async throws(MessengerError) {
-        try await stored { () throws(StorageError) in
-            let ids = try self.store.markRead(conversation)
-            if case .peer(let peer) = conversation, self.settings.sendsReadMarks { self.sendReadMarks(for: ids, to: peer) }
-        }
-    }
-
-    /// The conversations with at least one line, the most recent first.
-    package func conversations() async throws(MessengerError) -> [ConversationSummary] {
-        try await stored { () throws(StorageError) in try self.store.conversations() }
-    }
-
-    /// The newest lines before a number, the oldest of them first.
-    package func history(
-        of conversation: Conversation, before number: Int? = nil, limit: Int = 100
-    ) async throws(MessengerError) -> [ChatMessage] {
-        try await stored { () throws(StorageError) in
-            try self.store.messages(of: conversation, before: number, limit: limit)
-        }
-    }
-
-    /// Received messages after a number, the oldest first.
-    package func arrivals(after number: Int = 0, limit: Int = 1_000) async throws(MessengerError) -> [ReceivedBundle] {
-        try await stored { () throws(StorageError) in try self.store.arrivals(after: number, limit: limit) }
-    }
-
-    /// Whether a bundle of this node is still stored.
-    package func waits(_ id: BundleID) async throws(MessengerError) -> Bool {
-        try await stored { () throws(StorageError) in self.messages.isStored(id) }
-    }
-
-    /// Runs blocking calls of the store on a dedicated thread.
-    private func stored<Result: Sendable>(
-        _ body: @escaping @Sendable () throws(StorageError) -> Result
-    ) async throws(MessengerError) -> Result {
-        let result: Swift.Result<Result, StorageError>
-        do throws(ThreadError) {
-            result = try await BlockingThread.run {
-                do throws(StorageError) {
-                    return .success(try body())
-                } catch {
-                    return .failure(error)
-                }
-            }
-        } catch {
-            throw .storage(StorageError(.failed, error.description))
-        }
-        switch result {
-        case .success(let value): return value
-        case .failure(let error): throw .storage(error)
-        }
-    }
-
     // MARK: The thread
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
@@ -440,24 +284,6 @@ package final class Messenger: Sendable {
         fallbacks.withLock { $0.replace(id, by: prepared.id) }
         messages.submit(prepared)
         return true
-    }
-
-    /// Reserves a line to be sent as texts, until ``release(_:)``.
-    /// - Parameter parts: the ids of the texts.
-    /// - Returns: false when it is being sent already.
-    func claim(_ id: String, parts: [String]) -> Bool {
-        claims.withLock { claims in
-            guard claims[id] == nil else { return false }
-            claims[id] = parts
-            return true
-        }
-    }
-
-    func release(_ id: String) { claims.withLock { _ = $0.removeValue(forKey: id) } }
-
-    /// Releases the line to which a text belongs.
-    func release(withPart part: String) {
-        claims.withLock { claims in claims = claims.filter { !$0.value.contains(part) } }
     }
 }
 
