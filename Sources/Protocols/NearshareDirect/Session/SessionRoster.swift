@@ -5,7 +5,7 @@ package import NearshareBase
 ///
 ///     a member as seen from this one:   not connected ──► connecting ──► connected (directly or by a relay) ──► not connected
 ///
-/// The parts are ``MemberTable`` and ``Reachability``.
+/// The parts are ``MemberTable``, ``Reachability`` and ``DiscoveredAddresses``.
 package struct SessionRoster: Sendable {
     /// The limits and the topology of a session.
     package struct Settings: Sendable, Hashable {
@@ -54,8 +54,7 @@ package struct SessionRoster: Sendable {
     private var demandedLinks: Set<PeerID> = []
     /// The members to which all others keep links, each with the time since which this roster has chosen it; empty in a mesh.
     private var hubs: [PeerID: MonotonicInstant] = [:]
-    /// Addresses at which discovery or a link has found members, and peers that may become members, with the zones of this node.
-    private var discoveredAddresses: [PeerID: [SessionMember.Address]] = [:]
+    private var discovered = DiscoveredAddresses()
     /// The time of the latest updates to other members.
     private var updateTime: MonotonicInstant?
 
@@ -305,26 +304,13 @@ package struct SessionRoster: Sendable {
 
     /// Sets the addresses at which discovery sees a member, or a peer that may become one; empty for one that is not seen any more.
     package mutating func setDiscoveredAddresses(_ addresses: [SessionMember.Address], of id: PeerID, now: MonotonicInstant) {
-        let addresses = Array(addresses.prefix(SessionMember.maximumAddressCount))
-        guard discoveredAddresses[id] ?? [] != addresses else { return }
         let isMember = table.member(id) != nil
-        guard isMember || discoveredAddresses[id] != nil || discoveredAddresses.count < Self.maximumDiscoveredCount else {
-            return
-        }
-        discoveredAddresses[id] = addresses.isEmpty ? nil : addresses
+        guard discovered.set(addresses, of: id, isMember: isMember) else { return }
         if isMember, !addresses.isEmpty { reachability.recordReachabilityHint(id, isOwn: false, now: now) }
     }
 
     private func hasAddresses(of member: SessionMember) -> Bool {
-        !member.addresses.isEmpty || discoveredAddresses[member.id] != nil
-    }
-
-    /// A member with all addresses that may lead to it.
-    private func withDiscoveredAddresses(_ member: SessionMember) -> SessionMember {
-        guard let found = discoveredAddresses[member.id] else { return member }
-        var member = member
-        member.addresses = found + member.addresses.filter { !found.contains($0) }
-        return member
+        !member.addresses.isEmpty || discovered.contains(member.id)
     }
 
     // MARK: Links
@@ -387,7 +373,7 @@ package struct SessionRoster: Sendable {
             else { return nil }
             let isRequired = requiresDirectLink(to: id, now: now)
             let hasAddresses = hasAddresses(of: member)
-            let direct = hasAddresses ? ConnectionAttempt.connect(withDiscoveredAddresses(member)) : nil
+            let direct = hasAddresses ? ConnectionAttempt.connect(discovered.added(to: member)) : nil
             // The other side may be the only one that can connect, behind its firewall.
             let isOwnTurn = table.own < id || now >= reachability.secondAttemptTime(id)
             if reachability.linkState(of: id).isConnected { return isRequired && isOwnTurn ? direct : nil }
@@ -438,8 +424,6 @@ package struct SessionRoster: Sendable {
         return times.filter { $0 > now }.min()
     }
 
-    /// Limit on peers outside the session whose addresses are kept: names on the network are free.
-    private static let maximumDiscoveredCount = 256
     /// The time for which a claim of departure waits for the member's link to end.
     private static let claimTimeout = Duration.seconds(2)
     /// The least time between two updates in a session of at most eight members, all of which have direct links.
