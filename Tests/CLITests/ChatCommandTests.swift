@@ -169,11 +169,11 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         typing.handle(.event(.contacts([])))
         #expect(typing.type("/unblock mal") == [.request(.unblock(name: "mal"), .setBlocked(.publicRoom, false))])
         typing.handle(.replied(.setBlocked(.publicRoom, false), .success(.contact(contact(.new)))))
-        #expect(typing.text.contains("* mallory is no longer blocked"), "\(typing.text)")
+        #expect(typing.text.contains("* mallory is no longer blocked; it is neither a friend nor verified"), "\(typing.text)")
         var start = ChatTyping(.latest)
         #expect(start.type("/unblock mal") == [.request(.unblock(name: "mal"), .setBlocked(nil, false))])
         start.handle(.replied(.setBlocked(nil, false), .success(.contact(contact(.new)))))
-        #expect(start.text.contains("* mallory is no longer blocked"), "\(start.text)")
+        #expect(start.text.contains("* mallory is no longer blocked; it is neither a friend nor verified"), "\(start.text)")
     }
 
     @Test func `the status line says that a peer is blocked or a friend, also after the next list of peers`() {
@@ -229,7 +229,7 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         }
         typing.handle(.event(.contacts(contacts)))
         let replies: [(ChatScreen.RequestTag, String)] = [
-            (.setBlocked(.publicRoom, false), "anna#1a2b is no longer blocked"),
+            (.setBlocked(.publicRoom, false), "anna#1a2b is no longer blocked; it is neither a friend nor verified"),
             (.setFriend(nil, true), "anna#1a2b is a friend"),
             (.verify(nil), "anna#1a2b is verified"),
         ]

@@ -1041,6 +1041,32 @@ private final class ChatHarness {
         }
     }
 
+    @Test("a question below the visible rows is told from new lines, until it is seen or has ended", arguments: [80, 40])
+    func questionBelow(columns: Int) {
+        let chat = ChatHarness(columns: columns, rows: 12)
+        let lines = (1...30).reversed().map { ChatHarness.message($0, "line \($0)", status: .read) }
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages(lines))))
+        func ask(_ number: Int) {
+            let question = OpenPrompt(
+                number: number, title: "accept from \"ben\"?", lines: ["\"b.txt\"  3 B"], yes: "Accept", no: "Decline")
+            chat.handle(.event(.receiving(.prompt(question))))
+        }
+        chat.press(.pageUp)
+        chat.handle(.event(.chatMessage(ChatHarness.message(31, "newer"), isBundle: false)))
+        #expect(chat.text.contains("[1 new below]"), "\(chat.text)")
+        ask(1)
+        #expect(chat.text.contains("[a question below]"), "\(chat.text)")
+        chat.handle(.event(.receiving(.promptEnded(number: 1))))
+        #expect(!chat.text.contains("question below") && chat.text.contains("new below"), "\(chat.text)")
+        ask(2)
+        #expect(chat.text.contains("[a question below]"), "\(chat.text)")
+        chat.press(.pageDown, .pageDown, .pageDown)
+        #expect(!chat.text.contains("below]") && chat.text.contains("/accept 2 or /decline 2"), "\(chat.text)")
+        ask(3)
+        chat.press(.pageUp)
+        #expect(!chat.text.contains("question below"), "\(chat.text)")
+    }
+
     @Test("T4: a name is escaped once in a notice, and a sentence of the node not at all")
     func escapedOnce() {
         let chat = ChatHarness()

@@ -226,7 +226,9 @@ extension ChatScreen {
             }
         }
         if view.position != .end {
-            let more = view.newBelowCount > 0 ? "\(view.newBelowCount) new below" : "Page Down for newer"
+            let isAsked = offers.open.contains { view.offersBelow.contains($0.number) }
+            let news = view.newBelowCount > 0 ? "\(view.newBelowCount) new below" : "Page Down for newer"
+            let more = isAsked ? "a question below" : news
             let text = "  [\(more)]"
             let width = TerminalText.width(of: text)
             line = line.truncated(to: max(0, columns - width))

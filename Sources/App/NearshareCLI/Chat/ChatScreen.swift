@@ -400,10 +400,8 @@ struct ChatScreen: Sendable {
     }
 
     private mutating func addNotices(about question: OpenPrompt, at now: WallTime) {
-        for line in [question.title] + question.lines {
-            views.visible.addNotice(TextLayout.sanitized(line), at: now)
-        }
-        views.visible.addNotice(Self.answers(to: question), at: now)
+        let lines = ([question.title] + question.lines).map { TextLayout.sanitized($0) }
+        views.visible.addQuestion(lines + [Self.answers(to: question)], about: question.number, at: now)
     }
 
     private static func answers(to question: OpenPrompt) -> String {
@@ -479,7 +477,11 @@ struct ChatScreen: Sendable {
             showFound(messages, text, in: conversation, at: now)
         case (.setBlocked(let conversation, let isBlocked), .contact(let contact)):
             contacts[contact.id] = contact
-            addReply("\(name(of: contact.id)) is \(isBlocked ? "blocked" : "no longer blocked")", in: conversation, at: now)
+            // A block ends both, for good.
+            let text =
+                isBlocked
+                ? "blocked, and no longer a friend or verified" : "no longer blocked; it is neither a friend nor verified"
+            addReply("\(name(of: contact.id)) is \(text)", in: conversation, at: now)
         case (.setFriend(let conversation, let isFriend), .contact(let contact)):
             contacts[contact.id] = contact
             let text = isFriend ? "is a friend: --accept friends takes its files without a question" : "is no longer a friend"

@@ -60,7 +60,7 @@ struct ConversationView: Sendable {
     private(set) var subject: Subject
     private(set) var items: [Item] = []
     var position = Position.end {
-        didSet { if position == .end { newBelowCount = 0 } }
+        didSet { if position == .end { (newBelowCount, offersBelow) = (0, []) } }
     }
     var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
     var unreadCount = 0
@@ -68,6 +68,8 @@ struct ConversationView: Sendable {
     var lastUse = 0
     /// Number of new items below the visible rows.
     var newBelowCount = 0
+    /// Numbers of the offers that are asked about below the visible rows.
+    private(set) var offersBelow: Set<Int> = []
     private(set) var history = History.notRequested
     /// Whether the user has written in the conversation, as far as its messages were loaded.
     private(set) var hasLocalMessages = false
@@ -178,6 +180,13 @@ struct ConversationView: Sendable {
         items.insert(makeItem(.message(message), message.when), at: place)
         dropOldest()
         return true
+    }
+
+    /// Adds the question about an offer.
+    /// - Parameter lines: escaped for a terminal.
+    mutating func addQuestion(_ lines: [String], about offer: Int, at now: WallTime) {
+        if position != .end { offersBelow.insert(offer) }
+        for line in lines { addNotice(line, at: now) }
     }
 
     mutating func addNotice(_ text: String, at now: WallTime) {
