@@ -27,6 +27,27 @@ struct ChatOffersTests {
         #expect(offers.choose("all", for: "/accept", at: start) == .hint("which one? /accept 1, /accept 2"))
     }
 
+    @Test func `offers are listed by number, however often they are asked about`() {
+        var offers = ChatOffers()
+        for number in [2, 3, 1, 3, 2] { offers.add(question(number), at: start) }
+        #expect(offers.choose("", for: "/accept", at: start) == .hint("which one? /accept 1, /accept 2, /accept 3"))
+    }
+
+    @Test(
+        "a text that would be an answer at another terminal is told from others",
+        arguments: [
+            ("ye 1", "/accept 1"), ("y1", "/accept 1"), ("1 y", "/accept 1"), ("Accept #1.", "/accept 1"),
+            ("n 1", "/decline 1"),
+            ("decline 1", "/decline 1"), ("y 2", nil), ("y", nil), ("yes", nil), ("1", nil), ("y 1 2", nil), ("you 1", nil),
+            ("y 1 please", nil),
+        ])
+    func answerElsewhere(_ text: String, _ command: String?) {
+        var offers = ChatOffers()
+        #expect(offers.command(for: text) == nil)
+        offers.add(question(1), at: start)
+        #expect(offers.command(for: text)?.name == command)
+    }
+
     @Test("R4: an answer without a number never means an offer that has replaced another one")
     func replaced() {
         var offers = ChatOffers()

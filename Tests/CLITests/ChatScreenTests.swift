@@ -1067,6 +1067,38 @@ private final class ChatHarness {
         #expect(!chat.text.contains("question below"), "\(chat.text)")
     }
 
+    @Test("an answer as at other terminals is held back while its offer is open, and sent as a text when repeated")
+    func answerAsText() {
+        let chat = ChatHarness()
+        let sent: [ChatScreen.Reaction] = [
+            .request(.sendLine("ye 1", in: .peer(ChatHarness.anna)), .sendLine(.peer(ChatHarness.anna), "ye 1"))
+        ]
+        #expect(chat.write("ye 1") == sent)
+        let question = OpenPrompt(number: 1, title: "accept?", lines: [], yes: "Accept", no: "Decline")
+        chat.handle(.event(.receiving(.prompt(question))))
+        #expect(chat.write("ye 1").isEmpty && chat.lines.last == "> ye 1")
+        #expect(chat.text.contains("write /accept 1 to accept the offer; press Enter again to send"), "\(chat.text)")
+        #expect(chat.press(.enter) == sent)
+        #expect(chat.write("n 1").isEmpty)
+        #expect(chat.text.contains("write /decline 1 to decline the offer"), "\(chat.text)")
+        // Another line counts as a correction.
+        chat.press(.control("u"))
+        #expect(chat.write("never mind").count == 1)
+        #expect(chat.write("n 1").isEmpty)
+    }
+
+    @Test("a peer that another command has renamed is shown under its new name while the user types")
+    func renamed() {
+        let chat = ChatHarness()
+        #expect(chat.press(.text("a")).isEmpty)
+        chat.now = WallTime(milliseconds: chat.now.milliseconds + 3_000)
+        #expect(chat.press(.text("b")) == [.request(.contacts, .contacts)] && chat.press(.text("c")).isEmpty)
+        chat.handle(.replied(.contacts, .failure(ControlFailure(.gone, "the node has stopped"))))
+        #expect(!chat.text.contains("the node has stopped"))
+        chat.handle(.replied(.contacts, .success(.contacts([ChatHarness.contact(ChatHarness.anna, "Anja")]))))
+        #expect(chat.text.contains("Anja is near") && chat.lines[0].contains("[2 Anja]"), "\(chat.text)")
+    }
+
     @Test("T4: a name is escaped once in a notice, and a sentence of the node not at all")
     func escapedOnce() {
         let chat = ChatHarness()

@@ -141,6 +141,9 @@ class ChatStory(Story):
         ben.press(f"/accept {self.number(ben)}\r")
         ben.wait_for(r"anna: see you at 8\n {6}12:00 ben: \\u\{1b\}\[31mat 9\n")
         self.assertEqual(0, text.end())
+        # A name that another command gives is shown as soon as the user types.
+        self.assertCode(0, self.anna.run("peers", "rename", "ben", "benno"))
+        wait_until(lambda: anna.press(" \x7f") or (anna.read(0.2) and "benno is near" in anna.text()), "the new name")
         for screen, sentence in ((ben, r"received \S*/photo\.jpg"), (anna, r"sent photo\.jpg")):
             screen.press("/export\r")
             screen.wait_for("written to")

@@ -9,6 +9,7 @@ struct ChatOffers: Sendable {
         case hint(String)
     }
 
+    /// By number.
     private(set) var open: [OpenPrompt] = []
     /// The times since which the open offers are shown, by number.
     private var shownSince: [Int: WallTime] = [:]
@@ -25,7 +26,7 @@ struct ChatOffers: Sendable {
 
     mutating func add(_ question: OpenPrompt, at now: WallTime) {
         open.removeAll { $0.number == question.number }
-        open.append(question)
+        open.insert(question, at: open.firstIndex { $0.number > question.number } ?? open.endIndex)
         if shownSince[question.number] == nil { shownSince[question.number] = now }
     }
 
@@ -57,6 +58,14 @@ struct ChatOffers: Sendable {
         guard let ended = remove(number) else { return nil }
         lastEnd = now
         return ended
+    }
+
+    /// The command for a text that has the form of an answer to an open offer elsewhere, such as "y 1"; nil for other texts.
+    func command(for text: String) -> (name: String, answer: PromptAnswer)? {
+        let line = PromptLine(text)
+        guard let number = line.onlyNumber, open.contains(where: { $0.number == number }) else { return nil }
+        if line.abbreviates("yes", "accept") { return ("/accept \(number)", .yes) }
+        return line.abbreviates("no", "decline") ? ("/decline \(number)", .no) : nil
     }
 
     /// - Parameters:

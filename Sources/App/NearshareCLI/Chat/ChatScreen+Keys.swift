@@ -50,7 +50,14 @@ extension ChatScreen {
             text.removeFirst()
         } else if text.hasPrefix("/") {
             return command(text, at: now)
+        } else if let command = offers.command(for: text), unconfirmed == nil {
+            unconfirmed = (text, views.visible.conversation)
+            views.visible.editor.replace(with: text)
+            let verb = command.answer == .yes ? "accept" : "decline"
+            addNotice("write \(command.name) to \(verb) the offer; press Enter again to send this as a text", at: now)
+            return []
         }
+        unconfirmed = nil
         guard views.visible.lookup == nil else {
             queue(text, at: now)
             return []

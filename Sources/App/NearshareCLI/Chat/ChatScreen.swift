@@ -119,11 +119,14 @@ struct ChatScreen: Sendable {
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
     private var lastNotification: WallTime?
+    private var lastContactsRequest: WallTime?
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
     /// Minimum time between bells.
     private static let bellInterval = Duration.seconds(3)
+    /// Minimum time between requests of the contacts.
+    private static let contactsInterval = Duration.seconds(3)
     private static let lookupTimeout = Duration.seconds(5)
 
     init(_ settings: Settings) {
@@ -132,7 +135,7 @@ struct ChatScreen: Sendable {
 
     /// The first requests.
     mutating func start(at now: WallTime) -> [Reaction] {
-        started = now
+        (started, lastContactsRequest) = (now, now)
         var reactions = Self.initialRequests
         switch settings.opening {
         case .peer(let name): reactions += lookUp(name, at: now)
@@ -150,7 +153,7 @@ struct ChatScreen: Sendable {
 
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {
-        hasNodeEnded = false
+        (hasNodeEnded, lastContactsRequest) = (false, now)
         addNotice("the node has stopped; another one has taken over", in: views.visible.conversation, at: now)
         views.discardPendingRequests()
         return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
@@ -158,7 +161,17 @@ struct ChatScreen: Sendable {
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
-        react(to: input, at: now) + markVisibleRead()
+        react(to: input, at: now) + refreshContacts(after: input, at: now) + markVisibleRead()
+    }
+
+    /// Requests the contacts again while the user types: another command that renames a peer causes no event of the node.
+    private mutating func refreshContacts(after input: Input, at now: WallTime) -> [Reaction] {
+        guard case .key = input, !hasNodeEnded, let lastContactsRequest else { return [] }
+        let passed = Duration.milliseconds(now.milliseconds - lastContactsRequest.milliseconds)
+        // The wall clock may have been set back.
+        guard passed >= Self.contactsInterval || passed < .zero else { return [] }
+        self.lastContactsRequest = now
+        return [.request(.contacts, .contacts)]
     }
 
     private mutating func react(to input: Input, at now: WallTime) -> [Reaction] {
@@ -450,7 +463,10 @@ struct ChatScreen: Sendable {
         case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
             // Another node may take over; it is asked again then.
-            if case .lookup = tag, failure.kind == .gone { return [] }
+            switch tag {
+            case .lookup where failure.kind == .gone, .contacts where failure.kind == .gone: return []
+            default: break
+            }
             failed(tag, TextLayout.sanitized(failure.description), at: now)
             return []
         }

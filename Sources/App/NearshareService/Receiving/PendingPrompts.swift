@@ -182,15 +182,24 @@ struct PendingPrompts<Reply> {
 
 /// A line that the user types at questions: a word, the number that belongs to it, and other words. `y 7`, `7 y`, `y7` and
 /// `Yes, 7.` mean the same.
-struct PromptLine {
+package struct PromptLine {
     let word: AnswerWord
+    /// Whether the word is one of these, or the beginning of one.
+    package func abbreviates(_ words: String...) -> Bool { words.contains { word.abbreviates($0) } }
+
+    /// The only number in the line, before the word or after it; nil where there is none, or more than that.
+    package var onlyNumber: Int? {
+        guard let number else { return rest.count == 1 ? rest.first.flatMap { Int(AnswerWord($0).text) } : nil }
+        return rest.isEmpty ? number : nil
+    }
+
     /// The number before the word; nil where the words after it begin with the number, if there is one.
     let number: Int?
     /// The words after it, as they were typed.
     let rest: ArraySlice<Substring>
     let isBlank: Bool
 
-    init(_ text: String) {
+    package init(_ text: String) {
         var words = text.split(separator: " ")[...]
         isBlank = words.isEmpty
         let first = AnswerWord(words.popFirst() ?? "").text
