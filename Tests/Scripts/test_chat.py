@@ -160,6 +160,13 @@ class ChatStory(Story):
         again.wait_for(
             r"hello[\s\S]*photo\.jpg: declined[\s\S]*sent photo\.jpg[\s\S]*you: see you at 8\n {6}12:00 ben: \\u\{1b\}"
         )
+        again.press("/clear\r\r")
+        again.wait_for("all lines of this conversation are removed from this machine\\s")
+        again.press("/quit\r")
+        self.assertEqual(0, again.end())
+        empty = self.screen(self.anna, "ben")
+        empty.wait_for(r"sent photo\.jpg[\s\S]*sent message")
+        self.assertNotIn("see you at 8", empty.text())
 
     def test_another_node_takes_over(self):
         ben = self.screen(self.ben, "anna")

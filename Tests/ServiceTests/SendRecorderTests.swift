@@ -94,6 +94,22 @@ import Testing
         #expect(try text(String(repeating: "x", count: 2001), end(.completed, 2001, transfer: transfer)) == nil)
     }
 
+    @Test func `the texts to one peer can be removed, and their entries stay`() throws {
+        let user = try stage.user("ada")
+        let log = TransferLog(of: .sent, in: user.machine.state)
+        let other = PeerID(bytes: [UInt8](repeating: 2, count: 8))!
+        for (number, peer) in [peer, other, peer].enumerated() {
+            var entry = TransferLog.Entry(
+                when: WallTime(milliseconds: Int64(number)), peer: peer, peerName: "x", content: "message", size: 1,
+                outcome: "completed")
+            if number < 2 { entry.text = "text \(number)" }
+            try log.append(entry)
+        }
+        try log.removeTexts(to: peer)
+        #expect(try log.entries().map(\.text) == [nil, "text 1", nil])
+        #expect(try log.entries().map(\.when.milliseconds) == [0, 1, 2])
+    }
+
     @Test func `a transfer that fails without a result has failed`() throws {
         let failure = OperationEvent.failed(receiver: "anna", CommandFailure(.failure, "refused"))
         #expect(try entries(after: [invitation, failure]) == [["message", "failed", "0", "5"]])

@@ -32,6 +32,7 @@ package final class NodeService: NodeClient {
     private let controlEvents: ControlEvents
     private let contactUpdater: ContactUpdater
     private let sender: NodeSender
+    private let sentTransfers: TransferLog
     private let status: NodeStatusSource
     private let linkOffers = LinkOffers()
     private let requests = RequestGate()
@@ -54,6 +55,7 @@ package final class NodeService: NodeClient {
         contacts = ContactDirectory(machine, messenger: messenger)
         contactUpdater = ContactUpdater(contacts, messenger, controlEvents, ownID: node.id)
         sender = NodeSender(messenger, contacts, machine.detector)
+        sentTransfers = TransferLog(of: .sent, in: machine.state)
         status = NodeStatusSource(node, messenger, contacts, properties)
     }
 
@@ -163,6 +165,7 @@ package final class NodeService: NodeClient {
             return .done
         case .clear(let conversation):
             try await messenger.clear(conversation)
+            if case .peer(let peer) = conversation { try sentTransfers.removeTexts(to: peer) }
             return .done
         case .search(let text, let conversation, let limit):
             return .chatMessages(try await messenger.search(text, in: conversation, limit: Self.clampedEntryCount(limit)))

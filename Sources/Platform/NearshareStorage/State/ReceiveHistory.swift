@@ -84,7 +84,7 @@ package struct ReceiveHistory: Sendable {
     /// - Returns: the number of items.
     package func remove(where isRemoved: (Entry) -> Bool) throws(StorageError) -> Int {
         var count = 0
-        try directory.filterLines(of: Self.fileName) { lines in
+        try directory.updateLines(of: Self.fileName) { lines in
             let removed = Self.items(in: lines).filter { isRemoved($0.entry) }
             count = removed.count
             let numbers = Set(removed.flatMap(\.lines))

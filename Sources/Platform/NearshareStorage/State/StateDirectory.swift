@@ -271,13 +271,13 @@ package final class StateDirectory: Sendable {
         }
     }
 
-    /// Keeps the lines of a file that `select` returns, in order. No effect on a missing file.
-    func filterLines(of name: String, select: ([ArraySlice<UInt8>]) -> [ArraySlice<UInt8>]) throws(StorageError) {
+    /// Replaces the lines of a file by those that `change` returns. No effect on a missing file.
+    func updateLines(of name: String, change: ([ArraySlice<UInt8>]) -> [ArraySlice<UInt8>]) throws(StorageError) {
         try withLock { () throws(StorageError) in
             guard let whole = try readFile(name) else { return }
             let lines = whole.split(separator: UInt8(ascii: "\n"))
-            let kept = select(lines)
-            guard kept.count < lines.count else { return }
+            let kept = change(lines)
+            guard kept != lines else { return }
             try replace(name, with: Array(kept.map { $0 + [UInt8(ascii: "\n")] }.joined()))
         }
     }

@@ -103,6 +103,18 @@ package struct TransferLog: Sendable {
         }
     }
 
+    /// Removes the texts of the messages that were sent to a peer; their entries stay.
+    package func removeTexts(to peer: PeerID) throws(StorageError) {
+        try directory.updateLines(of: kind.rawValue) { lines in
+            lines.map { line in
+                guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.peer == peer, entry.text != nil
+                else { return line }
+                entry.text = nil
+                return (try? JSONEncoder().encode(entry)).map { [UInt8]($0)[...] } ?? []
+            }
+        }
+    }
+
     /// All entries, the oldest first. Damaged lines are skipped.
     package func entries() throws(StorageError) -> [Entry] {
         guard let bytes = try directory.readFile(kind.rawValue) else { return [] }
