@@ -209,7 +209,7 @@ struct PromptQueueTests {
     @Test("a transfer has the number of the question about it, also when others run")
     func sameNumber() async throws {
         let numbers = try await running { queue in
-            await transfers.following(transfer(1), label: "dan → x") {
+            await transfers.following(transfer(1), label: TransferLabel("x", from: "dan")) {
                 let number = queue.reserveNumber()
                 async let answer = queue.ask("", question: "accept?", about: "ben", number: number, until: Self.forever)
                 await display.awaitPrompt("accept?")
@@ -217,9 +217,9 @@ struct PromptQueueTests {
                 await display.awaitPrompt("number \(number), ben: accept?\nnumber 3, cleo: accept?")
                 display.type("y \(number)")
                 let answers = await transfers.following(
-                    transfer(2), label: "ben → a", number: await answer == .yes ? number : nil
+                    transfer(2), label: TransferLabel("a", from: "ben"), number: await answer == .yes ? number : nil
                 ) {
-                    transfers.numbered.map { "\($0.number) \($0.label)" }
+                    transfers.numbered.map { "\($0.number) \($0.label.text)" }
                 }
                 queue.close()
                 return await other == .no ? answers : []

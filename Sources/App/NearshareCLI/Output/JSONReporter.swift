@@ -46,7 +46,7 @@ struct JSONReporter: Reporter {
     }
 
     func showProgress(of transfers: RunningTransfers) async {
-        if showsProgress { await drawProgress(of: transfers) }
+        if showsProgress { await ProgressDisplay.run(transfers) }
     }
 
     /// The name and the members of the JSON event; nil for an event without a JSON form.

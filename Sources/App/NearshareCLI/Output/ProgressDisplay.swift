@@ -3,6 +3,38 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
+/// The progress of all running transfers on the terminal.
+enum ProgressDisplay {
+    /// Shows all running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
+    static func run(_ transfers: RunningTransfers) async {
+        guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
+        var schedule = ProgressSchedule(now: SystemClock.monotonic())
+        while !Task.isCancelled {
+            if !StatusDisplay.shared.isPlain {
+                StatusDisplay.shared.show(lines(of: transfers))
+            } else if schedule.isDue(transfers.current.map(\.transfer.snapshot), now: SystemClock.monotonic()) {
+                for line in lines(of: transfers) { Console.notice(line) }
+            }
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        StatusDisplay.shared.show([])
+    }
+
+    private static func lines(of transfers: RunningTransfers) -> [String] {
+        let columns = TerminalProperties.size(of: STDERR_FILENO).columns
+        var lines = transfers.current.compactMap { label, transfer -> String? in
+            let progress = transfer.snapshot
+            if case .ended = progress.phase { return nil }
+            return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
+        }
+        let now = SystemClock.monotonic()
+        lines += transfers.reconnecting.map {
+            ProgressLine.text(reconnectingTo: $0.label, for: now - $0.since, columns: columns)
+        }
+        return Array(lines.prefix(8))
+    }
+}
+
 /// The times at which progress is a line of its own, because it cannot be drawn again in its place: whenever a transfer has moved by
 /// another tenth, or 10 s have passed; at most once a second.
 struct ProgressSchedule {
@@ -20,31 +52,4 @@ struct ProgressSchedule {
         (lastTime, tenths) = (now, current)
         return true
     }
-}
-
-/// Shows all running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
-func drawProgress(of transfers: RunningTransfers) async {
-    guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
-    var schedule = ProgressSchedule(now: SystemClock.monotonic())
-    while !Task.isCancelled {
-        if !StatusDisplay.shared.isPlain {
-            StatusDisplay.shared.show(progressLines(of: transfers))
-        } else if schedule.isDue(transfers.current.map(\.transfer.snapshot), now: SystemClock.monotonic()) {
-            for line in progressLines(of: transfers) { Console.notice(line) }
-        }
-        try? await Task.sleep(for: .milliseconds(100))
-    }
-    StatusDisplay.shared.show([])
-}
-
-private func progressLines(of transfers: RunningTransfers) -> [String] {
-    let columns = TerminalProperties.size(of: STDERR_FILENO).columns
-    var lines = transfers.current.compactMap { label, transfer -> String? in
-        let progress = transfer.snapshot
-        if case .ended = progress.phase { return nil }
-        return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
-    }
-    let now = SystemClock.monotonic()
-    lines += transfers.reconnecting.map { ProgressLine.text(reconnectingTo: $0.label, for: now - $0.since, columns: columns) }
-    return Array(lines.prefix(8))
 }

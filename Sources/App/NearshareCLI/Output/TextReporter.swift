@@ -56,7 +56,7 @@ struct TextReporter: Reporter {
     }
 
     func showProgress(of transfers: RunningTransfers) async {
-        if case .console = output { await drawProgress(of: transfers) }
+        if case .console = output { await ProgressDisplay.run(transfers) }
     }
 
     // MARK: Output
