@@ -83,13 +83,13 @@ import Testing
             #expect(granted <= capacity + now * rate + 0.001, "seed \(seed)")
         }
         // A caller that asks more often than the rate allows is served at the rate.
-        let (grantedBefore, begun) = (granted, now)
+        let (grantedBefore, start) = (granted, now)
         for _ in 0..<2_000 {
             now += 0.2 / rate
             if bucket.consume(now: after(now)) { granted += 1 } else { refused += 1 }
         }
         #expect(granted <= capacity + now * rate + 0.001 && refused > 1_000, "seed \(seed)")
         // A bucket of one token loses what it gains between two requests.
-        #expect(granted - grantedBefore >= (now - begun) * rate * 0.8 - 1, "seed \(seed)")
+        #expect(granted - grantedBefore >= (now - start) * rate * 0.8 - 1, "seed \(seed)")
     }
 }

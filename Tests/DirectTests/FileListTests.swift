@@ -358,8 +358,8 @@ private struct MemoryComparer: FileComparer {
         let offer = TransferOffer(
             id: Samples.id, timeout: .seconds(60), resumeKey: Samples.digest, context: [], offer: Samples.offers[0],
             features: features)
-        let begun = transfers.offer(offer, now: now)
-        #expect(begun == (features.isEmpty ? [] : [.send(.features(features))]) + [.send(.offer(offer))])
+        let reactions = transfers.offer(offer, now: now)
+        #expect(reactions == (features.isEmpty ? [] : [.send(.features(features))]) + [.send(.offer(offer))])
         _ = try transfers.receiveAccept(Samples.id, window: 100, now: now)
         return transfers
     }

@@ -105,7 +105,7 @@ private struct ChannelPair {
     }
 
     /// An end with a link on which the other side, of incarnation 22, has begun at number 0.
-    private func begun(appending count: Int = 0) throws -> (MessageChannel, MessageChannel.LinkID) {
+    private func started(appending count: Int = 0) throws -> (MessageChannel, MessageChannel.LinkID) {
         var channel = MessageChannel(epoch: 11)
         let link = channel.attach()
         for number in 0..<count { channel.append(SessionMessage(bytes: ChannelPair.bytes(number))) }
@@ -327,7 +327,7 @@ private struct ChannelPair {
     @Test("S18: metadata that is too long or malformed is a violation, and more than the window allows as well")
     func hostileMetadata() throws {
         func receive(_ bytes: [UInt8], count: UInt64 = 1, behind unread: UInt64 = 0) throws {
-            var (channel, link) = try begun()
+            var (channel, link) = try started()
             for number in 0..<unread { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
             for number in unread..<unread + count {
                 let event = try channel.receive(frame(1, number, 0, tail: [3] + bytes), on: link)
@@ -348,7 +348,7 @@ private struct ChannelPair {
     }
 
     @Test func linksFromBeforeARestartSayNothingMore() throws {
-        var (channel, old) = try begun(appending: 3)
+        var (channel, old) = try started(appending: 3)
         let new = channel.attach()
         #expect(try channel.receive(frame(0, 33, 0, 0), on: new) == .restarted(lost: 3))
         channel.append(SessionMessage(bytes: [1]))
@@ -398,7 +398,7 @@ private struct ChannelPair {
     }
 
     @Test func kindsOfLaterVersionsAreTakenAndDropped() throws {
-        var (channel, link) = try begun()
+        var (channel, link) = try started()
         _ = channel.nextFrame(for: link)
         #expect(try channel.receive(frame(1, 0, 0, tail: [200, 1, 2]), on: link) == nil)
         #expect(channel.nextFrame(for: link) == frame(2, 1))
@@ -409,12 +409,12 @@ private struct ChannelPair {
     }
 
     @Test("A2, R7: messages beyond the window are a violation, by number and by bytes") func beyondTheWindow() throws {
-        var (channel, link) = try begun()
+        var (channel, link) = try started()
         for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
         #expect(throws: MalformedInput("message: more than the window allows")) {
             try channel.receive(frame(1, 4096, 0, tail: [0]), on: link)
         }
-        (channel, link) = try begun()
+        (channel, link) = try started()
         let large = [UInt8](repeating: 0, count: SessionMessage.maximumByteCount)
         for number in 0..<2 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0] + large), on: link) }
         #expect(throws: MalformedInput("message: more than the window allows")) {
@@ -429,7 +429,7 @@ private struct ChannelPair {
             [0, 1, 2], [1, 0, 0], [2], [], [2, 0, 0, 0, 0, 0, 0, 0, 0, 9],
         ] as [[UInt8]]) func malformed(_ bytes: [UInt8]) throws
     {
-        var (channel, link) = try begun(appending: 2)
+        var (channel, link) = try started(appending: 2)
         #expect(throws: MalformedInput.self) { try channel.receive(bytes, on: link) }
         #expect(!channel.isEmpty)
         #expect(try channel.receive(frame(1, 0, 0, tail: [0, 5]), on: link) == .message(SessionMessage(bytes: [5])))
@@ -437,7 +437,7 @@ private struct ChannelPair {
 
     @Test("R7: implausible numbers are violations") func senselessNumbers() throws {
         func refuses(_ bytes: [UInt8]) throws {
-            var (channel, link) = try begun(appending: 2)
+            var (channel, link) = try started(appending: 2)
             #expect(throws: MalformedInput.self, "\(Hex.encode(bytes))") { try channel.receive(bytes, on: link) }
         }
         try refuses(frame(0, 22, 11, 0))  // Said twice where to begin.
@@ -454,7 +454,7 @@ private struct ChannelPair {
 
     @Test("R7: acknowledging a message not sent yet is a violation, and revoking an acknowledgement has no effect")
     func earlyAcknowledgements() throws {
-        var (channel, link) = try begun(appending: 3)
+        var (channel, link) = try started(appending: 3)
         _ = channel.nextFrame(for: link)
         #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 3), on: link) }
         for _ in 0..<3 { _ = channel.nextFrame(for: link) }

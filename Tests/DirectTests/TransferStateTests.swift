@@ -32,8 +32,8 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
 
     @Test func `an accepted offer is sent and ends with the receipt`() throws {
         var transfers = OutgoingTransfers()
-        let begun = transfers.offer(offer(id), now: at(0))
-        #expect(begun == [.send(.offer(offer(id)))])
+        let reactions = transfers.offer(offer(id), now: at(0))
+        #expect(reactions == [.send(.offer(offer(id)))])
         let accepted = try transfers.receiveAccept(id, window: 100, now: at(1))
         #expect(accepted == [.offerAccepted(id), .windowRaised(id, upTo: 100)])
         let resumed = try transfers.receiveResume(id, at: .start)

@@ -169,7 +169,7 @@ func sharedNames() throws {
     func failedHandshakes() {
         var limiter = HandshakeRateLimiter()
         /// The handshakes that begin, of so many a second.
-        func begun(_ host: String, in seconds: Range<Int>, perSecond: Int = 100) -> Int {
+        func startedCount(_ host: String, in seconds: Range<Int>, perSecond: Int = 100) -> Int {
             var count = 0
             for number in seconds.lowerBound * perSecond..<seconds.upperBound * perSecond {
                 let now = MonotonicInstant(nanoseconds: Int64(number) * 1_000_000_000 / Int64(perSecond))
@@ -179,10 +179,10 @@ func sharedNames() throws {
             }
             return count
         }
-        #expect(begun("10.0.0.1", in: 0..<10) == 25)
-        #expect(begun("10.0.0.2", in: 9..<10, perSecond: 10) == 10)
+        #expect(startedCount("10.0.0.1", in: 0..<10) == 25)
+        #expect(startedCount("10.0.0.2", in: 9..<10, perSecond: 10) == 10)
         // The rate is full again.
-        #expect(begun("10.0.0.1", in: 40..<41) == 16)
+        #expect(startedCount("10.0.0.1", in: 40..<41) == 16)
     }
 
     @Test("R9: failures count in full, however long after the connections they come") func lateFailures() {
@@ -209,8 +209,8 @@ func sharedNames() throws {
         var relays = ForwardedRelays()
         let ids = try (1...2).map { try #require(PeerID(bytes: [UInt8](repeating: $0, count: PeerID.byteCount))) }
         let path = RelayPath(origin: ids[0], target: ids[1])
-        let begun = (0..<3).map { _ in relays.begin(path) }
-        #expect(begun == [true, true, false])
+        let started = (0..<3).map { _ in relays.begin(path) }
+        #expect(started == [true, true, false])
         let back = relays.begin(RelayPath(origin: ids[1], target: ids[0]))
         relays.end(path)
         let again = (0..<2).map { _ in relays.begin(path) }

@@ -83,16 +83,16 @@ import Testing
     @Test("a cancel interrupts a receiver that reads its kept content", arguments: LinkKind.allCases)
     func cancelledWhileReading(_ linkKind: LinkKind) async throws {
         let results = AsyncStream.makeStream(of: TransferResult.self)
-        let begun = AsyncStream.makeStream(of: Void.self)
+        let started = AsyncStream.makeStream(of: Void.self)
         let outcome = try await send(content(10), on: Stage(linkKind)) { invitation in
             let sink = ReadingSink()
             let began = sink.began
             let transfer = invitation.accept(into: sink)
             await began.value
-            begun.continuation.yield()
+            started.continuation.yield()
             results.continuation.yield(await transfer.result)
         } meanwhile: { transfer in
-            for await _ in begun.stream { break }
+            for await _ in started.stream { break }
             transfer.cancel()
         }
         #expect(outcome == .cancelled(by: .local))

@@ -36,8 +36,8 @@ import Testing
 
     /// Runs a handshake that the first channel begins.
     private func connect(_ first: inout SecureChannel, _ second: inout SecureChannel, _ number: UInt8 = 1) throws {
-        let begun = first.start(now: now, ephemeral: ephemeral(number))
-        let one = try #require(begun)
+        let started = first.start(now: now, ephemeral: ephemeral(number))
+        let one = try #require(started)
         let answer = second.receive(
             handshake: one[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(number + 100))
         let two = try #require(reply(answer))
@@ -64,8 +64,8 @@ import Testing
         var (low, high) = channels()
         try connect(&low, &high)
         let late = try low.seal([7], now: now)
-        let begun = low.start(now: now, ephemeral: ephemeral(9))
-        let first = try #require(begun)
+        let started = low.start(now: now, ephemeral: ephemeral(9))
+        let first = try #require(started)
         #expect(low.isEstablished && low.isInitiating)
         let answer = high.receive(handshake: first[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(99))
         let second = try #require(reply(answer))
@@ -84,8 +84,8 @@ import Testing
 
     @Test func ofTwoThatBeginAtOnceTheLowerIDStaysInitiator() throws {
         var (low, high) = channels()
-        let begun = (low.start(now: now, ephemeral: ephemeral(1)), high.start(now: now, ephemeral: ephemeral(2)))
-        let (fromLow, fromHigh) = (try #require(begun.0), try #require(begun.1))
+        let started = (low.start(now: now, ephemeral: ephemeral(1)), high.start(now: now, ephemeral: ephemeral(2)))
+        let (fromLow, fromHigh) = (try #require(started.0), try #require(started.1))
         let ignored = low.receive(handshake: fromHigh[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(3))
         #expect(reply(ignored) == nil)
         let answer = high.receive(handshake: fromLow[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(4))
@@ -98,9 +98,9 @@ import Testing
 
     @Test func messagesAreRepeatedInTimeAndHandshakesExpire() throws {
         var (low, high) = channels()
-        let begun = [low.start(now: now, ephemeral: ephemeral(1)), low.start(now: now, ephemeral: ephemeral(2))]
-        let first = try #require(begun[0])
-        #expect(begun[1] == nil)
+        let started = [low.start(now: now, ephemeral: ephemeral(1)), low.start(now: now, ephemeral: ephemeral(2))]
+        let first = try #require(started[0])
+        #expect(started[1] == nil)
         let retransmissions = [2, 3, 5].map { low.retransmittedFirstMessage(now: now + .seconds($0)) }
         #expect(retransmissions == [nil, first, nil])
         let answer = high.receive(handshake: first[...], isSigned: true, from: link, now: now, ephemeral: ephemeral(3))
