@@ -101,6 +101,22 @@ struct DestroyTests {
         #expect(try names() == [])
     }
 
+    @Test("an application whose identity is in use keeps the user's identity as well")
+    func usedApplication() throws {
+        try fill()
+        let state = try StateDirectory(path: path)
+        var application: StateDirectory? = try StateDirectory(
+            path: "\(path)/\(StateDirectory.applicationsName)/org.example.game")
+        _ = try application?.identity()
+        let before = try names()
+        let failure = #expect(throws: StorageError.self) { try state.destroy() }
+        #expect(failure?.description.contains("the application org.example.game") == true)
+        #expect(try names() == before)
+        application = nil
+        try state.destroy()
+        #expect(try names() == [])
+    }
+
     @Test("once the process of another node has ended, its locks are released") func nodeProcess() throws {
         try fill()
         let state = try StateDirectory(path: path)

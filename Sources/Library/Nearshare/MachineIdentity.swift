@@ -33,7 +33,7 @@ public enum MachineIdentity: Sendable, Hashable {
                     "\(TerminalText.escaped(name)) is no identifier of an application; use 1 to 63 letters, digits, hyphens and dots"
                 )
             }
-            return "\(directories.state)/applications/\(name)"
+            return "\(directories.state)/\(StateDirectory.applicationsName)/\(name)"
         case .ephemeral: return nil
         }
     }

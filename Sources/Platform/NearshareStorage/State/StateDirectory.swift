@@ -19,6 +19,8 @@ package final class StateDirectory: Sendable {
     static let nodeLockName = "node.lock"
     /// Locked by the process that shows notifications.
     static let notificationLockName = "notify.lock"
+    /// The folder of the directories of applications with identities of their own.
+    package static let applicationsName = "applications"
     private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 
@@ -174,6 +176,7 @@ package final class StateDirectory: Sendable {
             }
             flock(nodeLock.rawValue, LOCK_UN)
         }
+        try checkApplicationsUnused()
         guard flock(directory.rawValue, LOCK_EX | LOCK_NB) != 0 else { return }
         let code = errno
         // The failed upgrade has released the shared lock.
@@ -183,6 +186,19 @@ package final class StateDirectory: Sendable {
             .failed,
             "another nearshare process uses this key; stop `nearshare receive` first, with Ctrl-C or "
                 + "`systemctl --user stop nearshare`")
+    }
+
+    /// - Throws: naming an application whose identity a program uses.
+    private func checkApplicationsUnused() throws(StorageError) {
+        guard let applications = try? directory.openDirectory(Self.applicationsName) else { return }
+        for name in try applications.names() {
+            guard let one = try? applications.openDirectory(name) else { continue }
+            guard flock(one.rawValue, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK else {
+                throw StorageError(
+                    .failed,
+                    "a program uses the identity of the application \(shown(name)), which would be destroyed too; end it first")
+            }
+        }
     }
 
     private func lockShared() throws(StorageError) { try lockDirectory(LOCK_SH) }
