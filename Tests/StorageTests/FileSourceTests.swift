@@ -279,18 +279,16 @@ struct FileSourceTests {
         }
     }
 
-    @Test("the state directory is never sent, whatever path leads to it")
-    func excludedDirectory() throws {
+    @Test("a state directory that the process uses is never sent, whatever path leads to it")
+    func stateDirectory() throws {
         try scratch.write("home/note", [1])
-        try scratch.write("home/state/nearshare/identity.key", [1])
+        _ = try StateDirectory(path: scratch("home/state/nearshare")).identity()
         symlink(scratch("home/state"), scratch("alias"))
-        var options = FileSource.Options()
-        options.excludedDirectory = FileIdentity(path: scratch("home/state/nearshare"))
-        let source = try FileSource(paths: [scratch("home")], options: options)
+        let source = try FileSource(paths: [scratch("home")])
         #expect(try entries(source) == ["home", "home/note", "home/state"])
         #expect(source.skippedCount == 1 && source.skipped[0].contains("own keys"))
         for path in ["home/state/nearshare", "home/state/nearshare/identity.key", "alias/nearshare/../nearshare/identity.key"] {
-            let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch(path)], options: options) }
+            let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch(path)]) }
             #expect(failure?.code == .rejected, "\(path)")
         }
     }

@@ -149,7 +149,7 @@ struct SendCommand: AsyncParsableCommand {
             if dialog { return try await sendWithDialog() }
             let machine = try LocalMachine()
             if dryRun {
-                let source = try makeFileSource(for: machine)
+                let source = try makeFileSource()
                 reportLeftOut(source.skipped)
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
@@ -351,7 +351,7 @@ struct SendCommand: AsyncParsableCommand {
             }
             return .standardInput(named: name)
         }
-        return try .files(makeFileSource(for: machine))
+        return try .files(makeFileSource())
     }
 
     /// The files; file managers name them by addresses where that is the only form without special characters.
@@ -360,7 +360,7 @@ struct SendCommand: AsyncParsableCommand {
         return dialog ? paths.map { LocalPath(address: $0.text) ?? $0 } : paths
     }
 
-    private func makeFileSource(for machine: LocalMachine) throws -> FileSource {
+    private func makeFileSource() throws -> FileSource {
         var options = FileSource.Options()
         options.links = links
         // A page gives no links, and the entry of a menu takes no options.
@@ -368,7 +368,6 @@ struct SendCommand: AsyncParsableCommand {
         options.streamAdvice = "`nearshare send -` sends what another command writes to it"
         options.keepModes = keepModes
         options.skipsUnreadable = true
-        options.excludedDirectory = FileIdentity(path: machine.state.path)
         for pattern in exclude { _ = options.exclusions.add(pattern) }
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
         return try FileSource(localPaths: localPaths(), options: options)

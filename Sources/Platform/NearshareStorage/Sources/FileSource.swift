@@ -17,8 +17,6 @@ package struct FileSource: ResourceSource {
         package var keepModes = false
         /// Skip files that cannot be read, as long as there are others, instead of failing.
         package var skipsUnreadable = false
-        /// The directory that is never sent, nor anything in it: the state directory with this user's keys.
-        package var excludedDirectory: FileIdentity?
         /// The entries that the user does not want to send.
         package var exclusions = ExclusionPatterns()
 
@@ -144,7 +142,7 @@ package struct FileSource: ResourceSource {
     ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
-        if let excluded = options.excludedDirectory, try isInside(path, excluded) {
+        if try isInsideStateDirectory(path) {
             throw StorageError(.rejected, "\(path.shown) belongs to nearshare's own keys, which are never sent")
         }
         let name: ClaimedFileName
@@ -171,16 +169,16 @@ package struct FileSource: ResourceSource {
             mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
     }
 
-    /// Whether a path leads to a directory or to something below it.
-    private static func isInside(_ path: LocalPath, _ directory: FileIdentity) throws(StorageError) -> Bool {
+    /// Whether a path leads to a state directory that this process uses, or to something below it.
+    private static func isInsideStateDirectory(_ path: LocalPath) throws(StorageError) -> Bool {
         guard var ancestor = path.resolved else {
             throw StorageError(.notFound, "\(path.shown) was moved or removed while it was looked at; send it again")
         }
-        while FileIdentity(ancestor) != directory {
+        while true {
+            if let identity = FileIdentity(ancestor), StateDirectory.isUsed(identity) { return true }
             guard ancestor.bytes.count > 1 else { return false }
             ancestor = ancestor.parent
         }
-        return true
     }
 
     /// Counts and sums up the content of a folder.

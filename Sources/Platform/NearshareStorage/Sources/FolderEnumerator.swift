@@ -138,7 +138,7 @@ final class FolderEnumerator {
     ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         let folder = try directory.openDirectory(raw: name, shownAs: displayPath)
         let status = try folder.status()
-        if options.excludedDirectory == FileIdentity(status) {
+        if StateDirectory.isUsed(FileIdentity(status)) {
             skipped.add("\(displayPath()): nearshare's own keys are never sent")
             return nil
         }

@@ -4,6 +4,7 @@ internal import Glibc
 internal import NearshareBase
 package import NearshareCrypto
 package import NearshareInterfaces
+internal import Synchronization
 
 /// The directory of the identity key and all stored state: mode 0700, its files 0600, each replaced atomically.
 ///
@@ -24,12 +25,20 @@ package final class StateDirectory: Sendable {
     private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 
+    /// The state directories that this process has opened.
+    private static let used = Mutex<Set<FileIdentity>>([])
+
+    /// Whether a directory is one that this process has opened as a state directory. Nothing in it is ever sent.
+    static func isUsed(_ directory: FileIdentity) -> Bool { used.withLock { $0.contains(directory) } }
+
     /// Creates the directory and its missing parents for their owner alone. Completes an interrupted ``destroy()``.
     package init(path: String) throws(StorageError) {
         self.path = path
         try Self.makeDirectories(path)
         directory = try FileDescriptor.openDirectory(path: path)
-        let owner = try directory.status().st_uid
+        let status = try directory.status()
+        Self.used.withLock { _ = $0.insert(FileIdentity(status)) }
+        let owner = status.st_uid
         guard owner == geteuid() || geteuid() == 0 else {
             throw StorageError(
                 .noPermission, "\(shown(path)) belongs to another user; set XDG_STATE_HOME to a directory of your own")
