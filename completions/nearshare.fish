@@ -241,7 +241,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send"' -l 'to' -d 'Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address; may be repeated.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" to-everyone' -l 'to-everyone' -d 'Send to everyone in the mesh, readable by all; needs --via mesh.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" allow-unencrypted' -l 'allow-unencrypted' -d 'Send without a question to an app of the mesh that takes only files readable by everyone who relays them.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" text' -l 'text' -d 'Send this text instead of files.' -rfka ''
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" text' -l 'text' -d 'Send this text instead of files, or that of standard input for -.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" as' -l 'as' -d 'File name for standard input at the receiver.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" links' -l 'links' -d 'Send symbolic links inside folders as links instead of leaving them out.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" keep-modes' -l 'keep-modes' -d 'Send permission bits, except set-user-ID and set-group-ID.'

@@ -39,6 +39,10 @@ struct BoundSocket {
                         setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, $0, socklen_t(interface.utf8.count))
                     }) == 0
                 else {
+                    if errno == ENODEV {
+                        throw LinkError(
+                            .unavailable, "there is no network interface \(interface): `ip link` lists those of this machine")
+                    }
                     throw LinkError(.unavailable, "could not listen on interface \(interface): \(systemErrorText())")
                 }
             }

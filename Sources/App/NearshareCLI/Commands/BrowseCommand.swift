@@ -14,7 +14,9 @@ struct BrowseCommand: AsyncParsableCommand {
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
+    @Option(
+        help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"),
+        transform: InterfaceArgument.existing)
     var interface: String?
 
     @Option(help: ArgumentHelp("Look on one transport only: lan or bluetooth.", valueName: "transport"))

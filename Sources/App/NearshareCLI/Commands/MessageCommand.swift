@@ -111,32 +111,16 @@ struct MessageCommand: ConfinedCommand {
 
     private func send(_ value: StructuredValue?, file path: String?, from machine: LocalMachine) async throws {
         let options = nearby.nodeOptions(global)
-        let said = text == "-" ? try Self.readStandardInput() : text
+        let limit = BundleContent.maximumByteCount
+        let said =
+            text == "-"
+            ? try InputReader.readText(upTo: limit, tooLong: MessengerError.tooLong(limit: limit).description) : text
         let operation = MessageOperation(
             value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,
             isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
             timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
             requiresSession: requireSession, reporter: TextReporter())
         try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
-    }
-
-    private static func readStandardInput() throws -> String {
-        let bytes: [UInt8]
-        do throws(SystemCallError) {
-            bytes = try InputReader.read(STDIN_FILENO, upTo: BundleContent.maximumByteCount + 1)
-        } catch {
-            throw CommandFailure(.failure, "could not read standard input: \(systemErrorText(error.code))")
-        }
-        // One byte above the limit may be a part of a character.
-        guard bytes.count <= BundleContent.maximumByteCount else {
-            throw CommandFailure(.usage, MessengerError.tooLong(limit: BundleContent.maximumByteCount).description)
-        }
-        guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")
-        }
-        let said = text.last?.isNewline == true ? String(text.dropLast()) : text
-        guard !said.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
-        return said
     }
 }
 

@@ -30,7 +30,7 @@ struct SendCommand: AsyncParsableCommand {
             """)
     var allowUnencrypted = false
 
-    @Option(help: ArgumentHelp("Send this text instead of files.", valueName: "text"))
+    @Option(help: ArgumentHelp("Send this text instead of files, or that of standard input for -.", valueName: "text"))
     var text: String?
 
     @Option(name: .customLong("as"), help: ArgumentHelp("File name for standard input at the receiver.", valueName: "name"))
@@ -344,7 +344,11 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func makeSource(for machine: LocalMachine) throws -> SendSource {
-        if let text { return try .text(text) }
+        if let text {
+            let limit = TextSource.maximumByteCount
+            return try .text(
+                text == "-" ? InputReader.readText(upTo: limit, tooLong: TextSource.tooLong.description) : text)
+        }
         if files == ["-"] {
             guard let name = ClaimedFileName(sentName ?? StreamSource.defaultName) else {
                 throw CommandFailure(.usage, "the name after --as is longer than 255 bytes")

@@ -3,7 +3,9 @@ internal import NearshareService
 
 /// The places where the node of a command looks for peers.
 struct NearbyOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"))
+    @Option(
+        help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"),
+        transform: InterfaceArgument.existing)
     var interface: String?
 
     @OptionGroup var bluetooth: BluetoothOptions

@@ -45,7 +45,9 @@ struct ReceivingOptions: ParsableArguments {
         transform: UInt16.expecting("a port from 0 to 65535, where 0 is any free one"))
     var port: UInt16?
 
-    @Option(help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"))
+    @Option(
+        help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"),
+        transform: InterfaceArgument.existing)
     var interface: String?
 
     @OptionGroup var bluetooth: BluetoothOptions

@@ -12,7 +12,9 @@ struct TransportOptions: ParsableArguments {
             valueName: "transport"))
     var via: Transport?
 
-    @Option(help: ArgumentHelp("Look for peers on this network interface only, and connect directly.", valueName: "interface"))
+    @Option(
+        help: ArgumentHelp("Look for peers on this network interface only, and connect directly.", valueName: "interface"),
+        transform: InterfaceArgument.existing)
     var interface: String?
 
     @OptionGroup var bluetooth: BluetoothOptions

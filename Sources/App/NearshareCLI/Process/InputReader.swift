@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Nearshare
+internal import NearshareService
 
 /// Reads whole inputs of a command that have a limit.
 enum InputReader {
@@ -21,5 +22,24 @@ enum InputReader {
             }
         }
         return bytes
+    }
+
+    /// Reads the text on standard input, without the newline at its end.
+    /// - Parameter tooLong: the message about a text of more than `limit` bytes.
+    static func readText(upTo limit: Int, tooLong: String) throws(CommandFailure) -> String {
+        let bytes: [UInt8]
+        do throws(SystemCallError) {
+            bytes = try read(STDIN_FILENO, upTo: limit + 1)
+        } catch {
+            throw CommandFailure(.failure, "could not read standard input: \(systemErrorText(error.code))")
+        }
+        // One byte above the limit may be a part of a character.
+        guard bytes.count <= limit else { throw CommandFailure(.usage, tooLong) }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")
+        }
+        let line = text.last?.isNewline == true ? String(text.dropLast()) : text
+        guard !line.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
+        return line
     }
 }

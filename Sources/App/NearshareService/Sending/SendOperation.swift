@@ -373,6 +373,8 @@ package final class SendOperation: Sendable {
             return await transfer.result
         }
         attempt.byteCount = transfer.snapshot.done
+        // Before the first byte there is nothing that another try would continue.
+        let canResume = canResume && attempt.byteCount > 0
         if let path = moved.current, result.outcome == .interrupted, !running.isCancelled {
             attempt.path = path
             return

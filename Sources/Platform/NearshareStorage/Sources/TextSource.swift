@@ -4,6 +4,8 @@ package import NearshareInterfaces
 /// A short text, which the receiver shows and stores.
 package struct TextSource: ResourceSource {
     package static let maximumByteCount = 64 << 10
+    package static let tooLong = StorageError(
+        .overLimit, "the limit for text is \(UInt64(maximumByteCount).asByteCount); send it as a file")
     /// The name of the file in which the receiver stores it.
     package static let fileName = "message.txt"
 
@@ -15,10 +17,7 @@ package struct TextSource: ResourceSource {
         bytes = Array(text.utf8)
         guard !bytes.isEmpty else { throw StorageError(.rejected, "there is no text to send") }
         guard bytes.count <= Self.maximumByteCount else {
-            throw StorageError(
-                .overLimit,
-                "the text has \(UInt64(bytes.count).asByteCount), and the limit for text is "
-                    + "\(UInt64(Self.maximumByteCount).asByteCount); send it as a file")
+            throw Self.tooLong
         }
         // Safe: a valid name.
         name = ClaimedFileName(Self.fileName)!
