@@ -251,7 +251,7 @@ _nearshare_receive() {
         return
         ;;
     '--exec')
-        __nearshare_add_completions -W "$(eval 'compgen -c')"
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion receive -- --exec "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     '--log-level')
@@ -1109,7 +1109,7 @@ _nearshare_inbox_rm() {
     non_repeating_flags=(--yes --version -h --help)
     repeating_options=()
     non_repeating_options=(--log-level)
-    __nearshare_offer_flags_options 1
+    __nearshare_offer_flags_options -1
 
     # Offer option value completions
     case "${prev}" in
@@ -1121,7 +1121,7 @@ _nearshare_inbox_rm() {
 
     # Offer positional completions
     case "${positional_number}" in
-    1)
+    *)
         __nearshare_add_words "$(__nearshare_custom_complete ---completion inbox rm -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;

@@ -104,7 +104,7 @@ function __nearshare_parse_tokens -S
             case 'open'
                 __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
             case 'rm'
-                __nearshare_parse_subcommand 1 'yes' 'v' 'log-level=' 'version' 'h/help'
+                __nearshare_parse_subcommand -r 1 'yes' 'v' 'log-level=' 'version' 'h/help'
             case 'clean'
                 __nearshare_parse_subcommand 0 'v' 'log-level=' 'version' 'h/help'
             end
@@ -228,7 +228,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" localsend-pin-file' -l 'localsend-pin-file' -d 'Require the PIN in this file from senders with LocalSend.' -rF
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" stdout' -l 'stdout' -d 'Write the received content to standard output instead of the inbox; ends after the first transfer.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive"' -l 'exec' -rfka '(compgen -c)'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive"' -l 'exec' -rfka '(__nearshare_custom_completion ---completion receive -- --exec (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive"' -l 'exec' -d 'Run this command, with the path as its last argument, for each item that has arrived in the inbox. The rest of the command line belongs to it.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive" no-sandbox' -l 'no-sandbox' -d 'Keep the rights to write to all of your files and to start programs.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare receive"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
@@ -512,7 +512,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox" -eq 1' -fa 'list' -d 'List received files, and files that wait for the inbox.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox" -eq 1' -fa 'open' -d 'Open a received item with the program for its type.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox" -eq 1' -fa 'rm' -d 'Remove a received item from the disk and from the list.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox" -eq 1' -fa 'rm' -d 'Remove received items from the disk and from the list.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox" -eq 1' -fa 'clean' -d 'Remove the records of items that are no longer there; no file is touched.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox list" inbox' -l 'inbox' -d 'Inbox whose waiting files are listed (default: configured, or ~/Inbox).' -rfa '(__nearshare_complete_directories)'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox list" last' -l 'last' -d 'List only the items received last.' -rfka ''
@@ -529,7 +529,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox open" log-level' -l 'log-level' -d 'Log level on standard error: error, warning, info, debug or trace.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox open" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox open" h help' -s 'h' -l 'help' -d 'Show help information.'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox rm" -eq 1' -fka '(__nearshare_custom_completion ---completion inbox rm -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare inbox rm" -ge 1' -fka '(__nearshare_custom_completion ---completion inbox rm -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox rm" yes' -l 'yes' -d 'Do not ask for confirmation.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox rm"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare inbox rm" log-level' -l 'log-level' -rfka 'error warning info debug trace'

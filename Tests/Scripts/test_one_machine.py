@@ -275,8 +275,10 @@ class OneMachineStory(Story):
         self.assertIn("can start programs when opened, and there is no terminal", result.stderr.decode())
         self.assertCode(1, self.anna.run("inbox", "open", "c.txt"))
         self.assertCode(2, self.anna.run("inbox", "rm", "a.txt"))
-        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", "a.txt"))
-        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", self.anna.inbox / "tree"))
+        # Nothing is removed unless all are there.
+        self.assertCode(1, self.anna.run("inbox", "rm", "--yes", "a.txt", "absent"))
+        self.assertTrue((self.anna.inbox / "a.txt").exists())
+        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", "a.txt", self.anna.inbox / "tree"))
         (self.anna.inbox / "b.txt").unlink()
         result = self.anna.run("inbox", "clean")
         self.assertCode(0, result)

@@ -6,12 +6,7 @@ internal import NearshareService
 internal import NearshareTerminal
 
 /// A received item, as named on the command line.
-struct ReceivedItemArgument: ParsableArguments {
-    @Argument(
-        help: ArgumentHelp("A received item: its path or its name; of several the latest.", valueName: "item"),
-        completion: .custom(Self.completions))
-    var item: String
-
+enum ReceivedItemArgument {
     /// The latest item that is still there.
     static func latest(of machine: LocalMachine) throws -> ReceiveHistory.Entry {
         guard let entry = try ReceiveHistory(in: machine.state).latestEntries().last(where: \.exists) else {
@@ -37,7 +32,7 @@ struct ReceivedItemArgument: ParsableArguments {
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
         guard let state = try? LocalMachine().state, let entries = try? ReceiveHistory(in: state).entries() else { return [] }
         // A shell would give a meaning to characters of other names (T8).
-        return Set(entries.filter(\.exists).map(\.fileName)).filter(PeerArgument.isPlainWord).sorted()
+        return Set(entries.filter(\.exists).map(\.fileName)).filter(PeerArgument.isQuotable).sorted()
     }
 }
 
@@ -120,9 +115,13 @@ struct InboxOpenCommand: AsyncParsableCommand {
 
 struct InboxRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rm", abstract: "Remove a received item from the disk and from the list.", aliases: ["remove"])
+        commandName: "rm", abstract: "Remove received items from the disk and from the list.", aliases: ["remove"])
 
-    @OptionGroup var selection: ReceivedItemArgument
+    @Argument(
+        help: ArgumentHelp(
+            "Received items: their paths or their names; of several with one name the latest.", valueName: "item"),
+        completion: .custom(ReceivedItemArgument.completions))
+    var items: [String]
 
     @Flag(help: "Do not ask for confirmation.")
     var yes = false
@@ -132,30 +131,45 @@ struct InboxRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let entry = try ReceivedItemArgument.find(selection.item, of: machine)
-            let shown = TerminalText.path(entry.path)
-            var status = stat()
-            guard lstat(entry.path, &status) == 0, (status.st_mode & S_IFMT == S_IFDIR) == entry.isFolder else {
-                throw CommandFailure(.failure, "\(shown) is not what was received any more; remove it by hand")
+            // All are looked for before the first is removed.
+            var entries: [ReceiveHistory.Entry] = []
+            for item in items {
+                let entry = try ReceivedItemArgument.find(item, of: machine)
+                try Self.checkUnchanged(entry)
+                if !entries.contains(where: { $0.path == entry.path }) { entries.append(entry) }
             }
-            if entry.isFolder, entry.isMerged == true {
-                throw CommandFailure(
-                    .failure, "\(shown) was there before, and the received files were added to it; remove them by hand")
-            }
-            if !yes {
-                guard let terminal = TerminalDevice() else {
-                    throw CommandFailure(.usage, "there is no terminal to ask on; --yes removes \(shown) without asking")
+            for entry in entries {
+                let shown = TerminalText.path(entry.path)
+                if !yes {
+                    guard let terminal = TerminalDevice() else {
+                        throw CommandFailure(.usage, "there is no terminal to ask on; --yes removes \(shown) without asking")
+                    }
+                    let question = "remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: "
+                    guard await YesNoPrompt.ask(question, on: terminal) else {
+                        throw CommandFailure(.failure, "\(shown) is not removed")
+                    }
                 }
-                let question = "remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: "
-                guard await YesNoPrompt.ask(question, on: terminal) else { throw CommandFailure(.failure, "not removed") }
+                do {
+                    try FileManager.default.removeItem(atPath: entry.path)
+                } catch {
+                    throw CommandFailure(.failure, "\(shown) could not be removed; check the permissions of its folder")
+                }
+                _ = try ReceiveHistory(in: machine.state).remove { $0.path == entry.path }
+                Console.notice("\(shown) is removed")
             }
-            do {
-                try FileManager.default.removeItem(atPath: entry.path)
-            } catch {
-                throw CommandFailure(.failure, "\(shown) could not be removed; check the permissions of its folder")
-            }
-            _ = try ReceiveHistory(in: machine.state).remove { $0.path == entry.path }
-            Console.notice("\(shown) is removed")
+        }
+    }
+
+    /// - Throws: ``CommandFailure`` for an item that is no longer what was received, or not that alone.
+    private static func checkUnchanged(_ entry: ReceiveHistory.Entry) throws(CommandFailure) {
+        let shown = TerminalText.path(entry.path)
+        var status = stat()
+        guard lstat(entry.path, &status) == 0, (status.st_mode & S_IFMT == S_IFDIR) == entry.isFolder else {
+            throw CommandFailure(.failure, "\(shown) is not what was received any more; remove it by hand")
+        }
+        if entry.isFolder, entry.isMerged == true {
+            throw CommandFailure(
+                .failure, "\(shown) was there before, and the received files were added to it; remove them by hand")
         }
     }
 }

@@ -42,7 +42,7 @@ struct ReceiveCommand: ConfinedCommand {
         parsing: .remaining,
         help: ArgumentHelp(
             "Run this command, with the path as its last argument, for each item that has arrived in the inbox. The rest of the "
-                + "command line belongs to it.", valueName: "command"), completion: .shellCommand("compgen -c"))
+                + "command line belongs to it.", valueName: "command"), completion: .custom(ProgramCompletion.completions))
     var exec: [String] = []
 
     @OptionGroup var sandbox: SandboxOptions
