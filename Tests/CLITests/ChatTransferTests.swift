@@ -1,9 +1,9 @@
 import Nearshare
-import NearshareService
 import NearshareTerminal
 import Testing
 
 @testable import NearshareCLI
+@testable import NearshareService
 
 private let peerID = ChatTyping.peerID
 
@@ -53,5 +53,40 @@ private let peerID = ChatTyping.peerID
     func hostileName() {
         let shown = text(transfer(0, of: 10, isIncoming: true, name: "a\u{1b}[2J\u{202e}.jpg"))
         #expect(shown.contains("a\\u{1b}[2J\\u{202e}.jpg"), "\(shown)")
+    }
+
+    @Test func `what arrives is listed in the conversation with its sender, also where another one is visible`() {
+        func arrive(_ typing: inout ChatTyping) -> [ChatScreen.Reaction] {
+            let arrival = Arrival(
+                kind: .folder, path: "/inbox/trip", name: "trip", size: 1, sender: peerID, senderName: "anna")
+            return typing.handle(.event(.receiving(.arrived(arrival, nil))))
+        }
+        func isListing(_ reactions: [ChatScreen.Reaction]) -> Bool {
+            reactions.contains { if case .listFiles(peerID, _) = $0 { true } else { false } }
+        }
+        var typing = ChatTyping()
+        // Listed once the conversation is opened.
+        #expect(!isListing(arrive(&typing)))
+        typing.meet("anna")
+        #expect(isListing(typing.handle(.replied(.history(.peer(peerID)), .success(.chatMessages([]))))))
+        // The notices of its arrival are there.
+        #expect(!isListing(arrive(&typing)))
+        typing.press(.alt("1"))
+        #expect(isListing(arrive(&typing)))
+        let file = SharedFile(
+            TransferHistory.Entry(
+                when: typing.now, direction: .incoming, id: peerID, name: DisplayName(truncating: "anna")!, listedName: "anna",
+                content: "trip", size: 1, outcome: .completed, path: nil))
+        typing.handle(.files(peerID, [file]))
+        #expect(typing.text.contains("2 anna (1)") && !typing.text.contains("received trip"))
+        typing.press(.alt("2"))
+        #expect(typing.text.contains("received trip"))
+    }
+
+    @Test func `a new peer keeps its name when it is away`() {
+        var typing = ChatTyping()
+        typing.meet("anna")
+        typing.handle(.event(.contacts([])))
+        #expect(typing.text.contains("[2 anna]") && typing.text.contains("anna is away"))
     }
 }

@@ -223,6 +223,7 @@ private struct LossyProvider: ContentProvider {
         var text = offer
         text.items[0].kind = .text
         #expect(refusal(start + withdrawn(a), text)?.contains("cannot be withdrawn") == true)
+        #expect(refusal(start + chunked(a) + chunk(4) + chunk(0), text)?.contains("cannot be withdrawn") == true)
     }
 
     @Test("A16: chunks within the size of a file, and a stream in which something remains")

@@ -46,6 +46,15 @@ import Testing
         return (ada, bea)
     }
 
+    private func text(_ text: String) -> MemoryContent {
+        var content = MemoryContent(file: "message.txt", Array(text.utf8))
+        let size = UInt64(text.utf8.count)
+        let item = OfferedItem(
+            kind: .text, name: ClaimedFileName("message.txt")!, size: size, entryCount: 1, mediaType: .text)
+        content.offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: size)
+        return content
+    }
+
     private func file(_ count: Int) -> MemoryContent {
         MemoryContent(file: "a", (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
     }
@@ -120,14 +129,6 @@ import Testing
 
     @Test("a text counts as delivered when accepted, and not when declined", arguments: LinkKind.allCases)
     func texts(_ linkKind: LinkKind) async throws {
-        @Sendable func text(_ text: String) -> MemoryContent {
-            var content = MemoryContent(file: "message.txt", Array(text.utf8))
-            let size = UInt64(text.utf8.count)
-            let item = OfferedItem(
-                kind: .text, name: ClaimedFileName("message.txt")!, size: size, entryCount: 1, mediaType: .text)
-            content.offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: size)
-            return content
-        }
         let stage = Stage(linkKind)
         let (sender, receiver) = neighbours(stage)
         let sink = InMemorySink()
@@ -276,6 +277,25 @@ import Testing
         let tooLarge = try await send(file(5_242_881), on: Stage(.memory)) { _ in }
         #expect(tooLarge.outcome == .declined(.tooLarge))
         #expect(tooLarge.detail?.contains("5.2 MB") == true)
+    }
+
+    @Test(
+        "A8: an open question ends with the receiver's node, and the sender learns of it", arguments: [false, true])
+    func receiverStopsDuringQuestion(isText: Bool) async throws {
+        let (sender, receiver) = neighbours(Stage(.memory))
+        let content = InMemorySource(isText ? text("hello") : file(10_000))
+        try await withNode(sender) { sender in
+            let mesh = sender.joinMesh()
+            let transfer = try await withNode(receiver) { receiver in
+                let listener = try receiver.listen()
+                let transfer = try mesh.send(content, to: try await mesh.find("Bea", timeout: .seconds(20)))
+                let invitation = try #require(await listener.invitations.first { _ in true })
+                receiver.beginShutdown()
+                #expect(await invitation.ended == .interrupted)
+                return transfer
+            }
+            if !isText { #expect(await transfer.result.outcome == .declined(.declined)) }
+        }
     }
 
     @Test("a receiver that stops says goodbye, and the sender learns of it") func receiverStops() async throws {

@@ -102,9 +102,8 @@ struct ChatScreen: Sendable {
     }
 
     let settings: Settings
-    /// The time of the first requests to a node, this one or an earlier one.
-    private var started: WallTime?
-    var hasStarted: Bool { started != nil }
+    /// Whether a node, this one or an earlier one, was asked.
+    private(set) var hasStarted = false
     private(set) var columns = 80
     private(set) var rows = 24
     var contacts: [PeerID: Contact] = [:]
@@ -135,7 +134,7 @@ struct ChatScreen: Sendable {
 
     /// The first requests.
     mutating func start(at now: WallTime) -> [Reaction] {
-        (started, lastContactsRequest) = (now, now)
+        (hasStarted, lastContactsRequest) = (true, now)
         var reactions = Self.initialRequests
         switch settings.opening {
         case .peer(let name): reactions += lookUp(name, at: now)
@@ -400,9 +399,19 @@ struct ChatScreen: Sendable {
             if let ended = offers.end(number, at: now) {
                 views.visible.addNotice("no longer open: \(TextLayout.sanitized(ended.title))", at: now)
             }
+        case .receiving(.arrived(let arrival, _)): return handle(arrival)
         case .messageChanged, .received, .receiving: break
         }
         return []
+    }
+
+    /// Lists a file or text also in the conversation with its sender, where another one is visible.
+    private mutating func handle(_ arrival: Arrival) -> [Reaction] {
+        guard let sender = arrival.sender, let index = views.index(of: .peer(sender)), index != views.visibleIndex,
+            views[index].opened != nil
+        else { return [] }
+        views[index].unreadCount += 1
+        return [.listFiles(sender, before: WallTime(milliseconds: .max))]
     }
 
     /// Asks about an offer, in the view that the user looks at.
@@ -451,9 +460,10 @@ struct ChatScreen: Sendable {
     }
 
     private mutating func setContacts(_ all: [Contact]) {
-        // No list of the node has blocked peers, of which conversations may be open.
-        let blocked = contacts.filter { $0.value.trustStatus.isBlocked }
-        contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 }).merging(blocked) { listed, _ in listed }
+        // No list of the node has blocked peers, nor new ones that are away: conversations with them may be open.
+        var others = contacts.filter { views.index(of: .peer($0.key)) != nil || $0.value.trustStatus.isBlocked }
+        for id in others.keys { others[id]?.isNear = false }
+        contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
     }
 
     private mutating func handle(
@@ -481,8 +491,11 @@ struct ChatScreen: Sendable {
             let isNewest = views[index].history == .loadingNewest
             views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
             if isNewest, index == views.visibleIndex { showOpenOffers(at: now) }
-            guard isNewest, case .peer(let peer) = conversation, let started else { return [] }
-            return [.listFiles(peer, before: started)]
+            guard isNewest, case .peer(let peer) = conversation else { return [] }
+            // Later ones were shown as they arrived, also where another node has taken over.
+            let opened = views[index].opened ?? now
+            views[index].opened = opened
+            return [.listFiles(peer, before: opened)]
         case (.lookup(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             return resolve(name, as: contact, at: now)

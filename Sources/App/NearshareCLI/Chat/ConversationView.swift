@@ -71,6 +71,8 @@ struct ConversationView: Sendable {
     /// Numbers of the offers that are asked about below the visible rows.
     private(set) var offersBelow: Set<Int> = []
     private(set) var history = History.notRequested
+    /// The time at which the newest messages were first there; nil before.
+    var opened: WallTime?
     /// Whether the user has written in the conversation, as far as its messages were loaded.
     private(set) var hasLocalMessages = false
     /// Reasons of failed messages, by id.

@@ -82,6 +82,8 @@ package final class ReceiveController: Sendable {
                         if endsReceiving, self.endsAfterFirst { node.beginShutdown() }
                     }
                 }
+                // The node is stopping: no open question keeps it.
+                self.prompts.close()
             }
             group.cancelAll()
         }

@@ -74,6 +74,7 @@ package struct VerificationOperation: Sendable {
 
     /// The end of a connection, in words for a comparison: it has nothing to resume.
     private static func failure(_ error: NodeError, of name: DisplayName) -> NodeError {
+        if case .refused(let text) = error { return .refused("nothing was compared: \(text)") }
         guard error.isTransient else { return error }
         return .connectionLost("nothing was compared: the connection to \(name.shown) has ended; try again")
     }

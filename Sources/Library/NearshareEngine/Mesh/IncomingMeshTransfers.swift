@@ -21,6 +21,8 @@ struct IncomingMeshTransfers {
     }
 
     private var invitations: [MeshFileKey: WeakReference<Invitation>] = [:]
+    /// For content that was received without an offer.
+    private var receivedInvitations: [WeakReference<Invitation>] = []
     private var files: [MeshFileKey: File] = [:]
     /// Public files whose senders' keys are not proven yet, the oldest first.
     private var unauthenticated: [MeshReceivedFile] = []
@@ -32,7 +34,9 @@ struct IncomingMeshTransfers {
 
     /// The transfers of all accepted files.
     var transfers: [Transfer] { files.values.map(\.transfer) }
-    var openInvitations: [Invitation] { invitations.values.compactMap(\.object) }
+    var openInvitations: [Invitation] { (invitations.values + receivedInvitations).compactMap(\.object) }
+    /// The keys of the offers that are not answered yet.
+    var openOffers: [MeshFileKey] { Array(invitations.keys) }
 
     // MARK: Offered files
 
@@ -40,6 +44,12 @@ struct IncomingMeshTransfers {
 
     mutating func insert(_ invitation: Invitation, _ key: MeshFileKey) {
         invitations[key] = WeakReference(object: invitation)
+    }
+
+    /// Adds the invitation for content that was received without an offer.
+    mutating func insert(_ invitation: Invitation) {
+        receivedInvitations.removeAll { $0.object?.wasAnswered ?? true }
+        receivedInvitations.append(WeakReference(object: invitation))
     }
 
     /// Replaces the invitation for a file by the accepted file.

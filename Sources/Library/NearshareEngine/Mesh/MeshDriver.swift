@@ -79,6 +79,7 @@ package final class MeshDriver: Sendable {
 
     /// Announces to the neighbours that this node leaves, lets queued frames go out, and ends the links.
     func stop() {
+        receiver.declineOpenOffers()
         router.stop()
         bundles.withLock { $0 }?.stop()
         tasks.finish()

@@ -71,7 +71,8 @@ final class MeshReceiver: Sendable {
                     router.decline(key, because: MeshFileControl.DeclineReason(reason), now: now)
                 }
             }, prompt: prompt)
-        let invitation = makeInvitation(item, from: peer, resumeKey: offer.id.bytes, answering: answering)
+        let invitation = makeInvitation(
+            item, from: peer, resumeKey: offer.id.bytes, timeout: Self.invitationTimeout, answering: answering)
         incoming.withLock { $0.insert(invitation, key) }
         invitations?.yield(invitation)
     }
@@ -96,13 +97,13 @@ final class MeshReceiver: Sendable {
     }
 
     private func makeInvitation(
-        _ item: OfferedItem, from peer: Peer, resumeKey: [UInt8], answering: Invitation.Answering
+        _ item: OfferedItem, from peer: Peer, resumeKey: [UInt8], timeout: Duration? = nil, answering: Invitation.Answering
     ) -> Invitation {
         var progress = TransferProgress(id: settings.freshTransferID(), direction: .incoming, total: item.size, totalEntries: 1)
         progress.phase = .waiting
         let invitation = Invitation(
             peer: peer, offer: Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: item.size), context: [],
-            resumeKey: resumeKey, expiry: settings.clock() + Self.invitationTimeout,
+            resumeKey: resumeKey, expiry: timeout.map { settings.clock() + $0 },
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers, answering: answering)
         // The mesh has no link between the two peers alone, whose authentication string they could compare.
         invitation.finishWithoutShortCode()
@@ -250,7 +251,9 @@ final class MeshReceiver: Sendable {
                 }
             },
             decline: { [weak self] _ in self?.incoming.withLock { $0.release(size) } }, prompt: prompt)
-        invitations?.yield(makeInvitation(item, from: peer, resumeKey: resumeKey, answering: answering))
+        let invitation = makeInvitation(item, from: peer, resumeKey: resumeKey, answering: answering)
+        incoming.withLock { $0.insert(invitation) }
+        invitations?.yield(invitation)
         return true
     }
 
@@ -287,6 +290,13 @@ final class MeshReceiver: Sendable {
     }
 
     // MARK: End
+
+    /// Declines the offers that are not answered yet: this node leaves.
+    func declineOpenOffers() {
+        for key in incoming.withLock({ $0.openOffers }) {
+            router.update { router, now in router.decline(key, because: .declined, now: now) }
+        }
+    }
 
     /// Interrupts all transfers, and ends all invitations.
     func interruptAll() {

@@ -100,7 +100,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused(
-                "nothing was compared: the peer's user cannot be asked; receive in a terminal of that machine"
+                "the peer's user cannot be asked; receive in a terminal of that machine"
             )
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; try again to resume")

@@ -19,8 +19,8 @@ public final class Invitation: Sendable {
     public let context: [UInt8]
     /// Equal for repeated sends of the same content; together with the peer's key it identifies a partial transfer.
     package let resumeKey: [UInt8]
-    /// The time at which the invitation is declined automatically.
-    package let expiry: MonotonicInstant
+    /// The time at which the invitation is declined automatically; nil for content that waits for the user's decision.
+    package let expiry: MonotonicInstant?
     private let answering: Answering
     let transfer: Transfer
     private let transfers: TransferProgressManager
@@ -39,7 +39,7 @@ public final class Invitation: Sendable {
     init(
         peer: Peer, offer: Offer, contents: [EntryHeader] = [], features: TransferFeatures = [], context: [UInt8],
         resumeKey: [UInt8],
-        expiry: MonotonicInstant, transfer: Transfer, transfers: TransferProgressManager, answering: Answering
+        expiry: MonotonicInstant?, transfer: Transfer, transfers: TransferProgressManager, answering: Answering
     ) {
         (self.contents, self.features) = (contents, features)
         self.peer = peer

@@ -110,6 +110,10 @@ package struct IncomingContent: Sendable {
                     throw .violation(MalformedInput("a chunk beyond the size of its file"))
                 }
                 if chunkSize == 0 {
+                    // A text is one that is read, not a file among others.
+                    guard let header = currentHeader, !isText(header) else {
+                        throw .violation(MalformedInput("an entry that cannot be withdrawn"))
+                    }
                     try withdraw(remaining, in: &receiver)
                 } else {
                     state = .sizedChunk(remaining: remaining, inChunk: chunkSize)
@@ -261,12 +265,15 @@ package struct IncomingContent: Sendable {
         }
     }
 
-    /// Checks the entries that a sender can withdraw: a text is one that is read, not a file among others.
+    private func isText(_ header: EntryHeader) -> Bool {
+        header.item < UInt32(offer.items.count) && offer.items[Int(header.item)].kind == .text
+    }
+
+    /// Checks the entries that a sender can withdraw.
     private func check(_ header: EntryHeader, _ mark: UInt8) throws(MalformedInput) {
         switch mark {
         case ContentStreamFormat.withdrawnEntry:
-            let isText = header.item < UInt32(offer.items.count) && offer.items[Int(header.item)].kind == .text
-            guard header.size != nil, !isText else { throw MalformedInput("an entry that cannot be withdrawn") }
+            guard header.size != nil, !isText(header) else { throw MalformedInput("an entry that cannot be withdrawn") }
         case ContentStreamFormat.chunkedEntry:
             guard header.kind == .file, let size = header.size, size > offsetInNext else {
                 throw MalformedInput("chunks of an entry without content")
