@@ -168,7 +168,7 @@ __nearshare_custom_complete() {
         local -ar words=("${COMP_WORDS[@]::${COMP_CWORD}}" '' "${COMP_WORDS[@]:${COMP_CWORD}}")
     fi
 
-    "${COMP_WORDS[0]}" "${@}" "${words[@]}"
+    "${COMP_WORDS[0]}" "${@}" "${words[@]}" 2> /dev/null
 }
 
 _nearshare() {

@@ -153,6 +153,8 @@ struct PendingPromptsTests {
         let cleo = prompts.add("accept?", about: "cleo", "c")
         #expect(prompts.parse("p \(ben) 2", answering: nil) == .part(number: ben, selection: "2"))
         #expect(prompts.parse("p 1-3", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
+        let hint = "which ones? numbers and patterns, as in \"p \(ben) 1-3,7 *.jpg\"; l lists them"
+        #expect(prompts.parse("p \(ben)", answering: nil) == .none(hint: hint))
         #expect(prompts.parse("p \(cleo) 2", answering: nil) == .none(hint: "this can only be accepted as a whole"))
         // The remaining question shows its number, so that the first word is that.
         _ = prompts.remove(cleo)

@@ -77,6 +77,10 @@ enum CompletionScript {
                 __nearshare_custom_complete() {
 
                 """)
+        // A script of another version must not write into the command line.
+        script.replace(
+            "\"${COMP_WORDS[0]}\" \"${@}\" \"${words[@]}\"\n",
+            with: "\"${COMP_WORDS[0]}\" \"${@}\" \"${words[@]}\" 2> /dev/null\n")
         let cases = groups.map { "    '\($0.path.joined(separator: " "))') words='\($0.names.joined(separator: " "))' ;;\n" }
         script.replace(
             "    non_repeating_options=()\n    __nearshare_offer_flags_options -1\n}\n\ncomplete -o",

@@ -30,6 +30,13 @@ package struct PartChooser: Sendable {
     /// The lines that fit on a small terminal with the question below them.
     private static let pageLineCount = 18
 
+    /// The hint for an answer that selects nothing.
+    /// - Parameter question: its number, where the answer needs it.
+    static func missingSelection(of question: Int?) -> String {
+        let number = question.map { "\($0) " } ?? ""
+        return #"which ones? numbers and patterns, as in "p \#(number)1-3,7 *.jpg"; l lists them"#
+    }
+
     package init(_ offer: Offer, listed: [EntryHeader]) {
         (self.offer, self.listed) = (offer, listed)
         let listedEnd = UInt64(listed.count)
@@ -122,7 +129,7 @@ package struct PartChooser: Sendable {
             }
         }
         guard let selection = EntrySelection(merging: chosen) else {
-            return .invalid(hint: #"which ones? numbers and patterns, as in "p 1-3,7 *.jpg"; l lists them"#)
+            return .invalid(hint: Self.missingSelection(of: nil))
         }
         guard selection.entryCount < offer.entryCount else { return .all }
         guard let part = OfferPart(selection, of: offer, listed: listed) else {

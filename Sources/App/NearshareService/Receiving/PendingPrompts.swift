@@ -161,6 +161,7 @@ struct PendingPrompts<Reply> {
             return .none(hint: "which question? \(TerminalText.escaped(examples.joined(separator: " or ")))")
         }
         guard prompt.allowsPart else { return .none(hint: "this can only be accepted as a whole") }
+        if words.isEmpty, prompt.isNumbered { return .none(hint: PartChooser.missingSelection(of: prompt.number)) }
         return .part(number: prompt.number, selection: words.joined(separator: " "))
     }
 
