@@ -1,5 +1,6 @@
 import Glibc
 import NearshareInterfaces
+import NearshareService
 import NearshareTesting
 import Testing
 
@@ -53,5 +54,19 @@ struct InputReaderTests {
         defer { close(descriptor) }
         let error = #expect(throws: SystemCallError.self) { try InputReader.read(descriptor, upTo: 100) }
         #expect(error?.code == EISDIR)
+    }
+
+    @Test("a text has the limit without the newline at its end")
+    func text() throws {
+        func text(_ input: String) throws -> String {
+            try InputReader.text(of: Array(input.utf8), upTo: 4, tooLong: "too long")
+        }
+        #expect(try text("four") == "four" && text("four\n") == "four" && text("four\r\n") == "four" && text("a\nb") == "a\nb")
+        for input in ["fiver", "four\n\n", "four\r\n\n", "fou\u{e9}\n"] {
+            let failure = #expect(throws: CommandFailure.self) { try text(input) }
+            #expect(failure?.message == "too long", "\(input.debugDescription)")
+        }
+        #expect(throws: CommandFailure.self) { try text("\n") }
+        #expect(throws: CommandFailure.self) { try InputReader.text(of: [0xFF], upTo: 4, tooLong: "") }
     }
 }

@@ -3,6 +3,7 @@ specification alone."""
 
 import dataclasses
 import json
+import os
 import re
 import secrets
 import signal
@@ -565,6 +566,42 @@ class BitchatStory(Story):
         chat.end()
         node.end()
         self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
+
+    def test_panic_says_that_a_node_hangs_which_keeps_everything(self):
+        node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        chat = Chat(self, self.anna)
+        node.signal(signal.SIGSTOP)
+        chat.type("never sent")
+        chat.type("/panic")
+        chat.read_until("press Enter again")
+        chat.type("")
+        chat.read_until(f"nothing is removed yet: the running node (process {node.process.pid}) does not end")
+        chat.end()
+        node.signal(signal.SIGKILL)
+        node.process.wait(30)
+        self.assertCode(0, self.anna.run("identity", "destroy", "--yes"))
+        self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
+
+    def test_panic_erases_when_the_chat_is_ended_at_once(self):
+        chat = Chat(self, self.anna)
+        chat.type("never sent")
+        chat.type("/panic")
+        chat.read_until("press Enter again")
+        chat.type("")
+        os.kill(chat.terminal.process, signal.SIGTERM)
+        chat.end()
+        self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
+
+    def test_quitting_does_not_wait_for_a_node_that_hangs(self):
+        node = self.anna.start("mesh", "run", "--json", "--adapter", "none", "--inbox", self.anna.inbox)
+        node.wait_for("ready")
+        chat = Chat(self, self.anna)
+        node.signal(signal.SIGSTOP)
+        self.addCleanup(node.signal, signal.SIGCONT)
+        chat.type("never sent")
+        chat.type("/quit")
+        chat.read_until("the node has not confirmed what was sent last")
 
     def test_a_message_that_needs_a_session(self):
         self.receive()

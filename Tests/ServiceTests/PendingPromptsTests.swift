@@ -74,10 +74,7 @@ struct PendingPromptsTests {
         let mallory = prompts.add("accept?", about: "mallory", "m")
         #expect(prompts.prompt()?.contains("[a]lways") == true)
         #expect(prompts.parse("always \(ben)", answering: nil) == .answer(number: ben, .always))
-        let refusal = PendingPrompts<String>.Result.none(
-            hint:
-                "always is not possible for a peer without a key, or whose key or protocol version has changed; please answer y, n or b"
-        )
+        let refusal = PendingPrompts<String>.Result.none(hint: "always is not possible here; please answer y, n or b")
         #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, a, n or b"))
         #expect(prompts.parse("a \(mallory)", answering: nil) == refusal)
         #expect(prompts.remove(ben) == "b" && prompts.prompt()?.contains("[a]lways") == false)

@@ -47,9 +47,9 @@ struct ChatOffers: Sendable {
         return open.firstIndex { $0.number == number }.map { open.remove(at: $0) }
     }
 
-    /// The wall clock may have been set back.
+    /// Where the wall clock was set back, not before it has reached the time again.
     private static func hasPassed(_ milliseconds: Int64, since time: WallTime, _ now: WallTime) -> Bool {
-        abs(time.milliseconds.distance(to: now.milliseconds)) >= milliseconds
+        time.milliseconds.distance(to: now.milliseconds) >= milliseconds
     }
 
     /// Records the end of an offer.

@@ -93,7 +93,9 @@ final class ChatTerminal: Sendable {
         }
         switch endReason {
         case .quit:
-            guard unsent.isEmpty else { throw CommandFailure(.failure, unsent.joined(separator: "; ")) }
+            guard unsent.isEmpty || wantsErasure.withLock({ $0 }) else {
+                throw CommandFailure(.failure, unsent.joined(separator: "; "))
+            }
         case .interrupted: throw CommandFailure.silent(.interrupted)
         case .nodeEnded:
             savedScreen.withLock { $0 = screen }
@@ -172,7 +174,11 @@ final class ChatTerminal: Sendable {
             // Restores the terminal before pending requests end.
             FullScreen.leave()
         }
-        if state.pendingCount > 0 { state.unsent.append("the node has not confirmed what was sent last") }
+        if state.pendingCount > 0 {
+            state.unsent.append("the node has not confirmed what was sent last")
+            // Ends the wait for replies of a node that hangs.
+            (client as? ControlClient)?.close()
+        }
         return (state.endReason ?? .quit, state.screen, state.unsent)
     }
 

@@ -37,6 +37,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     func validate() throws {
         if via == .bluetooth { try bluetooth.requireBluetooth() }
+        if watch, timeout != nil { throw ValidationError("--watch looks until it is ended; omit --timeout") }
         if scan, via == .bluetooth { throw ValidationError("--scan looks on the network; omit --via bluetooth") }
     }
 

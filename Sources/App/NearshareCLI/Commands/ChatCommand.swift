@@ -86,15 +86,23 @@ struct ChatCommand: ConfinedCommand {
         let wantsErasure = Monitor(false)
         // The process of the node that is stopped to remove everything.
         let node = Monitor<ProcessHandle?>(nil)
-        try await withNodeClient(machine, options, .command, continues: true) { client in
-            try await ChatTerminal(
-                client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard, screen: screen,
-                wantsErasure: wantsErasure
-            ).run()
-            guard wantsErasure.withLock({ $0 }) else { return }
-            let process = try machine.state.otherNodeProcess()
-            node.withLock { $0 = process }
-            try? await client.stop()
+        do {
+            try await withNodeClient(machine, options, .command, continues: true) { client in
+                do {
+                    try await ChatTerminal(
+                        client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard,
+                        screen: screen, wantsErasure: wantsErasure
+                    ).run()
+                } catch {
+                    guard wantsErasure.withLock({ $0 }) else { throw error }
+                }
+                guard wantsErasure.withLock({ $0 }), let process = try machine.state.otherNodeProcess() else { return }
+                node.withLock { $0 = process }
+                await ControlClient.stopNode(of: machine)
+            }
+        } catch {
+            // A signal, or a node that ends, does not prevent what the user has confirmed.
+            guard wantsErasure.withLock({ $0 }) else { throw error }
         }
         if wantsErasure.withLock({ $0 }) {
             try await IdentityDestroyCommand.destroy(machine.state, after: node.withLock { $0 })

@@ -119,7 +119,12 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
     /// Removes everything once a node that is shutting down has released it.
     /// - Parameter node: the node's process; nil where it was this one.
     static func destroy(_ state: StateDirectory, after node: ProcessHandle?) async throws {
-        if let node { _ = try await BlockingThread.run { node.awaitEnd(timeout: shutdownTimeout) } }
+        if let node, try await !BlockingThread.run({ node.awaitEnd(timeout: shutdownTimeout) }) {
+            throw CommandFailure(
+                .failure,
+                "nothing is removed yet: the running node (process \(node.id)) does not end; end it with `kill -9 \(node.id)`, and "
+                    + "then run `nearshare identity destroy`")
+        }
         try state.destroy()
         Console.notice("the identity and all stored state are removed")
     }

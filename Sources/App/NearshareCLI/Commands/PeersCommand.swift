@@ -191,7 +191,9 @@ struct PeersUnblockCommand: AsyncParsableCommand {
             let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
             let shownPeer = found.entry.name.identified(by: found.fingerprint.peerID)
             guard found.entry.trust == .blocked else { return Console.notice("\(shownPeer) is not blocked") }
-            _ = try machine.trust.update { $0.setBlocked(found.fingerprint, false) }
+            guard try machine.trust.update({ $0.setBlocked(found.fingerprint, false) }) else {
+                throw CommandFailure(.failure, "\(shownPeer) is not known any more; another command has removed it")
+            }
             Console.notice("\(shownPeer) is no longer blocked; it is neither a friend nor verified")
         }
     }

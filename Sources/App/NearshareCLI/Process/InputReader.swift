@@ -29,16 +29,22 @@ enum InputReader {
     static func readText(upTo limit: Int, tooLong: String) throws(CommandFailure) -> String {
         let bytes: [UInt8]
         do throws(SystemCallError) {
-            bytes = try read(STDIN_FILENO, upTo: limit + 1)
+            // With the newline, which may be two characters.
+            bytes = try read(STDIN_FILENO, upTo: limit + 3)
         } catch {
             throw CommandFailure(.failure, "could not read standard input: \(systemErrorText(error.code))")
         }
-        // One byte above the limit may be a part of a character.
-        guard bytes.count <= limit else { throw CommandFailure(.usage, tooLong) }
+        return try text(of: bytes, upTo: limit, tooLong: tooLong)
+    }
+
+    static func text(of bytes: [UInt8], upTo limit: Int, tooLong: String) throws(CommandFailure) -> String {
+        // The last one may be a part of a character.
+        guard bytes.count <= limit + 2 else { throw CommandFailure(.usage, tooLong) }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")
         }
         let line = text.last?.isNewline == true ? String(text.dropLast()) : text
+        guard line.utf8.count <= limit else { throw CommandFailure(.usage, tooLong) }
         guard !line.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
         return line
     }

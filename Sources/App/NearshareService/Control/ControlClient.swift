@@ -73,6 +73,20 @@ package final class ControlClient: NodeClient {
         link.close()
     }
 
+    /// Asks the running node of this user to stop, on a connection of its own; one that hangs is left as it is.
+    package static func stopNode(of machine: LocalMachine) async {
+        _ = try? await withRunningNode(of: machine) { client in
+            await firstResult(
+                of: { try? await client.stop() },
+                {
+                    // Closing ends the wait for the reply.
+                    if (try? await Task.sleep(for: stopTimeout)) != nil { client.close() }
+                })
+        }
+    }
+
+    private static let stopTimeout = Duration.seconds(3)
+
     package func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         let reply = await withCheckedContinuation { continuation in
             let number: Int? = state.withLock { state in

@@ -112,8 +112,10 @@ struct PendingPrompts<Reply> {
         return choices.joined(separator: ", ")
     }
 
-    private var letters: String {
-        let letters = Self.choices(open).split(separator: ", ").map { "\($0.dropFirst().prefix(1))" }
+    private var letters: String { Self.letters(open) }
+
+    private static func letters(_ prompts: [Prompt]) -> String {
+        let letters = choices(prompts).split(separator: ", ").map { "\($0.dropFirst().prefix(1))" }
         return letters.dropLast().joined(separator: ", ") + " or " + (letters.last ?? "")
     }
 
@@ -139,7 +141,7 @@ struct PendingPrompts<Reply> {
             return .none(hint: "please answer \(letters)")
         }
         if line.number == nil, line.rest.isEmpty {
-            if let prompt = open.first(where: { $0.number == target }) { return Self.answer(prompt, word) }
+            if let prompt = open.first(where: { $0.number == target }) { return answer(prompt, word) }
             let examples = shown.map { "\(line.word.text) \($0.number)" }.joined(separator: " or ")
             return .none(hint: "which one? \(examples)")
         }
@@ -147,7 +149,7 @@ struct PendingPrompts<Reply> {
         guard numbers.count == 1, let prompt = open.first(where: { $0.number == numbers[0] }) else {
             return .none(hint: "there is no such question; \(Self.advice(shown))")
         }
-        return Self.answer(prompt, word)
+        return answer(prompt, word)
     }
 
     /// Parses the words after `p`. They begin with the number of the question wherever it has one, because the other words can
@@ -170,12 +172,9 @@ struct PendingPrompts<Reply> {
         "write \(shown.map { "y \($0.number)" }.joined(separator: " or ")) to accept"
     }
 
-    private static func answer(_ prompt: Prompt, _ word: Word) -> Result {
+    private func answer(_ prompt: Prompt, _ word: Word) -> Result {
         guard word != .always || prompt.allowsAlways else {
-            return .none(
-                hint:
-                    "always is not possible for a peer without a key, or whose key or protocol version has changed; please answer y, n or b"
-            )
+            return .none(hint: "always is not possible here; please answer \(Self.letters([prompt]))")
         }
         return .answer(number: prompt.number, word)
     }

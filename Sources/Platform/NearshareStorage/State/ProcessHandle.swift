@@ -4,6 +4,7 @@ package import NearshareInterfaces
 
 /// A process of this user whose end can be waited for, by its descriptor (pidfd_open(2)).
 package final class ProcessHandle: Sendable {
+    package let id: Int32
     private let descriptor: FileDescriptor
 
     /// - Returns: nil when there is no such process, or the kernel has no such descriptors.
@@ -11,6 +12,7 @@ package final class ProcessHandle: Sendable {
         let raw = nearshare_pidfd_open(id)
         guard raw >= 0 else { return nil }
         descriptor = FileDescriptor(owning: raw)
+        self.id = id
     }
 
     /// Blocks until the process has ended and the kernel has released its locks, or time is over.
