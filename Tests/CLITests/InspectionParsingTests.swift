@@ -8,8 +8,8 @@ import Testing
 
 @Suite("command lines of browse, inbox and doctor") struct InspectionParsingTests {
     @Test func browse() throws {
-        let browse: BrowseCommand = try parse(words("browse --watch --timeout 5 --via lan --interface eth0 --json"))
-        #expect(browse.watch && browse.output.json)
+        let browse: BrowseCommand = try parse(words("browse --timeout 5 --via lan --interface eth0 --json"))
+        #expect(!browse.watch && browse.output.json)
         #expect(browse.timeout?.duration == .seconds(5))
         #expect(browse.via == .lan)
         #expect(browse.interface == "eth0")
