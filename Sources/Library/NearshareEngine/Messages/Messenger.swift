@@ -30,6 +30,8 @@ package final class Messenger: Sendable {
     let listeners = Broadcast<MessengerEvent>()
     let store: any ConversationStore
     let messages: BundleDriver
+    /// Queues the events of bundles until ``start()``.
+    private let relay = BundleEventRelay()
     let blueChat = BlueChatPeers()
     /// Held while lines are selected and dispatched: a line that is just being stored would otherwise be found waiting, and
     /// sent twice.
@@ -47,9 +49,7 @@ package final class Messenger: Sendable {
         self.node = node
         self.settings = settings
         store = settings.conversations
-        let relay = BundleEventRelay()
-        messages = try mesh.startBundles(profile: settings.profile, store: settings.bundles) { relay.receive($0) }
-        relay.attach { [weak self] in self?.receive($0) }
+        messages = try mesh.startBundles(profile: settings.profile, store: settings.bundles) { [relay] in relay.receive($0) }
     }
 
     /// - Throws: `StorageError` when the store cannot be read.
@@ -58,6 +58,8 @@ package final class Messenger: Sendable {
         let unfinished = try store.pendingMessages()
         state.update { $0.inputs.append(.resume(unfinished)) }
         mesh.messageHandler.withLock { $0 = Handler { [weak self] in self?.receive($0) ?? false } }
+        // Earlier ones would have no subscriber: the node listens already, and a message may arrive at once.
+        relay.attach { [weak self] in self?.receive($0) }
         mesh.start { [self] in
             await withTaskGroup(of: Void.self) { group in
                 group.addTask {
