@@ -174,7 +174,7 @@ __nearshare_custom_complete() {
 _nearshare() {
     local state
     state="$(shopt -p;shopt -po)"
-    trap "${state//$'\n'/;}" RETURN
+    trap "${state//$'\n'/;};trap - RETURN" RETURN
     shopt -s extglob
     set +o history +o posix
 

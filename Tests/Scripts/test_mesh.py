@@ -515,6 +515,13 @@ class BitchatStory(Story):
             phone.wait_for_receipt(blocked, timeout=2)
         chat.type("/search psst")
         chat.read_until("no line contains psst")
+        # Nor does it get anything, although its conversation is the visible one.
+        chat.type("a secret")
+        chat.read_until("not sent:")
+        with self.assertRaises(AssertionError):
+            phone.wait_for_message(2)
+        chat.type("/ping phone")
+        chat.read_until("blocked")
         chat.quit()
 
     def test_ping_and_trace(self):

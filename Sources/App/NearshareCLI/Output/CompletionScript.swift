@@ -77,6 +77,9 @@ enum CompletionScript {
                 __nearshare_custom_complete() {
 
                 """)
+        // The trap would stay, and run after each file that the user sources.
+        script.replace(
+            #"trap "${state//$'\n'/;}" RETURN"#, with: #"trap "${state//$'\n'/;};trap - RETURN" RETURN"#)
         // A script of another version must not write into the command line.
         script.replace(
             "\"${COMP_WORDS[0]}\" \"${@}\" \"${words[@]}\"\n",

@@ -142,7 +142,9 @@ package final class NodeService: NodeClient {
         case .status: return .status(try status.current())
         case .contacts: return .contacts(try await contacts.listed())
         case .find(let name, let timeout): return .contact(try await findContact(name, timeout: timeout))
-        case .sendMessage(let message): return .messageAccepted(try await sender.send(message))
+        case .sendMessage(let message):
+            if let peer = message.receiver { try refuseBlocked(peer) }
+            return .messageAccepted(try await sender.send(message))
         case .isPending(let id): return .isPending(try await messenger.waits(id))
         case .messages(let number, let limit):
             let messages = try await messenger.arrivals(after: number, limit: Self.clampedEntryCount(limit))
@@ -150,6 +152,7 @@ package final class NodeService: NodeClient {
             let snapshot = try? contacts.snapshot()
             return .messages(messages.map { ReceivedMessage($0, contacts: snapshot) })
         case .sendLine(let text, let conversation):
+            if case .peer(let peer) = conversation { try refuseBlocked(peer) }
             return .lineAccepted(id: try await messenger.sendLine(text, in: conversation).id)
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
@@ -159,6 +162,7 @@ package final class NodeService: NodeClient {
             try await messenger.markRead(conversation)
             return .done
         case .sendFile(let path, let peer, let isSealed, let timeout):
+            try refuseBlocked(peer)
             return .transferAccepted(try sender.startFile(path, to: peer, isSealed: isSealed, timeout: timeout))
         case .cancelTransfer(let id):
             sender.cancel(id)
@@ -175,7 +179,9 @@ package final class NodeService: NodeClient {
             let contact = try await contactUpdater.setFriend(id, isFriend)
             if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
             return .contact(contact)
-        case .ping(let id): return .pong(try await ping(id))
+        case .ping(let id):
+            try refuseBlocked(id)
+            return .pong(try await ping(id))
         case .trace(let id, let limit): return .trace(messenger.trace(id, limit: Self.clampedEntryCount(limit)))
         case .verificationLink:
             guard let link = messenger.verificationAddress() else {
@@ -215,6 +221,12 @@ package final class NodeService: NodeClient {
     }
 
     // MARK: Contacts
+
+    /// Nothing is sent to a blocked peer, whatever an open conversation shows.
+    private func refuseBlocked(_ peer: PeerID) throws {
+        let contact = try contacts.snapshot().contact(peer)
+        guard !contact.trustStatus.isBlocked else { throw ControlFailure.blocked(contact) }
+    }
 
     private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
         // A blocked peer is refused at once, without a search.
