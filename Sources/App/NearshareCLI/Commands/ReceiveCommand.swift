@@ -249,7 +249,7 @@ struct ReceiveCommand: ConfinedCommand {
         PrimaryRoleFollower.Settings(
             isPortFixed: receiving.port != nil, hasOwnAdvertisement: receiving.name != nil || receiving.interface != nil,
             // The address of a page would change, and --once means one transfer of this node.
-            takesRole: !qr && !once && !stdout)
+            claimsRole: !qr && !once && !stdout)
     }
 
     private func makeSettings(_ machine: LocalMachine) throws -> NodeSettings {

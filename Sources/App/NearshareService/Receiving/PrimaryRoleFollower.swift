@@ -1,7 +1,7 @@
 package import Nearshare
 
 /// Serves the user's other commands while a `receive` is the primary node, and after that follows the process that is. When that
-/// process ends without a successor, this one may take its role.
+/// process ends without a successor, this one may claim its role.
 package struct PrimaryRoleFollower: Sendable {
     private let machine: LocalMachine
     private let node: Node
@@ -9,8 +9,8 @@ package struct PrimaryRoleFollower: Sendable {
     private let controller: ReceiveController
     private let reporter: any Reporter
     private let settings: Settings
-    /// The role that this process has taken; nil while it has taken none.
-    private let takenRole = Monitor<PrimaryRole?>(nil)
+    /// The role that this process has claimed; nil while it has claimed none.
+    private let claimedRole = Monitor<PrimaryRole?>(nil)
 
     /// The properties of the command.
     package struct Settings: Sendable {
@@ -18,17 +18,17 @@ package struct PrimaryRoleFollower: Sendable {
         package var isPortFixed: Bool
         /// Whether it is advertised apart from the node: by another name, or on one interface.
         package var hasOwnAdvertisement: Bool
-        /// Whether it takes the role of a node that has ended. The node then shuts down, to start again with the role.
-        package var takesRole: Bool
+        /// Whether it claims the role of a node that has ended. The node then shuts down, to start again with the role.
+        package var claimsRole: Bool
 
-        package init(isPortFixed: Bool, hasOwnAdvertisement: Bool, takesRole: Bool) {
+        package init(isPortFixed: Bool, hasOwnAdvertisement: Bool, claimsRole: Bool) {
             self.isPortFixed = isPortFixed
             self.hasOwnAdvertisement = hasOwnAdvertisement
-            self.takesRole = takesRole
+            self.claimsRole = claimsRole
         }
     }
 
-    /// - Parameter controller: has to be idle before the role is taken.
+    /// - Parameter controller: has to be idle before the role is claimed.
     package init(
         _ machine: LocalMachine, _ node: Node, _ listener: Listener, _ controller: ReceiveController,
         reporter: any Reporter, _ settings: Settings
@@ -41,8 +41,8 @@ package struct PrimaryRoleFollower: Sendable {
         self.settings = settings
     }
 
-    /// The role with which the next node goes on; nil where none was taken.
-    package var successor: PrimaryRole? { takenRole.withLock { $0 } }
+    /// The role with which the next node goes on; nil where none was claimed.
+    package var successor: PrimaryRole? { claimedRole.withLock { $0 } }
 
     /// Runs until the task is cancelled, or the node with the role shuts down.
     /// - Parameters:
@@ -61,8 +61,8 @@ package struct PrimaryRoleFollower: Sendable {
         try await port.run(
             awaitsNode: role != nil,
             onNodeLoss: {
-                guard settings.takesRole else { return reporter.report(.warning(Self.nodeLoss)) }
-                controller.whenIdle { takeRole() }
+                guard settings.claimsRole else { return reporter.report(.warning(Self.nodeLoss)) }
+                controller.whenIdle { claimRole() }
             }, report)
     }
 
@@ -76,10 +76,10 @@ package struct PrimaryRoleFollower: Sendable {
         }
     }
 
-    private func takeRole() {
+    private func claimRole() {
         do {
             guard let role = try PrimaryRole.claimIfFree(on: machine) else { return }
-            takenRole.withLock { $0 = role }
+            claimedRole.withLock { $0 = role }
             reporter.report(.notice(Self.receivesMessages))
             node.beginShutdown()
         } catch {
