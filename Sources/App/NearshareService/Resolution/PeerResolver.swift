@@ -310,18 +310,16 @@ package struct PeerResolver: Sendable {
             let found = try await node.find(text, timeout: timeout, on: media, knownAs: ids)
             return withLastAddress(found.destination, on: media)
         }
-        return try await withThrowingTaskGroup(of: PeerDestination?.self) { group in
-            defer { group.cancelAll() }
-            group.addTask { try await node.find(text, timeout: timeout, on: media, knownAs: ids).destination }
-            group.addTask {
+        let found = try await firstResult(
+            of: { try await node.find(text, timeout: timeout, on: media, knownAs: ids).destination },
+            {
                 try await Task.sleep(for: Timeout.announcement)
-                return try? await node.withConnection(to: last) { _ in last }
-            }
-            while let found = try await group.next() {
-                if let found { return withLastAddress(found, on: media) }
-            }
-            return last
-        }
+                if (try? await node.withConnection(to: last) { _ in true }) == true { return last }
+                // The search ends before, and decides.
+                try await Task.sleep(for: timeout)
+                throw CancellationError()
+            })
+        return withLastAddress(found, on: media)
     }
 
     /// The address at which a peer has last proven its key; nil for one that was never reached on the network.
@@ -347,12 +345,9 @@ package struct PeerResolver: Sendable {
             let address = lastAddress(of: id)
         else { return destination }
         var destination = destination
-        if let index = destination.addresses.firstIndex(of: address) {
-            destination.addresses.remove(at: index)
-            destination.addresses.insert(address, at: 0)
-        } else {
-            destination.addresses.insert(address, at: min(1, destination.addresses.count))
-        }
+        let index = destination.addresses.contains(address) ? 0 : min(1, destination.addresses.count)
+        destination.addresses.removeAll { $0 == address }
+        destination.addresses.insert(address, at: index)
         return destination
     }
 
