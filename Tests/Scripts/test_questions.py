@@ -243,12 +243,16 @@ class QuestionStory(Asked):
         self.assertEqual([("received", "declined", "a message"), ("received", "cancelled", "two.bin")], history(self.anna))
         self.assertEqual([("sent", "declined", "message"), ("sent", "cancelled", "two.bin")], history(self.ben))
 
+    def slow_send(self, peer, receiver):
+        """Starts a send of some 13 s."""
+        path = self.file(f"{peer.home.name}.bin", 8_000_000)
+        return peer.start("send", "--json", path, "--to", receiver.address, "--limit", "600KB")
+
     def test_one_of_several_transfers_is_cancelled(self):
         anna = self.receiving()
         senders = []
         for peer in [self.ben, self.cleo]:
-            path = self.file(f"{peer.home.name}.bin", 8_000_000)
-            senders.append(peer.start("send", "--json", path, "--to", anna.address, "--limit", "600KB"))
+            senders.append(self.slow_send(peer, anna))
             anna.wait_for(rf'"{peer.home.name}" offers:(?s:.*)accept\? \[y\]es')
             anna.press("y\n")
             anna.wait_for(rf"{peer.home.name} → {peer.home.name}.bin  ")
@@ -265,8 +269,7 @@ class QuestionStory(Asked):
         anna = self.receiving()
         senders = []
         for peer in [self.ben, self.cleo]:
-            path = self.file(f"{peer.home.name}.bin", 8_000_000)
-            senders.append(peer.start("send", "--json", path, "--to", anna.address, "--limit", "600KB"))
+            senders.append(self.slow_send(peer, anna))
             anna.wait_for(rf'"{peer.home.name}" offers:')
         anna.wait_for('number 2, "cleo", .* left: accept')
         anna.press("y 2\n")
