@@ -237,9 +237,8 @@ class Stores(AttackStory):
 
     def test_M10_R1_links_that_do_not_read(self):
         """Eleven proven neighbours stop reading, while another sends 40 MiB for everybody: the outboxes are bounded in all."""
-        sleepers = [self.neighbour(f"sleeper {number}", f"127.0.1.{number + 1}") for number in range(10)]
-        for each in sleepers:
-            each.join(self.there)
+        for number in range(10):
+            self.neighbour(f"sleeper {number}", f"127.0.1.{number + 1}").join(self.there)
         writer = self.neighbour("writer", "127.0.0.9")
         writer.join(self.there)
         for _ in range(10_000):

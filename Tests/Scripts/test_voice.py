@@ -668,18 +668,22 @@ class SoundServerStory(VoiceStory):
             listener = Listener(self.server, self.place / f"heard{attempt}.raw")
             screen.press("/play\r")
             screen.wait_for(r"\d:\d\d / \d:\d\d")
+            is_heard = False
             with contextlib.suppress(AssertionError):
                 wait_until(
                     lambda heard=listener.heard: screen.read(0.1) and likeness(words, heard()) > 0.9,
                     "what was said to be heard",
                     len(words) / 48000 + 8,
                 )
-                break
+                is_heard = True
             listener.stop()
+            # The player ends by itself, and the conversation is shown again.
+            wait_until(lambda: screen.read(0.1) and "/help lists" in screen.text.split("q ends")[-1], "the conversation")
+            if is_heard:
+                break
         else:
             self.fail("what was said was not heard")
-        listener.stop()
-        # The conversation is shown again; Ctrl-C ends another playback, not the chat.
+        # Ctrl-C ends another playback, not the chat.
         screen.press("/play\r")
         screen.wait_for(r"\d:\d\d / \d:\d\d")
         screen.press("\x03")

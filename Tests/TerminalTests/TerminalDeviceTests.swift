@@ -224,6 +224,16 @@ private final class PseudoTerminal: Sendable {
         task.cancel()
         await task.value
         #expect(received.last == .enter)
+        // Keys typed from now on belong to the next reader.
+        let reader = KeyboardReader(terminal.device)
+        let (bytes, sink) = AsyncStream.makeStream(of: UInt8.self)
+        reader.setHandler { event in if case .bytes(let typed) = event { for byte in typed { sink.yield(byte) } } }
+        let raw = RawMode.begin(on: terminal.device.descriptor)
+        defer { RawMode.end(raw) }
+        terminal.type("y")
+        reader.start()
+        #expect(await bytes.first { _ in true } == UInt8(ascii: "y"))
+        await reader.stop()
     }
 }
 

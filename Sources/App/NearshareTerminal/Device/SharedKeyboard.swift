@@ -10,9 +10,9 @@ package final class SharedKeyboard: Sendable {
         self.terminal = terminal
     }
 
-    /// Reads keys until the task is cancelled or the terminal closes.
+    /// Reads keys until the task is cancelled or the terminal closes. Returns when no read is under way.
     package func run() async {
-        for await key in terminal.keys() { _ = subscriber.withLock { $0?.yield(key) } }
+        await terminal.readKeys { [self] key in _ = subscriber.withLock { $0?.yield(key) } }
         subscriber.withLock { $0?.finish() }
     }
 

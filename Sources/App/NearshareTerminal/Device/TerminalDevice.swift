@@ -187,6 +187,25 @@ package final class TerminalDevice: Sendable {
         return answerKeys()
     }
 
+    /// Calls `receive` with the keys that the user presses, as ``keys()`` emits them, until the task is cancelled or the terminal
+    /// closes. Returns when no read is under way: what is typed from then on is left to the next reader.
+    func readKeys(_ receive: @escaping @Sendable (TerminalKey) -> Void) async {
+        let wakeUp = InputWakeUp()
+        setReadsAnswer(true)
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { (ended: CheckedContinuation<Void, Never>) in
+                Self.makeQueue("keys").async { [self] in
+                    Self.blockTerminalInputSignal()
+                    readAnswerKeys(wakeUp, receive)
+                    setReadsAnswer(false)
+                    ended.resume()
+                }
+            }
+        } onCancel: {
+            wakeUp.stop()
+        }
+    }
+
     /// Reads input until the consumer stops or the device closes. Blocks its thread.
     /// - Parameter receive: called with the bytes of each read, and once with none when nothing has followed for 50 ms.
     package func readBytes(_ wakeUp: InputWakeUp, _ receive: ([UInt8]) -> Void) {
@@ -223,7 +242,8 @@ package final class TerminalDevice: Sendable {
 
     private func read(_ wakeUp: InputWakeUp, timeout: Int32? = nil) -> ReadResult {
         guard let events = wakeUp.wait(for: descriptor, timeout: timeout) else { return .closed }
-        guard events != 0 else { return .nothing }
+        // After the end, input belongs to the next reader.
+        guard events != 0, !wakeUp.isStopped else { return .nothing }
         var buffer = [UInt8](repeating: 0, count: 256)
         let count = Glibc.read(descriptor, &buffer, buffer.count)
         if count < 0 { return errno == EINTR || errno == EAGAIN ? .nothing : .closed }
