@@ -165,6 +165,59 @@ import Testing
         #expect(asked.withLock { $0 } == 2)
     }
 
+    @Test("R11: an unanswered text of a peer that the user does not know expires", arguments: LinkKind.allCases)
+    func undecidedText(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        let (sender, quiet) = neighbours(stage)
+        var receiver = quiet
+        receiver.undecidedContentTimeout = .milliseconds(50)
+        try await withNode(receiver) { receiver in
+            let listener = try receiver.listen()
+            let late = Promise<TransferResult>()
+            async let answers: Void = {
+                for await invitation in listener.invitations {
+                    #expect(await invitation.ended == .expired)
+                    late.fulfil(await invitation.accept(into: InMemorySink()).result)
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let transfer = try mesh.send(InMemorySource(text("unasked")), to: bea)
+                #expect(await late.value?.outcome == .expired)
+                transfer.cancel()
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
+    @Test("content that arrived before the node left the mesh can still be accepted", arguments: LinkKind.allCases)
+    func undecidedAfterLeaving(_ linkKind: LinkKind) async throws {
+        let (sender, receiver) = neighbours(Stage(linkKind))
+        let sink = InMemorySink()
+        try await withNode(receiver) { receiver in
+            let listener = try receiver.listen()
+            let isAccepted = Promise<TransferResult>()
+            async let answers: Void = {
+                for await invitation in listener.invitations {
+                    try await receiver.leaveMesh(listener)
+                    isAccepted.fulfil(await invitation.accept(into: sink).result)
+                }
+            }()
+            try await withNode(sender) { sender in
+                let mesh = sender.joinMesh()
+                let bea = try await mesh.find("Bea", timeout: .seconds(20))
+                let transfer = try mesh.send(InMemorySource(text("unasked")), to: bea)
+                #expect(await isAccepted.value?.outcome == .completed)
+                transfer.cancel()
+            }
+            receiver.beginShutdown()
+            try await answers
+        }
+        #expect(sink.received.entries.map(\.bytes) == [Array("unasked".utf8)])
+    }
+
     @Test("an unanswered offer expires, and is then no longer asked about", arguments: LinkKind.allCases)
     func timeout(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)

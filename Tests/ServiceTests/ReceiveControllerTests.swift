@@ -671,13 +671,15 @@ struct ReceiveControllerTests {
     /// Verifies `bea` as `ada` does, whose user is asked.
     private func verify(
         _ ada: StageUser, _ bea: StageUser, _ listener: Listener, after refusalTime: Duration = .zero,
-        ask: @escaping @Sendable () async -> Bool
+        confirmedWithin confirmation: Duration = .seconds(60), ask: @escaping @Sendable () async -> Bool
     ) async throws -> CommandFailure? {
-        try await withNode(try ada.settings()) { node in
+        var timeouts = VerificationOperation.Timeouts()
+        (timeouts.refusal, timeouts.confirmation) = (refusalTime, confirmation)
+        return try await withNode(try ada.settings()) { [timeouts] node in
             await caughtFailure {
                 try await node.withConnection(to: bea.destination(listener)) { connection in
                     let operation = VerificationOperation(
-                        trust: ada.machine.trust, reporter: self.reporter, refusalTime: refusalTime)
+                        machine: ada.machine, reporter: self.reporter, timeouts: timeouts)
                     try await operation.run(over: connection) { _, _ in await ask() }
                 }
             }
@@ -713,6 +715,18 @@ struct ReceiveControllerTests {
             #expect(try await failure?.message == "nothing was compared: the connection to bea has ended; try again")
         }
         #expect(try ada.trust(in: bea.fingerprint) == nil)
+    }
+
+    @Test("K3: a peer whose user never answers keeps the other user waiting for a while only")
+    func unansweredComparison() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let display = AnsweringDisplay { _ in nil }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            let failure = try await verify(ada, bea, listener, confirmedWithin: .milliseconds(50)) { true }
+            #expect(failure?.status == .timedOut)
+            #expect(failure?.message == "not verified: bea has not confirmed the code in time; try again together")
+        }
+        #expect(try ada.trust(in: bea.fingerprint) != .verified)
     }
 
     @Test("K3: without a terminal nothing is compared, and nobody is told that the codes differ")

@@ -85,7 +85,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             let connector = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger),
                 reporter: TextReporter(), log: global.logger)
-            let operation = VerificationOperation(trust: machine.trust, reporter: TextReporter())
+            let operation = VerificationOperation(machine: machine, reporter: TextReporter())
             try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
                 try await operation.run(over: connection) { code, name in
                     await YesNoPrompt.ask(

@@ -55,7 +55,7 @@ final class FileTransferFollower: Sendable {
             status.peer == .broadcast
             ? "everyone" : (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex
         status.outcome = result.outcome
-        status.detail = result.detail ?? result.outcome.sentence(name)
+        status.detail = result.detail ?? result.outcome.sentence(name, canResume: false)
         publish(status)
     }
 }

@@ -5,27 +5,41 @@ package import Nearshare
 ///
 /// A mismatch is recorded before it is reported, and the key is recorded as verified only after both users have confirmed.
 package struct VerificationOperation: Sendable {
-    private let trust: TrustFile
-    private let reporter: any Reporter
-    private let refusalTime: Duration
+    /// The time for each step. Peers are untrusted: none may keep the command waiting without an end.
+    package struct Timeouts: Sendable {
+        /// For the peer's part of the short code.
+        package var code = Duration.seconds(10)
+        /// Before the user is asked: the peer of a user who cannot be asked ends the connection within it.
+        package var refusal = Duration.milliseconds(500)
+        /// For the other user, once this one has answered.
+        package var confirmation = Duration.seconds(300)
 
-    /// - Parameter refusalTime: the user is asked after this time, in which the peer of a user who cannot be asked ends the
-    ///   connection.
-    package init(trust: TrustFile, reporter: any Reporter, refusalTime: Duration = .milliseconds(500)) {
-        self.trust = trust
+        package init() {}
+    }
+
+    private let machine: LocalMachine
+    private let reporter: any Reporter
+    private let timeouts: Timeouts
+
+    package init(machine: LocalMachine, reporter: any Reporter, timeouts: Timeouts = Timeouts()) {
+        self.machine = machine
         self.reporter = reporter
-        self.refusalTime = refusalTime
+        self.timeouts = timeouts
     }
 
     /// - Parameter ask: asks the local user whether the code is the same at the peer. Cancelled when the peer answers no, or
     ///   the connection ends.
     /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when one of the users denies; ``NodeError`` when the
-    /// connection ends.
+    /// connection ends, or the peer does not answer in time.
     package func run(
         over connection: Connection, ask: @escaping @Sendable (ShortAuthenticationDigits, DisplayName) async -> Bool
     ) async throws {
-        let code = try await connection.authenticationDigits
-        let name = try await connection.peerName
+        let claimedName = try await connection.peerName
+        let name = machine.name(of: connection.proven.fingerprint, claiming: claimedName)
+        guard let code = try await withTimeout(timeouts.code, { try await connection.authenticationDigits }) else {
+            throw NodeError.timedOut(
+                "nothing was compared: \(name.shown) sends no part of the short code; is `nearshare receive` running there?")
+        }
         try await connection.requestVerification()
         switch try await answer(on: connection, name, { await ask(code, name) }) {
         case true?:
@@ -33,16 +47,22 @@ package struct VerificationOperation: Sendable {
             reporter.report(.notice(Self.waitText(for: name)))
         case false?:
             connection.answerVerification(matches: false)
-            try trust.update { $0.recordMismatch(with: connection.proven) }
+            try machine.trust.update { $0.recordMismatch(with: connection.proven) }
             throw CommandFailure(.notTrusted, "not verified: the codes were not the same")
         case nil: break
         }
-        guard try await peerConfirmation(on: connection, name) else {
-            try trust.update { $0.recordMismatch(with: connection.proven) }
+        guard
+            let isConfirmed = try await withTimeout(
+                timeouts.confirmation, { try await peerConfirmation(on: connection, name) })
+        else {
+            throw NodeError.timedOut("not verified: \(name.shown) has not confirmed the code in time; try again together")
+        }
+        guard isConfirmed else {
+            try machine.trust.update { $0.recordMismatch(with: connection.proven) }
             throw CommandFailure(.notTrusted, "not verified: \(Self.denialText(of: name))")
         }
-        try trust.update { $0.recordVerification(of: connection.proven, named: name, at: SystemClock.wall()) }
-        reporter.report(.notice(Self.successText(for: name, connection.proven.id, in: try? trust.read())))
+        try machine.trust.update { $0.recordVerification(of: connection.proven, named: claimedName, at: SystemClock.wall()) }
+        reporter.report(.notice(Self.successText(for: name, connection.proven.id, in: try? machine.trust.read())))
     }
 
     /// The local user's answer; nil when the peer has answered no in the meantime.
@@ -52,7 +72,7 @@ package struct VerificationOperation: Sendable {
     ) async throws -> Bool? {
         try await firstResult(
             of: {
-                try await Task.sleep(for: refusalTime)
+                try await Task.sleep(for: timeouts.refusal)
                 return await ask()
             },
             {

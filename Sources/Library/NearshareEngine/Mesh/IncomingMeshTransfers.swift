@@ -21,20 +21,16 @@ struct IncomingMeshTransfers {
     }
 
     private var invitations: [MeshFileKey: WeakReference<Invitation>] = [:]
-    /// For content that was received without an offer.
-    private var receivedInvitations: [WeakReference<Invitation>] = []
     private var files: [MeshFileKey: File] = [:]
     /// Public files whose senders' keys are not proven yet, the oldest first.
     private var unauthenticated: [MeshReceivedFile] = []
     /// Texts that were offered to the user, the oldest first, and whether they were accepted. Senders repeat a text until it is
     /// acknowledged.
     private var offeredTexts: [(key: TextKey, isAccepted: Bool)] = []
-    /// Size of the files that were received without an offer and await the user's decision.
-    private var undecidedByteCount = 0
 
     /// The transfers of all accepted files.
     var transfers: [Transfer] { files.values.map(\.transfer) }
-    var openInvitations: [Invitation] { (invitations.values + receivedInvitations).compactMap(\.object) }
+    var openInvitations: [Invitation] { invitations.values.compactMap(\.object) }
     /// The keys of the offers that are not answered yet.
     var openOffers: [MeshFileKey] { Array(invitations.keys) }
 
@@ -44,12 +40,6 @@ struct IncomingMeshTransfers {
 
     mutating func insert(_ invitation: Invitation, _ key: MeshFileKey) {
         invitations[key] = WeakReference(object: invitation)
-    }
-
-    /// Adds the invitation for content that was received without an offer.
-    mutating func insert(_ invitation: Invitation) {
-        receivedInvitations.removeAll { $0.object?.wasAnswered ?? true }
-        receivedInvitations.append(WeakReference(object: invitation))
     }
 
     /// Replaces the invitation for a file by the accepted file.
@@ -82,16 +72,6 @@ struct IncomingMeshTransfers {
         return files
     }
 
-    /// Reserves memory for a file that awaits the user's decision.
-    /// - Returns: false at the limit.
-    mutating func reserve(_ byteCount: Int) -> Bool {
-        guard undecidedByteCount + byteCount <= Self.maximumUndecidedByteCount else { return false }
-        undecidedByteCount += byteCount
-        return true
-    }
-
-    mutating func release(_ byteCount: Int) { undecidedByteCount -= byteCount }
-
     // MARK: Texts
 
     /// Whether a repeated text was accepted; nil for a text that was not offered yet.
@@ -109,5 +89,4 @@ struct IncomingMeshTransfers {
 
     private static let maximumUnauthenticatedCount = 4
     private static let maximumOfferedTextCount = 1_024
-    private static let maximumUndecidedByteCount = 12 << 20
 }

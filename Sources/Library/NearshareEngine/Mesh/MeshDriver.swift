@@ -32,15 +32,16 @@ package final class MeshDriver: Sendable {
     private let tasks = OwnedTasks()
 
     init(
-        _ settings: NodeSettings, _ transfers: TransferProgressManager, _ promptLimiter: SharedPromptLimiter,
-        invitations: AsyncStream<Invitation>.Continuation?
+        _ settings: NodeSettings, nodeTasks: OwnedTasks, _ transfers: TransferProgressManager,
+        _ promptLimiter: SharedPromptLimiter, invitations: AsyncStream<Invitation>.Continuation?
     ) {
         self.settings = settings
         router = RouterDriver(settings)
         neighbours = NeighbourConnector(settings, router, tasks)
         knownPeers = MeshPeers(router, clock: settings.clock)
         sender = MeshSender(settings, router, tasks, transfers)
-        receiver = MeshReceiver(settings, router, tasks, transfers, promptLimiter, invitations: invitations)
+        receiver = MeshReceiver(
+            settings, router, tasks, nodeTasks: nodeTasks, transfers, promptLimiter, invitations: invitations)
         queries = MeshQueries(settings, router, tasks)
     }
 

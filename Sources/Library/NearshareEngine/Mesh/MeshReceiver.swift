@@ -11,18 +11,25 @@ final class MeshReceiver: Sendable {
     private let settings: NodeSettings
     private let router: RouterDriver
     private let tasks: OwnedTasks
+    /// The node's tasks: the user can decide about content that was received before the node has left the mesh.
+    private let nodeTasks: OwnedTasks
     private let transfers: TransferProgressManager
     private let promptLimiter: SharedPromptLimiter
     /// nil for a node that accepts no offers.
     private let invitations: AsyncStream<Invitation>.Continuation?
     private let incoming = Mutex(IncomingMeshTransfers())
+    private let undecided = Mutex(UndecidedContent())
+    private let dropReports: ReportLimiter
 
     init(
-        _ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, _ transfers: TransferProgressManager,
-        _ promptLimiter: SharedPromptLimiter, invitations: AsyncStream<Invitation>.Continuation?
+        _ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, nodeTasks: OwnedTasks,
+        _ transfers: TransferProgressManager, _ promptLimiter: SharedPromptLimiter,
+        invitations: AsyncStream<Invitation>.Continuation?
     ) {
         (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
+        self.nodeTasks = nodeTasks
         (self.promptLimiter, self.invitations) = (promptLimiter, invitations)
+        dropReports = ReportLimiter(interval: .seconds(60), clock: settings.clock)
     }
 
     // MARK: Texts
@@ -142,7 +149,8 @@ final class MeshReceiver: Sendable {
         invitation?.end(transferOutcome)
         guard let file else { return }
         file.sink.value.discard()
-        file.transfer.end(TransferResult(outcome: transferOutcome))
+        let detail = outcome == .lost ? "not all of it has arrived over the mesh; it has to be sent again" : nil
+        file.transfer.end(TransferResult(outcome: transferOutcome, detail: detail))
     }
 
     // MARK: Complete files
@@ -218,7 +226,7 @@ final class MeshReceiver: Sendable {
     }
 
     /// Offers content that has been received already, because the sender's app does not ask first. It stays in memory until the
-    /// user decides.
+    /// user decides; that of a peer that the user does not know ends after a while.
     /// - Parameter onDelivery: called when the content is in its final place.
     /// - Returns: whether the user is asked.
     @discardableResult
@@ -227,34 +235,87 @@ final class MeshReceiver: Sendable {
         resumeKey: [UInt8], onDelivery: @escaping @Sendable () -> Void = {}
     ) -> Bool {
         guard let peer = inviter(authenticated, isSignatureProven: isSignatureProven) else { return false }
-        let size = file.content.count
-        guard incoming.withLock({ $0.reserve(size) }) else {
-            settings.log.info("mesh: file dropped: too many files await a decision")
+        guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else { return false }
+        let origin = UndecidedContent.Origin(
+            peer: peer.id, link: router.read { $0.linkShare(of: peer.id)?.source }, isKnown: peer.trustStatus.isKnown)
+        guard let (content, dropped) = undecided.withLock({ $0.insert(file, from: origin) }) else {
+            reportDrop(of: peer.id)
             return false
         }
-        guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else {
-            incoming.withLock { $0.release(size) }
-            return false
+        for other in dropped {
+            reportDrop(of: other.origin.peer)
+            other.invitation?.object?.end(.expired)
         }
         let item = OfferedItem(
-            kind: kind, name: file.claimedName, size: UInt64(size), entryCount: 1,
+            kind: kind, name: file.claimedName, size: UInt64(file.content.count), entryCount: 1,
             mediaType: file.mediaType.flatMap { ClaimedMediaType($0) } ?? .unknown)
+        let id = content.id
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _, _ in
-                self?.incoming.withLock { $0.release(size) }
-                let sink = SingleThreaded(sink)
-                self?.tasks.start {
-                    let result = await Self.deliver(file, into: sink)
-                    // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
-                    if result.outcome == .completed { onDelivery() }
-                    transfer.end(result)
-                }
+                self?.accept(id, transfer, SingleThreaded(sink), onDelivery: onDelivery)
             },
-            decline: { [weak self] _ in self?.incoming.withLock { $0.release(size) } }, prompt: prompt)
-        let invitation = makeInvitation(item, from: peer, resumeKey: resumeKey, answering: answering)
-        incoming.withLock { $0.insert(invitation) }
+            decline: { [weak self] _ in _ = self?.undecided.withLock { $0.remove(id) } }, prompt: prompt)
+        let timeout = origin.isKnown ? nil : settings.undecidedContentTimeout
+        let invitation = makeInvitation(item, from: peer, resumeKey: resumeKey, timeout: timeout, answering: answering)
+        undecided.withLock { $0.setInvitation(invitation, of: id) }
         invitations?.yield(invitation)
-        return true
+        let isStarted = nodeTasks.start { [weak self] in
+            guard let outcome = await self?.awaitEnd(of: content, within: timeout) else { return }
+            self?.drop(content, outcome)
+        }
+        if !isStarted { drop(content, .interrupted) }
+        return isStarted
+    }
+
+    /// Waits until content is no longer kept.
+    /// - Returns: nil where it was accepted, declined or dropped.
+    private func awaitEnd(of content: UndecidedContent.Content, within timeout: Duration?) async -> TransferOutcome? {
+        let isStopping = { @Sendable [nodeTasks] in
+            await firstResult(
+                of: {
+                    _ = await content.isRemoved.value
+                    return false
+                },
+                {
+                    _ = await nodeTasks.stopping.value
+                    return true
+                })
+        }
+        guard let timeout else { return await isStopping() ? .interrupted : nil }
+        return switch await withTimeout(timeout, isStopping) {
+        case true?: .interrupted
+        case false?: nil
+        case nil: .expired
+        }
+    }
+
+    /// Ends the invitation for content, unless it was answered.
+    private func drop(_ content: UndecidedContent.Content, _ outcome: TransferOutcome) {
+        undecided.withLock { $0.remove(content.id) }?.invitation?.object?.end(outcome)
+    }
+
+    /// Delivers content that was received without an offer.
+    private func accept(
+        _ id: UndecidedContent.ID, _ transfer: Transfer, _ sink: SingleThreaded<any ResourceSink>,
+        onDelivery: @escaping @Sendable () -> Void
+    ) {
+        guard let content = undecided.withLock({ $0.remove(id) }) else {
+            sink.value.discard()
+            return transfer.end(TransferResult(outcome: .expired))
+        }
+        let isStarted = nodeTasks.start {
+            let result = await Self.deliver(content.file, into: sink)
+            // Confirmed before the transfer ends: the program may stop the node as soon as it ends.
+            if result.outcome == .completed { onDelivery() }
+            transfer.end(result)
+        }
+        if !isStarted { transfer.end(TransferResult(outcome: .interrupted)) }
+    }
+
+    private func reportDrop(of sender: PeerID) {
+        guard dropReports.admit() else { return }
+        settings.log.warning(
+            "too much that was sent without asking awaits an answer: a file or text of \(sender) was dropped, and more may be")
     }
 
     /// Stores a file on a thread of its own.

@@ -24,7 +24,8 @@ extension Node {
     ) -> MeshDriver {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
-            let mesh = MeshDriver(settings, transferProgress, promptLimiter, invitations: invitations)
+            let mesh = MeshDriver(
+                settings, nodeTasks: tasks, transferProgress, promptLimiter, invitations: invitations)
             state.mesh = mesh
             return (mesh, true)
         }

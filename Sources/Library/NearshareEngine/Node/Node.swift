@@ -49,7 +49,7 @@ public final class Node: Sendable {
     private let ended = Latch()
     /// Shared by the extensions of this folder.
     let state = Mutex(State())
-    private let tasks = OwnedTasks()
+    let tasks = OwnedTasks()
     /// Bounds what untrusted peers may ask the user, on all paths (R11).
     let promptLimiter: SharedPromptLimiter
 

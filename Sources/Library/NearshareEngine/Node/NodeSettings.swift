@@ -28,6 +28,9 @@ package struct NodeSettings: Sendable {
     /// Lifetime of a secure session with a peer in the mesh; each received message renews it.
     package var meshSessionLifetime = defaultMeshSessionLifetime
     package static let defaultMeshSessionLifetime = MeshRouter.Settings().sessionLifetime
+    /// Time for the user's decision about a file or text that a peer which the user does not know sent without an offer, as
+    /// bitchat does.
+    var undecidedContentTimeout = Duration.seconds(300)
     /// The transport of unreliable messages; nil to send them over the stream links.
     package var datagrams: (any DatagramTransport)?
     /// The multicast groups of LocalSend; nil for a node without them.

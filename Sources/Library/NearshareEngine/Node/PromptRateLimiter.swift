@@ -159,7 +159,7 @@ struct PromptRateLimiter: Sendable {
 /// The prompt limiter of a node, which the direct path, sessions and the mesh share.
 final class SharedPromptLimiter: Sendable {
     private let limiter = Mutex(PromptRateLimiter())
-    private let lastReport = Mutex<MonotonicInstant?>(nil)
+    private let reports: ReportLimiter
     private let clock: @Sendable () -> MonotonicInstant
     private let report: @Sendable (PeerID) -> Void
 
@@ -167,6 +167,7 @@ final class SharedPromptLimiter: Sendable {
     init(clock: @escaping @Sendable () -> MonotonicInstant, reportingTo report: @escaping @Sendable (PeerID) -> Void = { _ in })
     {
         (self.clock, self.report) = (clock, report)
+        reports = ReportLimiter(interval: PromptRateLimiter.interval, clock: clock)
     }
 
     /// Counts a prompt of a peer. Friends are exempt.
@@ -181,17 +182,8 @@ final class SharedPromptLimiter: Sendable {
         let now = clock()
         let key = peer.fingerprint
         let admission = limiter.withLock { $0.admit(key, on: path, isKnown: isKnown, isShown: isShown, now: now) }
-        if admission == nil { reportRejection(of: peer.id, now) }
+        if admission == nil, reports.admit() { report(peer.id) }
         return admission.map { PromptAdmission($0, self) }
-    }
-
-    private func reportRejection(of peer: PeerID, _ now: MonotonicInstant) {
-        let isDue = lastReport.withLock { last in
-            if let last, now - last < PromptRateLimiter.interval { return false }
-            last = now
-            return true
-        }
-        if isDue { report(peer) }
     }
 
     fileprivate func show(_ admission: inout PromptRateLimiter.Admission) -> Bool {
