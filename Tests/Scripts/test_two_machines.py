@@ -149,6 +149,24 @@ class TwoMachinesStory(CableStory):
         command = ["ip", "netns", "exec", self.network.names[machine], "nft", f"{chain} add rule inet t c {rule}"]
         subprocess.run(command, check=True)
 
+    @unittest.skipUnless(shutil.which("nft"), "needs nft")
+    def test_a_chat_meets_a_peer_without_announcements_where_it_was_reached_last(self):
+        anna = self.anna.receive(accept="all", name="anna")
+        self.assertCode(0, self.ben.run("send", self.file("photo.jpg", 1000), "--to", "anna"))
+        for machine in range(2):
+            chains = "".join(
+                f"add chain inet t {hook} {{ type filter hook {hook} priority 0; }}; "
+                f"add rule inet t {hook} udp dport 5353 drop; "
+                for hook in ("input", "output")
+            )
+            rules = ["ip", "netns", "exec", self.network.names[machine], "nft", "add table inet t; " + chains]
+            subprocess.run(rules, check=True)
+        ben = self.ben.start("chat", "anna", "--json", "--adapter", "none", stdin=subprocess.PIPE)
+        ben.process.stdin.write("are you there?\n")
+        ben.process.stdin.close()
+        self.assertEqual(0, ben.end())
+        anna.wait_for("message", lambda event: event["content"]["text"] == "are you there?")
+
     def chats(self):
         """Starts a chat on both machines."""
         return [

@@ -21,6 +21,9 @@ package struct ContactDirectory: Sendable {
             presence: messenger.map { ContactSnapshot.Presence(of: $0) } ?? ContactSnapshot.Presence())
     }
 
+    /// The address at which a peer has last proven its key; nil for one that was never reached on the network.
+    func lastAddress(of id: PeerID) -> LinkAddress? { machine.lastAddress(of: id) }
+
     /// The contacts of a list, see ``ContactSnapshot/listed(with:)``.
     package func listed() async throws -> [Contact] {
         let conversations = try await conversationIDs()

@@ -29,6 +29,11 @@ extension LocalMachine {
         return ShownPeer(id: id, name: name(of: entry.peer, claiming: entry.peerName), limitSource: id.hex)
     }
 
+    /// The address at which a peer has last proven its key; nil for one that was never reached on the network.
+    func lastAddress(of id: PeerID) -> LinkAddress? {
+        (try? RecentPeers.read(in: state))?.address(of: id).flatMap { LinkAddress(parsing: $0) }
+    }
+
     /// Whether the owner of a key is a friend; false where the trust store cannot be read.
     func isFriend(_ fingerprint: Fingerprint) -> Bool { (try? trust.read())?[fingerprint]?.isFriend ?? false }
 

@@ -143,7 +143,7 @@ package final class NodeService: NodeClient {
         case .contacts: return .contacts(try await contacts.listed())
         case .find(let name, let timeout): return .contact(try await findContact(name, timeout: timeout))
         case .sendMessage(let message):
-            if let peer = message.receiver { try refuseBlocked(peer) }
+            if let peer = message.receiver { try prepareToSend(to: peer) }
             return .messageAccepted(try await sender.send(message))
         case .isPending(let id): return .isPending(try await messenger.waits(id))
         case .messages(let number, let limit):
@@ -152,7 +152,7 @@ package final class NodeService: NodeClient {
             let snapshot = try? contacts.snapshot()
             return .messages(messages.map { ReceivedMessage($0, contacts: snapshot) })
         case .sendLine(let text, let conversation):
-            if case .peer(let peer) = conversation { try refuseBlocked(peer) }
+            if case .peer(let peer) = conversation { try prepareToSend(to: peer) }
             return .lineAccepted(id: try await messenger.sendLine(text, in: conversation).id)
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
@@ -162,7 +162,7 @@ package final class NodeService: NodeClient {
             try await messenger.markRead(conversation)
             return .done
         case .sendFile(let path, let peer, let isSealed, let timeout):
-            try refuseBlocked(peer)
+            try prepareToSend(to: peer)
             return .transferAccepted(try sender.startFile(path, to: peer, isSealed: isSealed, timeout: timeout))
         case .cancelTransfer(let id):
             sender.cancel(id)
@@ -180,7 +180,7 @@ package final class NodeService: NodeClient {
             if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
             return .contact(contact)
         case .ping(let id):
-            try refuseBlocked(id)
+            try prepareToSend(to: id)
             return .pong(try await ping(id))
         case .trace(let id, let limit): return .trace(messenger.trace(id, limit: Self.clampedEntryCount(limit)))
         case .verificationLink:
@@ -222,22 +222,22 @@ package final class NodeService: NodeClient {
 
     // MARK: Contacts
 
-    /// Nothing is sent to a blocked peer, whatever an open conversation shows.
-    private func refuseBlocked(_ peer: PeerID) throws {
+    /// Connects to a peer that was reached before and is no neighbour now, without waiting for it.
+    /// - Throws: ``ControlFailure`` for a blocked peer, to which nothing is sent, whatever an open conversation shows.
+    private func prepareToSend(to peer: PeerID) throws {
         let contact = try contacts.snapshot().contact(peer)
         guard !contact.trustStatus.isBlocked else { throw ControlFailure.blocked(contact) }
+        node.connectMesh(to: peer) { [contacts] in contacts.lastAddress(of: peer) }
     }
 
     private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
         // A blocked peer is refused at once, without a search.
-        if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name),
-            contact.trustStatus.isBlocked
-        {
-            throw ControlFailure.blocked(contact)
+        if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name) {
+            try prepareToSend(to: contact.id)
         }
         do {
             let contact = try await contacts.find(name, timeout: Self.clamp(timeout, from: .zero))
-            guard !contact.trustStatus.isBlocked else { throw ControlFailure.blocked(contact) }
+            try prepareToSend(to: contact.id)
             return contact
         } catch NodeError.notFound(let text, let nearby) {
             if let contact = try contacts.snapshot().remembered(text) {

@@ -322,17 +322,12 @@ package struct PeerResolver: Sendable {
         return withLastAddress(found, on: media)
     }
 
-    /// The address at which a peer has last proven its key; nil for one that was never reached on the network.
-    private func lastAddress(of id: PeerID) -> LinkAddress? {
-        (try? RecentPeers.read(in: machine.state))?.address(of: id).flatMap { LinkAddress(parsing: $0) }
-    }
-
     /// The last address of a peer that the user knows, with its key.
     /// - Parameter ids: of the peers that the user knows by the text.
     private func lastDestination(of text: String, knownAs ids: Set<PeerID>) -> PeerDestination? {
         guard let id = PeerID(hex: text) ?? (ids.count == 1 ? ids.first : nil),
             let known = (try? machine.trust.read())?.entry(claiming: id),
-            let address = lastAddress(of: id)
+            let address = machine.lastAddress(of: id)
         else { return nil }
         var destination = PeerDestination(addresses: [address], id: id, name: known.entry.name)
         destination.fingerprint = known.fingerprint
@@ -342,7 +337,7 @@ package struct PeerResolver: Sendable {
     /// The destination with the last address of the peer: the first one, or the second where it is not announced now.
     private func withLastAddress(_ destination: PeerDestination, on media: Set<LinkAddress.Medium>) -> PeerDestination {
         guard media.contains(.network), let id = destination.id, !destination.isLocalSend,
-            let address = lastAddress(of: id)
+            let address = machine.lastAddress(of: id)
         else { return destination }
         var destination = destination
         let index = destination.addresses.contains(address) ? 0 : min(1, destination.addresses.count)

@@ -20,7 +20,13 @@ final class NeighbourConnector: Sendable {
     /// Whether the links of the radio are served.
     private let servesRadio = Mutex(false)
 
+    /// The peers to which ``connect(to:at:)`` connects.
+    private let called = Mutex<Set<PeerID>>([])
+
     private static let maximumOutgoingLinkCount = 8
+    /// The same with those to contacts: a hostile host can announce any number of other nodes.
+    private static let maximumOutgoingLinkCountWithContacts = 16
+    private static let maximumCallCount = 8
     private static let minimumBackOff = Duration.seconds(1)
     private static let maximumBackOff = Duration.seconds(60)
     /// Limit on the back-off for this time after a link was lost: the network may be back at any moment.
@@ -28,6 +34,8 @@ final class NeighbourConnector: Sendable {
     private static let lossTime = Duration.seconds(120)
     /// Time in which the node with the lower id connects, before the other one does.
     private static let initiatorTime = Duration.seconds(3)
+    /// Time in which the node at the other end proves that it is the one that was announced.
+    private static let proofTime = Duration.seconds(10)
     /// Time of failures after which a node counts as unreachable. The other end may connect within it.
     private static let failureTime = Duration.seconds(6)
 
@@ -56,7 +64,10 @@ final class NeighbourConnector: Sendable {
                         continue
                     }
                     guard !peer.frameAddresses.isEmpty else { continue }
-                    guard neighbours.claim(peer, limit: Self.maximumOutgoingLinkCount) else { continue }
+                    let limit =
+                        router.read { $0.isContact(peer.id) }
+                        ? Self.maximumOutgoingLinkCountWithContacts : Self.maximumOutgoingLinkCount
+                    guard neighbours.claim(peer, limit: limit) else { continue }
                     group.addTask { await self.maintainLink(to: peer.id, among: neighbours, isFirst: isFirst) }
                 }
             } catch is CancellationError {
@@ -72,14 +83,23 @@ final class NeighbourConnector: Sendable {
     private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours, isFirst: Bool) async {
         var (backOff, lastLink) = (Self.minimumBackOff, MonotonicInstant?.none)
         var (failingSince, isReported) = (MonotonicInstant?.none, false)
+        // Any host can announce an address of its own as that of another node.
+        var suspects: Set<LinkAddress> = []
         if !isFirst { await neighbours.claimedPeer(id)?.change.isFulfilled(within: Self.initiatorTime) }
         while !Task.isCancelled, !router.isStopping, let (peer, change) = neighbours.claimedPeer(id) {
             let start = settings.clock()
             // After a link the back-off starts again: the peer may have been restarted at the same address.
             if isFirst || !router.read({ $0.isNeighbour(id) }), router.hasRoomForLinks {
-                if await connect(to: peer) {
-                    (backOff, lastLink, failingSince) = (Self.minimumBackOff, settings.clock(), nil)
-                } else {
+                // The radio provides its frame links itself.
+                let addresses = peer.frameAddresses.filter { $0.medium == .network }
+                let end = await runLink(
+                    to: id, at: addresses.filter { !suspects.contains($0) } + addresses.filter(suspects.contains))
+                switch end {
+                case .proven: (backOff, lastLink, failingSince) = (Self.minimumBackOff, settings.clock(), nil)
+                case .unproven(let address): suspects = suspects.intersection(addresses).union([address])
+                case nil: break
+                }
+                if end != .proven {
                     let since = failingSince ?? start
                     failingSince = since
                     if !isReported, settings.clock() - since >= Self.failureTime, !router.read({ $0.isNeighbour(id) }) {
@@ -101,22 +121,39 @@ final class NeighbourConnector: Sendable {
         }
     }
 
-    /// Runs a link to a peer until it ends.
-    /// - Returns: whether there was one.
-    private func connect(to peer: NearbyPeer) async -> Bool {
-        // The radio provides its frame links itself.
-        let addresses = peer.frameAddresses.filter { $0.medium == .network }
+    private enum LinkEnd: Hashable {
+        /// The link has ended after the peer had proven its id.
+        case proven
+        case unproven(LinkAddress)
+    }
+
+    /// Connects to a peer at the address at which it was reached last: the announcements of some networks do not get through.
+    /// Returns at once. No effect while there is a link.
+    func connect(to id: PeerID, at address: LinkAddress) {
+        guard address.medium == .network, router.hasRoomForLinks, !router.read({ $0.isNeighbour(id) }),
+            called.withLock({ $0.count < Self.maximumCallCount && $0.insert(id).inserted })
+        else { return }
+        tasks.start { [self] in
+            _ = await runLink(to: id, at: [address])
+            called.withLock { _ = $0.remove(id) }
+        }
+    }
+
+    /// Runs a link to a peer until it ends, or the peer proves its id on no link.
+    /// - Returns: nil where there was none.
+    private func runLink(to id: PeerID, at addresses: [LinkAddress]) async -> LinkEnd? {
         let (transport, timeout) = (settings.transport, settings.limits.connectTimeout)
-        let link = try? await AddressRace.first(
-            over: addresses, discarding: { $0.close() },
-            { address throws(NodeError) in try await transport.openLink(to: address, timeout: timeout) })
-        guard let link else { return false }
+        let opened = try? await AddressRace.first(
+            over: addresses, discarding: { $0.link.close() },
+            { address throws(NodeError) in (address: address, link: try await transport.openLink(to: address, timeout: timeout))
+            })
+        guard let (address, link) = opened else { return nil }
         do {
             try await LinkDemultiplexer.openFrames(link, timeout: timeout)
         } catch {
             settings.log.debug("\(error)")
             link.close()
-            return false
+            return nil
         }
         // In a task of the mesh, so that its last frames still go out after discovery has ended.
         let ended = Promise<Void>()
@@ -124,8 +161,13 @@ final class NeighbourConnector: Sendable {
             await self.router.run(over: link, .stream, isIncoming: false)
             ended.fulfil()
         }
+        if await !ended.isFulfilled(within: Self.proofTime), !router.read({ $0.isNeighbour(id) }) {
+            link.close()
+            _ = await ended.value
+            return .unproven(address)
+        }
         _ = await ended.value
-        return true
+        return .proven
     }
 
     // MARK: The radio

@@ -1,5 +1,5 @@
 package import NearshareBase
-internal import NearshareInterfaces
+package import NearshareInterfaces
 package import NearshareMesh
 
 // The mesh, which a node joins through its neighbours: one driver for all its links.
@@ -47,6 +47,13 @@ extension Node {
 
     /// The share of the link over which a peer of the mesh was heard last; nil for none.
     package func linkShare(of id: PeerID) -> MeshLinkShare? { state.withLock(\.mesh)?.read { $0.linkShare(of: id) } }
+
+    /// Connects to a peer of the mesh, unless it is a neighbour. Returns at once.
+    /// - Parameter lastAddress: reads the address at which it was reached last.
+    package func connectMesh(to id: PeerID, at lastAddress: () -> LinkAddress?) {
+        guard let mesh = state.withLock(\.mesh), !mesh.read({ $0.isNeighbour(id) }), let address = lastAddress() else { return }
+        mesh.neighbours.connect(to: id, at: address)
+    }
 
     /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes
     /// on. A process calls this before another one with the same key takes its place.

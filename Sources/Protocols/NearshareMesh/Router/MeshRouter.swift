@@ -158,6 +158,9 @@ package struct MeshRouter: Sendable {
     /// Whether a peer has proven its key on one of the links.
     package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
 
+    /// Whether the keys of a peer are stored as those of a contact.
+    package func isContact(_ id: PeerID) -> Bool { peers.isContact(id) }
+
     /// The degree to which the neighbour at the other end of a link is known: decides which links to keep when there are too many.
     package func linkAuthentication(of link: MeshLinkID) -> LinkAuthentication {
         if let neighbour = peers.provenNeighbour(on: link) { return .proven(neighbour, isContact: peers.isContact(neighbour)) }
