@@ -103,4 +103,14 @@ import Testing
             #expect(try accepts(own, true) && !accepts(.nearshare, false))
         }
     }
+
+    @Test("a node listens once under each service type") func listensOnce() async throws {
+        try await withNode(TestNetwork(.memory).settings(0)) { node in
+            let first = try node.listen()
+            #expect(throws: NodeError.self) { try node.listen() }
+            _ = try node.listen(as: try ServiceType("my-game"))
+            node.closePort(of: first)
+            _ = try node.listen()
+        }
+    }
 }

@@ -28,8 +28,8 @@ import Testing
             let kept = try await sessions[0].send(SessionMessage(text: "kept"))
             let late = try await sessions[0].send(SessionMessage(text: "late"), timeout: .milliseconds(50))
             let never = try await sessions[0].send(SessionMessage(text: "never"), timeout: .seconds(Int64.min))
-            await #expect(throws: SessionError.dropped(receiver)) { try await late.delivered }
-            await #expect(throws: SessionError.dropped(receiver)) { try await never.delivered }
+            await #expect(throws: SessionError.notDelivered(to: [receiver])) { try await late.delivered }
+            await #expect(throws: SessionError.notDelivered(to: [receiver])) { try await never.delivered }
             network.heal(0, 1)
             let punctual = try await sessions[0].send(SessionMessage(text: "punctual"), timeout: .seconds(Int64.max))
             var messages = sessions[1].messages.makeAsyncIterator()
@@ -37,7 +37,7 @@ import Testing
             #expect(texts == ["kept", "punctual"], "\(sessions.map(\.members))")
             try await kept.delivered
             try await punctual.delivered
-            await #expect(throws: SessionError.dropped(receiver)) { try await late.delivered }
+            await #expect(throws: SessionError.notDelivered(to: [receiver])) { try await late.delivered }
         }
     }
 
@@ -50,7 +50,7 @@ import Testing
             for _ in 0..<4 { try await sessions[0].send(SessionMessage(bytes: [1]), to: [network.id(2)]) }
             let last = try await sessions[0].send(SessionMessage(bytes: [3]), timeout: .seconds(3))
             #expect(await sessions[1].messages.first { _ in true }?.message.bytes == [3])
-            await #expect(throws: SessionError.dropped(network.id(2))) { try await last.delivered }
+            await #expect(throws: SessionError.notDelivered(to: [network.id(2)])) { try await last.delivered }
             let slow = await sessions[0].changes.first { if case .slow = $0 { true } else { false } }
             #expect(slow == .slow(network.id(2)))
             // It reads again.

@@ -126,7 +126,7 @@ import Testing
             try await read.delivered
             let member = try #require(session.members.first).id
             await joined.leave(waiting: .zero)
-            await #expect(throws: SessionError.notDelivered(member)) { try await unread.delivered }
+            await #expect(throws: SessionError.notDelivered(to: [member])) { try await unread.delivered }
             // The message that was read before stays delivered.
             try await read.delivered
         }

@@ -36,7 +36,7 @@ import Testing
             try sessions[0].remove(network.id(2))
             #expect(await sessions[2].ended == .removed)
             await #expect(throws: SessionError.removed) { try await sessions[2].send(SessionMessage(text: "x")) }
-            await #expect(throws: SessionError.notDelivered(network.id(2))) { try await lost.delivered }
+            await #expect(throws: SessionError.notDelivered(to: [network.id(2)])) { try await lost.delivered }
             #expect(throws: SessionError.notConnected(network.id(2))) { try sessions[0].remove(network.id(2)) }
             try await expectAlone([sessions[0], sessions[1]], network, without: 2)
         }

@@ -167,6 +167,20 @@ class TwoMachinesStory(CableStory):
         self.assertEqual(0, ben.end())
         anna.wait_for("message", lambda event: event["content"]["text"] == "are you there?")
 
+    def test_a_send_beside_a_chat_waits_for_a_known_peer_as_long_as_without_one(self):
+        anna = self.anna.receive(accept="all", name="anna")
+        self.assertCode(0, self.ben.run("message", "hello", "--to", "anna", "--wait", "delivered", "--adapter", "none"))
+        anna.process.terminate()
+        anna.end()
+        chat = self.ben.start("chat", "--public", "--follow", "--json", "--adapter", "none", stdin=subprocess.PIPE)
+        chat.wait_for("contacts")
+        send = self.ben.start("send", self.file("photo.jpg", 1000), "--to", "anna", "--json")
+        # Longer than the search on the network before the node is asked.
+        time.sleep(2)
+        anna = self.anna.receive(accept="all", name="anna")
+        self.assertEqual(0, send.end(), send.story())
+        self.assertIn("photo.jpg", self.anna.received())
+
     def chats(self):
         """Starts a chat on both machines."""
         return [

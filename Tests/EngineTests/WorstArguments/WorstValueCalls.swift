@@ -95,7 +95,9 @@ extension WorstCall {
                     _ = error.description
                 }
             }
-            for error: SessionError in [.notConnected(id), .notDelivered(id), .dropped(id), .cancelled, .removed] {
+            for error: SessionError in [
+                .notConnected(id), .notDelivered(to: [id]), .notDelivered(to: []), .cancelled, .removed,
+            ] {
                 _ = error.description
             }
             for error: StreamError in [.notOpen, .reset, .refused, .tooMany] { _ = error.description }

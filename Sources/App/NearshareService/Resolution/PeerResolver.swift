@@ -268,7 +268,9 @@ package struct PeerResolver: Sendable {
                 // No mesh reaches it.
                 return try await resolveDirectly(name, on: node, timeout: Timeout.network - Timeout.networkFirst)
             }
-            if let found = try await resolveThroughNode(name, timeout: Timeout.network) { return found }
+            if try await withRunningNode(of: machine, { _ in true }) == true {
+                return try await resolveBesideNode(name, on: node)
+            }
             // Joined only now: most peers are found directly.
             let mesh = node.joinMesh()
             do {
@@ -282,6 +284,49 @@ package struct PeerResolver: Sendable {
                 }
             }
         }
+    }
+
+    /// Searches on the network and, through the running node, in the mesh at the same time. A peer that the node knows but does
+    /// not reach is used when nothing else is found, for the node's message about it.
+    private func resolveBesideNode(_ name: String, on node: Node) async throws -> Destination {
+        enum Search: Sendable {
+            case direct(Result<Destination, any Error>)
+            case throughNode(Result<Destination?, any Error>)
+        }
+        let found = await withTaskGroup(of: Search.self) { group -> Result<Destination, any Error> in
+            group.addTask {
+                do {
+                    let timeout = Timeout.network - Timeout.networkFirst
+                    return .direct(.success(try await resolveDirectly(name, on: node, timeout: timeout, media: [.network])))
+                } catch {
+                    return .direct(.failure(error))
+                }
+            }
+            group.addTask {
+                do {
+                    return .throughNode(.success(try await resolveThroughNode(name, timeout: Timeout.network)))
+                } catch {
+                    return .throughNode(.failure(error))
+                }
+            }
+            defer { group.cancelAll() }
+            var away: Destination?
+            var directFailure: (any Error)?
+            var nodeFailure: (any Error)?
+            for await search in group {
+                switch search {
+                case .direct(.success(let found)): return .success(found)
+                case .throughNode(.success(.node(let contact)?)) where !contact.isNear: away = .node(contact)
+                case .throughNode(.success(let found?)): return .success(found)
+                case .throughNode(.success(nil)): break
+                case .direct(.failure(let error)): directFailure = error
+                case .throughNode(.failure(let error)): nodeFailure = error
+                }
+            }
+            return away.map { .success($0) }
+                ?? .failure(nodeFailure ?? directFailure ?? NodeError.notFound(name, nearby: []))
+        }
+        return try found.get()
     }
 
     private func resolveDirectly(

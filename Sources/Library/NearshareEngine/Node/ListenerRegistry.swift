@@ -6,6 +6,8 @@ struct ListenerRegistry {
     private var advertisements: [any RunningAdvertisement] = []
     /// The types under which this node has advertised itself.
     private(set) var services: Set<ServiceType> = []
+    /// The types under which ``Node/listen(as:info:port:usesRadio:joinsMesh:)`` receives.
+    private var received: Set<ServiceType> = []
 
     /// The port of the first listener; nil for none.
     var port: UInt16? { listeners.first?.port }
@@ -16,6 +18,11 @@ struct ListenerRegistry {
     }
 
     mutating func insert(_ service: ServiceType) { services.insert(service) }
+
+    /// - Returns: false where there is a listener for the type.
+    mutating func beginReceiving(_ service: ServiceType) -> Bool { received.insert(service).inserted }
+
+    mutating func endReceiving(_ service: ServiceType) { received.remove(service) }
 
     mutating func remove(_ listener: any StreamListener) { listeners.removeAll { $0 === listener } }
 

@@ -137,10 +137,17 @@ public final class Node: Sendable {
         as service: ServiceType = .nearshare, info: [String: String] = [:], port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool? = nil
     ) throws(NodeError) -> Listener {
-        let listener = makeListener(
-            as: service, info: try DiscoveryInfo(checking: info), joinsMesh: joinsMesh ?? (service == .nearshare))
-        guard try openPort(port, of: listener) else {
-            throw NodeError(LinkError.portInUse(port))
+        let info = try DiscoveryInfo(checking: info)
+        // Peers would send to the one or the other.
+        guard state.withLock({ $0.listeners.beginReceiving(service) }) else {
+            throw .invalidParameter("this node listens as \(service.name) already; use that listener")
+        }
+        let listener = makeListener(as: service, info: info, joinsMesh: joinsMesh ?? (service == .nearshare))
+        do throws(NodeError) {
+            guard try openPort(port, of: listener) else { throw NodeError(LinkError.portInUse(port)) }
+        } catch {
+            state.withLock { $0.listeners.endReceiving(service) }
+            throw error
         }
         if usesRadio { startRadio(for: listener) }
         return listener
@@ -228,6 +235,7 @@ public final class Node: Sendable {
 
     /// Closes the TCP port of a listener and withdraws its advertisement. Existing links are served as before.
     package func closePort(of listener: Listener) {
+        state.withLock { $0.listeners.endReceiving(listener.service) }
         guard let (socket, advertisement) = listener.endpoint.close() else { return }
         if let advertisement {
             advertisement.stop()

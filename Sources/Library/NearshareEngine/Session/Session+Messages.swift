@@ -117,8 +117,9 @@ extension Session {
 
     // MARK: Delivery
 
-    /// Waits until messages were read by their receivers' programs.
-    func waitForDelivery(of receipts: [SentMessage.Receipt]) async throws(SessionError) {
+    /// Waits until messages were read by their receivers' programs, or cannot be read any more.
+    /// - Returns: the receivers that have not read theirs.
+    func waitForDelivery(of receipts: [SentMessage.Receipt]) async throws(SessionError) -> [PeerID] {
         state.withLock { $0.receiptWaiterCount += 1 }
         defer { state.withLock { $0.receiptWaiterCount -= 1 } }
         while true {
@@ -129,18 +130,16 @@ extension Session {
     }
 
     /// - Returns: nil while a message is on its way.
-    private func delivery(of receipts: [SentMessage.Receipt]) -> Result<Void, SessionError>? {
+    private func delivery(of receipts: [SentMessage.Receipt]) -> Result<[PeerID], SessionError>? {
         state.withLock { state in
             if let end = state.end, !receipts.isEmpty { return .failure(end) }
-            var isComplete = true
+            var failed: [PeerID] = []
             for receipt in receipts {
-                if state.members.isDropped(receipt) { return .failure(.dropped(receipt.member)) }
-                guard let isDelivered = state.members.isDelivered(receipt) else {
-                    return .failure(.notDelivered(receipt.member))
-                }
-                if !isDelivered { isComplete = false }
+                let isDelivered = state.members.isDropped(receipt) ? nil : state.members.isDelivered(receipt)
+                if isDelivered == false { return nil }
+                if isDelivered == nil { failed.append(receipt.member) }
             }
-            return isComplete ? .success(()) : nil
+            return .success(failed)
         }
     }
 

@@ -5,10 +5,9 @@ internal import NearshareDirect
 public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The peer is not a member of the session, or no longer.
     case notConnected(PeerID)
-    /// The member has left or restarted before its program had read the message.
-    case notDelivered(PeerID)
-    /// The message was dropped: it could not be sent to the member in its time, or the member is slow.
-    case dropped(PeerID)
+    /// These receivers have not read the message: they have left or restarted before, the message could not be sent to them in
+    /// its time, or they are slow. All others have read it.
+    case notDelivered(to: [PeerID])
     /// An argument is out of its bounds.
     case invalidParameter(String)
     /// The peer did not answer within the timeout.
@@ -36,8 +35,9 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .invalidParameter(let text), .timedOut(let text), .unavailable(let text), .untrusted(let text),
             .incompatible(let text):
             text
-        case .notDelivered(let id): "the message was not delivered to \(id.hex), which has left or restarted"
-        case .dropped(let id): "the message was dropped: \(id.hex) did not accept it in time"
+        case .notDelivered(let ids):
+            "the message was not delivered to \(ids.map(\.hex).joined(separator: ", ")): left, restarted, or too slow to accept it "
+                + "in time"
         case .cancelled: "the operation was cancelled"
         case .declined: "the invitation was declined"
         case .full: "the session is full; raise the member limit, or wait until a member leaves"
