@@ -88,14 +88,10 @@ struct ChatCommand: ConfinedCommand {
         let node = Monitor<ProcessHandle?>(nil)
         do {
             try await withNodeClient(machine, options, .command, continues: true) { client in
-                do {
-                    try await ChatTerminal(
-                        client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard,
-                        screen: screen, wantsErasure: wantsErasure
-                    ).run()
-                } catch {
-                    guard wantsErasure.withLock({ $0 }) else { throw error }
-                }
+                let chat = ChatTerminal(
+                    client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard,
+                    screen: screen, wantsErasure: wantsErasure)
+                try await Self.run(chat, wantsErasure)
                 guard wantsErasure.withLock({ $0 }), let process = try machine.state.otherNodeProcess() else { return }
                 node.withLock { $0 = process }
                 await ControlClient.stopNode(of: machine)
@@ -109,6 +105,15 @@ struct ChatCommand: ConfinedCommand {
             FullScreen.leave()
             Console.fullScreenMessageHandler.withLock { $0 = nil }
             Console.notice("the key, the address book and all conversations of this machine are removed")
+        }
+    }
+
+    /// Runs the screen. Its failures do not prevent what the user has confirmed.
+    private static func run(_ chat: ChatTerminal, _ wantsErasure: Monitor<Bool>) async throws {
+        do {
+            try await chat.run()
+        } catch {
+            guard wantsErasure.withLock({ $0 }) else { throw error }
         }
     }
 
