@@ -372,6 +372,34 @@ struct ReceiveControllerTests {
         #expect(reporter.warnings.isEmpty && reporter.ended.map(\.name) == ["ada-work"])
     }
 
+    @Test("A12, R11: a block ends the other questions about the peer, and what is answered meanwhile is declined")
+    func blockOfSeveral() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let display = AnsweringDisplay { $0.contains("number 2") ? "b 2" : nil }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            async let first = offer(ada, bea, listener, name: "a.txt")
+            async let second = offer(ada, bea, listener, name: "b.txt")
+            #expect(try await [first, second] == [.declined(.declined), .declined(.declined)])
+        }
+        #expect(try bea.trust(in: ada.fingerprint) == .blocked)
+    }
+
+    @Test("A12: a yes to a peer that another command has blocked meanwhile declines")
+    func blockElsewhere() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        _ = try await receiving(bea, accept: .all) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .completed)
+        }
+        let display = AnsweringDisplay { question in
+            guard question.contains("accept?") else { return nil }
+            _ = try? bea.machine.trust.update { $0.setBlocked(ada.fingerprint, true) }
+            return "y"
+        }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener, name: "b.txt") == .declined(.declined))
+        }
+    }
+
     @Test func `a friend is blocked only when the user says so again`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         try bea.introduce(ada.fingerprint, as: "ada", isFriend: true)

@@ -137,7 +137,18 @@ final class OfferDecider: Sendable {
             deadline: invitation.expiry,
             outline: OfferText.outline(
                 invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal?.detail),
-            until: { await invitation.ended })
+            until: { [self] in
+                await firstResult(
+                    of: { await invitation.ended },
+                    {
+                        await self.trust.waitForBlock { self.isBlocked(peer) }
+                        return Task.isCancelled ? nil : .declined(.declined)
+                    })
+            })
+        // By another command, or with the question about another offer.
+        if answer != .block, invitation.currentEnd == nil, isBlocked(peer) {
+            return .decline(.declined, detail: "it is blocked", wasPrompted: true)
+        }
         switch answer {
         case .yes, .always:
             if case .always = answer, trust.befriend(peer, shownAs: shown.name.shown(of: shown.id)) {
@@ -245,6 +256,7 @@ final class OfferDecider: Sendable {
     /// Declines all offers of a peer without a key of nearshare, and of others at its address, until the process ends.
     private func blockForeign(_ peer: Peer) {
         blockedForeign.withLock { $0.insert(peer) }
+        trust.notifyBlocked()
         reporter.report(
             .notice(
                 "offers of \(machine.shown(peer).name.shown), and others from its address, are declined until this command ends"
@@ -253,7 +265,7 @@ final class OfferDecider: Sendable {
 
     private func isBlocked(_ peer: Peer) -> Bool {
         // A link may be older than the user's "block".
-        trustStatus(of: peer).isBlocked || (peer.foreign != nil && blockedForeign.withLock { $0.contains(peer) })
+        trust.isBlocked(peer) || (peer.foreign != nil && blockedForeign.withLock { $0.contains(peer) })
     }
 
     /// The trust in a peer: a link that is older than the user's "always" does not know of that.

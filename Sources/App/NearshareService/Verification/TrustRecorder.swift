@@ -5,6 +5,12 @@ internal import Nearshare
 struct TrustRecorder: Sendable {
     let machine: LocalMachine
     let reporter: any Reporter
+    /// Notified when the user blocks a peer.
+    private let blocked = AsyncCondition()
+
+    init(machine: LocalMachine, reporter: any Reporter) {
+        (self.machine, self.reporter) = (machine, reporter)
+    }
 
     /// Pins the peer's key, or its certificate. A peer that claims another one's name is not recorded, nor is one without either.
     /// - Parameter mayWrite: called before the file is replaced.
@@ -83,8 +89,23 @@ struct TrustRecorder: Sendable {
         }
     }
 
-    /// Blocks the peer, and reports how to undo it.
+    /// Waits until the user blocks a peer for which `isBlocked` is true then; returns as well when the task is cancelled.
+    func waitForBlock(_ isBlocked: @Sendable () -> Bool) async {
+        while !isBlocked(), !Task.isCancelled { await blocked.wait(until: isBlocked) }
+    }
+
+    /// Ends the open questions about peers that the user has blocked.
+    func notifyBlocked() { blocked.notifyAll() }
+
+    /// Whether the user has blocked the peer, also since its link was opened.
+    func isBlocked(_ peer: Peer) -> Bool {
+        guard let proven = peer.proven else { return peer.trustStatus.isBlocked }
+        return ((try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus).isBlocked
+    }
+
+    /// Blocks the peer, ends the other questions about it, and reports how to undo it.
     func block(_ peer: Peer) {
+        defer { notifyBlocked() }
         guard let proven = peer.proven else {
             return reporter.report(.notice("\(peer.name.shown) has no key that could be blocked; its offer is declined"))
         }

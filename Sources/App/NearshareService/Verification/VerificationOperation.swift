@@ -7,6 +7,8 @@ package import Nearshare
 package struct VerificationOperation: Sendable {
     /// The time for each step. Peers are untrusted: none may keep the command waiting without an end.
     package struct Timeouts: Sendable {
+        /// After this time a line says what is waited for.
+        package var silence = Duration.seconds(1)
         /// For the peer's part of the short code.
         package var code = Duration.seconds(10)
         /// Before the user is asked: the peer of a user who cannot be asked ends the connection within it.
@@ -36,6 +38,9 @@ package struct VerificationOperation: Sendable {
     ) async throws {
         let claimedName = try await connection.peerName
         let name = machine.name(of: connection.proven.fingerprint, claiming: claimedName)
+        if try await withTimeout(timeouts.silence, { try await connection.authenticationDigits }) == nil {
+            reporter.report(.notice("waiting for \(name.shown)'s part of the short code…"))
+        }
         guard let code = try await withTimeout(timeouts.code, { try await connection.authenticationDigits }) else {
             throw NodeError.timedOut(
                 "nothing was compared: \(name.shown) sends no part of the short code; is `nearshare receive` running there?")

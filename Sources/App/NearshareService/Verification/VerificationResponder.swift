@@ -39,11 +39,20 @@ struct VerificationResponder: Sendable {
                 title: "is the short code the same on the screen of \(quoted)?",
                 lines: ["\(request.shortCode)", "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"],
                 yes: "The same", no: "Another one"),
-            until: {
-                // A denial by the peer ends the question; after its confirmation only the end of the link does.
-                if await request.peerConfirmation == false { return .declined(.declined) }
-                return await request.ended
+            until: { [trust] in
+                await firstResult(
+                    of: {
+                        // A denial by the peer ends the question; after its confirmation only the end of the link does.
+                        if await request.peerConfirmation == false { return .declined(.declined) }
+                        return await request.ended
+                    },
+                    {
+                        await trust.waitForBlock { trust.isBlocked(peer) }
+                        return Task.isCancelled ? nil : .cancelled(by: .local)
+                    })
             })
+        // By another command, or with the question about an offer.
+        if answer != .no, answer != .block, trust.isBlocked(peer) { return request.answer(matches: false) }
         switch answer {
         // "Always" and a part are no answers to this question.
         case .yes, .always, .part:

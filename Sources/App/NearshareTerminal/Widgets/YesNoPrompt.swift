@@ -7,6 +7,8 @@ package enum YesNoPrompt {
     ///   foreground.
     /// - Returns: false also when the terminal closes, or the task is cancelled.
     package static func ask(_ question: String, on terminal: TerminalDevice) async -> Bool {
+        // Input from before the question was meant for something else: peers choose when some questions are asked.
+        terminal.discardInput()
         terminal.writeWrapped(question)
         for await line in terminal.lines() {
             if let answer = parse(line) { return answer }
