@@ -28,6 +28,14 @@ func sharedNames() throws {
             == "00a is not nearby; these are: ben (00000000000000a0), anna, Ben (00000000000000a2)")
 }
 
+@Test("K3: a peer that violates the protocol is not connected to again: each try would be another guess")
+func violation() {
+    let error = NodeError(DirectClosure.violation(MalformedInput("short authentication string: another one")))
+    #expect(!error.isTransient)
+    #expect(error.description.contains("short authentication string: another one"))
+    #expect(NodeError(DirectClosure.lost).isTransient)
+}
+
 @Suite("the parts of a node") struct NodePartsTests {
     /// A registry whose links end when they are told to.
     private struct Links {

@@ -385,11 +385,13 @@ package final class SendOperation: Sendable {
         if result.outcome == .declined(.busy), let end, case .connectionLost = end {
             result = TransferResult(outcome: .interrupted, detail: end.description)
         }
-        // Another try would be refused as well.
-        if let end, case .refused = end {
+        // Another try would end in the same way.
+        if let end, !end.isTransient {
+            let outcome: TransferOutcome
+            if case .refused = end { outcome = .declined(.acceptsNothing) } else { outcome = .failed(.refused, at: .local) }
             report(
-                TransferResult(outcome: .declined(.acceptsNothing)), of: transfer, to: peer.id, name: name,
-                content: source.label, canResume: canResume)
+                TransferResult(outcome: outcome), of: transfer, to: peer.id, name: name, content: source.label,
+                canResume: canResume)
             throw CommandFailure(end)
         }
         report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)

@@ -13,7 +13,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     case unreachable(String)
     /// The peer did not answer within the timeout.
     case timedOut(String)
-    /// The two ends have no protocol version or encryption preference in common.
+    /// The two ends have no protocol version or encryption preference in common, or the peer violated the protocol.
     case incompatible(String)
     /// The peer has another key than the name or identifier belongs to.
     case identityMismatch(String)
@@ -21,7 +21,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     case blocked(String)
     /// The peer's user has blocked this machine.
     case refused(String)
-    /// The link was lost, or the peer violated the protocol.
+    /// The link was lost.
     case connectionLost(String)
     /// An argument is out of its bounds.
     case invalidParameter(String)
@@ -104,7 +104,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             )
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; try again to resume")
-        case .violation(let what): self = .connectionLost("the other side violated the protocol: \(what)")
+        case .violation(let what):
+            self = .incompatible("the other side violated the protocol: \(what); update the older of the two, or suspect an attack")
         }
     }
 }
