@@ -29,6 +29,15 @@ import Testing
         #expect(resent == 4 && givenUp == ["B"])
     }
 
+    @Test("messages are sent again in their order") func order() {
+        var messages = PrivateMessages()
+        for number: UInt8 in 1...3 { messages.insert([number], id: "\(number)", to: peer, now: now) }
+        let resent = messages.advance(to: now + .seconds(5)).compactMap { reaction -> UInt8? in
+            if case .resend(let payload, _) = reaction { payload.first } else { nil }
+        }
+        #expect(resent == [1, 2, 3])
+    }
+
     @Test func whatAPeerMayHaveWaitingIsBounded() {
         var messages = PrivateMessages()
         var count = 0
@@ -39,7 +48,7 @@ import Testing
         #expect(count == 64)
         for number in 0..<300 { messages.recordAcknowledgement("\(number)", of: peer) }
         #expect(!messages.isAcknowledged("43", of: peer) && messages.isAcknowledged("44", of: peer))
-        messages.removePeer(peer)
+        #expect(messages.removePeer(peer) == (0..<64).map { "\($0)" })
         #expect(!messages.isAcknowledged("299", of: peer) && messages.hasRoom(for: peer))
     }
 }

@@ -44,6 +44,28 @@ import Testing
         #expect(victim.events.contains { if case .fileSendEnded(_, .sent) = $0 { true } else { false } })
     }
 
+    @Test(
+        "a file whose receiver goes out of reach, or leaves, before all of it was sent is not reported as sent",
+        arguments: [false, true])
+    func receiverLost(leaves: Bool) throws {
+        let old = UntrustedPeer(seed: 722)
+        var victim = try victim(knowing: old, nil)
+        let content = (0..<60_000).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 7) }
+        let large = MeshFile(name: "b.bin", mediaType: "application/octet-stream", content: content[...])
+        victim.act { router, now in
+            #expect(throws: Never.self) { try router.sendFile(large, to: old.id, isSealed: false, now: now) }
+        }
+        victim.run(for: .seconds(1))
+        if leaves {
+            victim.receive(try old.leave(at: victim.now + 1))
+        } else {
+            victim.act { router, now in router.linkDown(AttackedRouter.link(0), now: now) }
+        }
+        victim.run(for: .seconds(10))
+        let ends = victim.events.compactMap { if case .fileSendEnded(_, let outcome) = $0 { outcome } else { nil } }
+        #expect(ends == [.receiverLost])
+    }
+
     @Test("K12: no file is sent unsealed to a nearshare peer")
     func capable() throws {
         let peer = UntrustedPeer(seed: 721)

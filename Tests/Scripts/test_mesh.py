@@ -242,6 +242,38 @@ class BitchatStory(Story):
         anna.wait_for("delivered", timeout=60)
         self.assertEqual({"back.bin": back}, self.anna.received())
 
+    def node(self):
+        node = self.anna.start("mesh", "run", "--json", "--name", "anna", "--interface", "lo", "--adapter", "none")
+        node.ready = node.wait_for("ready")
+        return node
+
+    def test_lines_that_a_phone_has_not_acknowledged_when_it_leaves_are_sent_again_in_order(self):
+        node = self.node()
+        phone = self.join(node, "phone", acknowledges=False)
+        phone.wait_for_peer("anna", 10)
+        lines = ["one", "two", "three"]
+        said = self.anna.run("chat", "phone", "--wait", "none", "--interface", "lo", input="\n".join(lines).encode())
+        self.assertCode(0, said)
+        self.assertEqual(lines, [phone.wait_for_message(30)["text"] for _ in lines])
+        phone.close()
+        phone = self.join(node, "phone")
+        self.assertEqual(lines, [phone.wait_for_message(30)["text"] for _ in lines])
+
+    def test_a_file_for_a_phone_that_goes_away_is_not_reported_as_sent(self):
+        node, ios = self.node(), 0x329
+        phone = self.join(node, "phone", capabilities=ios)
+        phone.wait_for_peer("anna", 10)
+        path = self.file("photo.jpg", 100_000)
+        for leave in (True, False):
+            with self.subTest(leave=leave):
+                send = self.anna.start("send", path, "--to", "phone", "--via", "mesh", "--interface", "lo", "--json")
+                send.wait_for("progress", lambda event: event["done"])
+                phone.close(leave=leave)
+                self.assertEqual(10, send.end())
+                self.assertIn("went out of reach before all of it was sent", send.story())
+                phone = self.join(node, "phone", capabilities=ios)
+                phone.wait_for_peer("anna", 10)
+
     def test_cancelling_a_file_for_a_phone(self):
         anna = self.receive()
         phone = self.join(anna, "phone")

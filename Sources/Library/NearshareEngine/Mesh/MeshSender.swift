@@ -217,6 +217,9 @@ final class MeshSender: Sendable {
                 outcome: .failed(.refused, at: .remote),
                 detail: "\(name)'s app does not accept private files; ask for an update"
             )
+        case .receiverLost:
+            TransferResult(
+                outcome: .interrupted, detail: "\(name) went out of reach before all of it was sent; send it again later")
         case .lost:
             TransferResult(
                 outcome: .interrupted, detail: "too many fragments to \(name) were lost; move closer, or send it again")

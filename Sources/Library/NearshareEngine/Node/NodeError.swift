@@ -105,7 +105,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; try again to resume")
         case .violation(let what):
-            self = .incompatible("the other side violated the protocol: \(what); update the older of the two, or suspect an attack")
+            self = .incompatible(
+                "the other side violated the protocol: \(what); update the older of the two, or suspect an attack")
         }
     }
 }

@@ -92,6 +92,14 @@ struct OutgoingFiles: Sendable {
         return [.unschedule(key), .emit(.fileSendEnded(key, outcome))]
     }
 
+    /// Ends the files whose fragments are being sent to a phone that went out of reach: it requests no missing ones.
+    mutating func endUnconfirmed(to peer: PeerID) -> [FileTransferReaction] {
+        files.flatMap { key, file -> [FileTransferReaction] in
+            guard key.peer == peer, case .sending(_, isConfirmed: false) = file.phase else { return [] }
+            return end(key, .receiverLost)
+        }
+    }
+
     // MARK: Messages of the receiver
 
     mutating func receive(

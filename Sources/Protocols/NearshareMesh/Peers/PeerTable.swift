@@ -122,6 +122,12 @@ struct PeerTable: Sendable {
         challenges.retransmissions(now: now)
     }
 
+    /// Whether there is a link over which the peer was heard.
+    func isReachable(_ id: PeerID) -> Bool {
+        guard let links = records[id]?.links else { return false }
+        return !links.claimed.isEmpty || links.discovery != nil || links.reverseRoute != nil
+    }
+
     // MARK: Entries
 
     /// Removes a closed link.
@@ -135,6 +141,7 @@ struct PeerTable: Sendable {
             records[id]?.links.claimed.remove(link)
             records[id]?.links.proven.remove(link)
         }
+        for id in records.keys where records[id]?.links.reverseRoute == link { records[id]?.links.reverseRoute = nil }
         for id in records.keys where records[id]?.links.discovery == link {
             records[id]?.links.discovery = nil
             changed.insert(id)

@@ -86,6 +86,8 @@ package enum MeshFileOutcome: Sendable, Hashable {
     case unsupported
     /// Too many fragments were lost.
     case lost
+    /// The receiver, which does not confirm, went out of reach before all of it was sent.
+    case receiverLost
 }
 
 /// The reason why a message or a file cannot be sent at all.

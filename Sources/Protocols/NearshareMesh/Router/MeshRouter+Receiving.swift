@@ -255,6 +255,7 @@ extension MeshRouter {
             // A packet from before the peer's latest announcement has no effect (M3).
             if let record = peers[packet.sender], packet.timestamp > record.announcement.timestamp {
                 peers.recordLeave(of: packet.sender, at: packet.timestamp)
+                perform(outgoingFiles.endUnconfirmed(to: packet.sender), now: now)
                 forget(packet.sender)
             }
             return .handled

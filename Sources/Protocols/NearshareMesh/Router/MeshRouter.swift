@@ -226,7 +226,7 @@ package struct MeshRouter: Sendable {
     mutating func forget(_ id: PeerID) {
         let wasAnnounced = peers.remove(id)
         sessions.remove(id)
-        privateMessages.removePeer(id)
+        for messageID in privateMessages.removePeer(id) { emit(.undelivered(messageID: messageID, to: id)) }
         incoming.files.removePeer(id)
         sync.removePeer(id)
         if wasAnnounced { emit(.peerLost(id)) }
@@ -252,7 +252,10 @@ package struct MeshRouter: Sendable {
         links.close(link, now: now.monotonic)
         fragments.removeLink(link)
         sync.removeLink(link)
-        for peer in peers.removeLink(link) { emit(.peerChanged(peer)) }
+        for peer in peers.removeLink(link) {
+            emit(.peerChanged(peer))
+            if !peers.isReachable(peer.id) { perform(outgoingFiles.endUnconfirmed(to: peer.id), now: now) }
+        }
         if links.isEmpty { timers.nextAnnouncement = nil }
     }
 

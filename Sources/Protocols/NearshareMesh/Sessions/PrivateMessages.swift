@@ -41,25 +41,30 @@ struct PrivateMessages: Sendable {
         if let count = acknowledged[peer]?.count, count > Self.maximumAcknowledgedCount { acknowledged[peer]?.removeFirst() }
     }
 
-    mutating func removePeer(_ peer: PeerID) {
-        unacknowledged[peer] = nil
+    /// - Returns: the ids of the messages that the peer has not acknowledged, the oldest first.
+    mutating func removePeer(_ peer: PeerID) -> [String] {
         acknowledged[peer] = nil
+        return (unacknowledged.removeValue(forKey: peer) ?? []).map(\.id)
     }
 
-    /// Messages whose receipt is overdue.
+    /// Messages whose receipt is overdue, those of a peer in the order in which they were sent first.
     mutating func advance(to now: MonotonicInstant) -> [Reaction] {
         var reactions: [Reaction] = []
         for (peer, messages) in unacknowledged {
-            var remaining = messages
-            for (index, message) in messages.enumerated().reversed() where now - message.sent >= Self.receiptTimeout {
-                remaining[index].sent = now
-                remaining[index].attempts += 1
-                if message.attempts >= Self.maximumAttempts {
-                    remaining.remove(at: index)
-                    reactions.append(.failed(messageID: message.id, to: peer))
-                } else {
-                    reactions.append(.resend(message.payload, to: peer))
+            var remaining: [Unacknowledged] = []
+            for var message in messages {
+                guard now - message.sent >= Self.receiptTimeout else {
+                    remaining.append(message)
+                    continue
                 }
+                guard message.attempts < Self.maximumAttempts else {
+                    reactions.append(.failed(messageID: message.id, to: peer))
+                    continue
+                }
+                message.sent = now
+                message.attempts += 1
+                remaining.append(message)
+                reactions.append(.resend(message.payload, to: peer))
             }
             unacknowledged[peer] = remaining.isEmpty ? nil : remaining
         }
