@@ -1,4 +1,5 @@
 import NearshareBase
+import NearshareBundles
 import Testing
 
 @testable import NearshareEngine
@@ -34,5 +35,23 @@ struct ChatContentTests {
     func invalidIDs(_ id: String) {
         #expect(ChatContent(.object(["read": .array([.string("a"), .string(id)])])) == nil)
         #expect(ChatContent(.object(["read": .array([.string("a"), .integer(1)])])) == nil)
+    }
+
+    @Test(
+        "a line has its time of writing in each of its messages, and the longest fits any link",
+        arguments: [1, 840, 841, 5_000])
+    func written(byteCount: Int) throws {
+        let (text, id) = (String(repeating: "a", count: byteCount), String(repeating: "i", count: 64))
+        let written = WallTime(milliseconds: (1 << 48) - 1)
+        for content in ChatContent.split(text, id: id, written: written) {
+            #expect(ChatContent(content.value) == content)
+            #expect(try BundleContent.structured(content.value).encoded().count <= BundleContent.maximumRadioByteCount)
+            switch content {
+            case .line(_, _, let time), .part(_, _, _, _, let time): #expect(time == written)
+            case .read: Issue.record("no line")
+            }
+        }
+        let named: StructuredValue = .object(["text": .string("hi"), "written": .string("yesterday")])
+        #expect(ChatContent(named) == .line(id: nil, text: "hi"))
     }
 }

@@ -142,13 +142,18 @@ struct MessengerStoryTests {
     func waiting(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
-        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        let bea = Person(2, "Bea")
+        var ada = Person(1, "Ada")
+        let hourAgo = WallTime(milliseconds: SystemClock.wall().milliseconds - 3_600_000)
+        ada.wallClock = { hourAgo }
         // Keys unknown: nothing can be encrypted yet.
         let id = try await ada.run(on: segment, stage) { _, adaMessenger in
             try await adaMessenger.sendLine("are you there?", in: .peer(bea.id)).id
         }
+        // The bundle of the line is created an hour later.
+        ada.wallClock = nil
         for round in 0..<2 {
-            try await ada.run(on: segment, stage) { _, adaMessenger in
+            try await ada.run(on: segment, stage) { [ada] _, adaMessenger in
                 let own = adaMessenger.events()
                 let status = try await adaMessenger.history(of: .peer(bea.id)).last?.status
                 if round == 0 { #expect(status == .waiting) }
@@ -160,9 +165,10 @@ struct MessengerStoryTests {
                 }
             }
         }
-        try await bea.run(on: segment, stage) { _, beaMessenger in
-            let texts = try await beaMessenger.history(of: .peer(ada.id)).filter { !$0.isLocal }.map(\.text)
-            #expect(texts == ["are you there?"])
+        try await bea.run(on: segment, stage) { [ada] _, beaMessenger in
+            let lines = try await beaMessenger.history(of: .peer(ada.id)).filter { !$0.isLocal }
+            #expect(lines.map(\.text) == ["are you there?"])
+            #expect(lines.first?.written == hourAgo)
         }
     }
 

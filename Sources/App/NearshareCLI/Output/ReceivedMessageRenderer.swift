@@ -42,11 +42,11 @@ enum ReceivedMessageRenderer {
             return TextLayout.escaped(StructuredJSON.text(value))
         }
         switch content {
-        case .line(_, let text):
+        case .line(_, let text, _):
             // Further lines are indented, so that none can pass for a message of its own.
             return text.split(separator: "\n", omittingEmptySubsequences: false).map { TextLayout.escaped(String($0)) }
                 .joined(separator: "\n    ")
-        case .part(_, let index, let count, let text): return "\(TextLayout.escaped(text))  (\(index + 1) of \(count))"
+        case .part(_, let index, let count, let text, _): return "\(TextLayout.escaped(text))  (\(index + 1) of \(count))"
         case .read: return TextLayout.escaped(StructuredJSON.text(value))
         }
     }

@@ -4,10 +4,11 @@ internal import NearshareInterfaces
 /// The structured messages that belong to conversations (`docs/PROTOCOL.md`, section 14). All other messages are for
 /// applications.
 package enum ChatContent: Sendable, Hashable {
-    /// A line: `{"text": …, "id": …}`. Without an ID it has the bundle's.
-    case line(id: String?, text: String)
-    /// A part of a line: `{"text": …, "id": …, "part": 0…, "of": …}`.
-    case part(id: String, index: Int, count: Int, text: String)
+    /// A line: `{"text": …, "id": …, "written": …}`. Without an ID it has the bundle's; without a time of writing, that of the
+    /// bundle's creation.
+    case line(id: String?, text: String, written: WallTime? = nil)
+    /// A part of a line: `{"text": …, "id": …, "part": 0…, "of": …, "written": …}`.
+    case part(id: String, index: Int, count: Int, text: String, written: WallTime? = nil)
     /// Lines that the user has read: `{"read": [id, …]}`.
     case read([String])
 
@@ -32,35 +33,46 @@ package enum ChatContent: Sendable, Hashable {
         guard case .string(let text)? = members["text"] else { return nil }
         var id: String?
         if case .string(let given)? = members["id"], Self.isValid(id: given) { id = given }
+        var written: WallTime?
+        if case .integer(let time)? = members["written"] { written = WallTime(milliseconds: time) }
         guard let part = members["part"] else {
-            self = .line(id: id, text: text)
+            self = .line(id: id, text: text, written: written)
             return
         }
         guard let id, case .integer(let index) = part, case .integer(let count)? = members["of"],
             (2...Int64(TextFragment.maximumCount)).contains(count), (0..<count).contains(index)
         else { return nil }
-        self = .part(id: id, index: Int(index), count: Int(count), text: text)
+        self = .part(id: id, index: Int(index), count: Int(count), text: text, written: written)
     }
 
     private static func isValid(id: String) -> Bool { (1...maximumIDByteCount).contains(id.utf8.count) }
 
     package var value: StructuredValue {
         switch self {
-        case .line(let id, let text):
-            .object(["text": .string(text)].merging(id.map { ["id": .string($0)] } ?? [:]) { $1 })
-        case .part(let id, let index, let count, let text):
-            .object([
-                "text": .string(text), "id": .string(id), "part": .integer(Int64(index)), "of": .integer(Int64(count)),
-            ])
+        case .line(let id, let text, let written):
+            Self.object(["text": .string(text)], id: id, written: written)
+        case .part(let id, let index, let count, let text, let written):
+            Self.object(
+                ["text": .string(text), "part": .integer(Int64(index)), "of": .integer(Int64(count))], id: id, written: written)
         case .read(let ids): .object(["read": .array(ids.map { .string($0) })])
         }
     }
 
-    /// The messages of a line: one, or several parts.
-    static func split(_ text: String, id: String) -> [ChatContent] {
+    private static func object(_ members: [String: StructuredValue], id: String?, written: WallTime?) -> StructuredValue {
+        var members = members
+        if let id { members["id"] = .string(id) }
+        if let written { members["written"] = .integer(written.milliseconds) }
+        return .object(members)
+    }
+
+    /// The messages of a line: one, or several parts. Each has the time of writing, because a line is sent again as bundles that
+    /// are created later.
+    static func split(_ text: String, id: String, written: WallTime) -> [ChatContent] {
         let parts = text.split(maximumByteCount: maximumPartByteCount)
-        guard parts.count > 1 else { return [.line(id: id, text: text)] }
-        return parts.enumerated().map { .part(id: id, index: $0.offset, count: parts.count, text: $0.element) }
+        guard parts.count > 1 else { return [.line(id: id, text: text, written: written)] }
+        return parts.enumerated().map {
+            .part(id: id, index: $0.offset, count: parts.count, text: $0.element, written: written)
+        }
     }
 
     /// The messages that mark lines as read, each of which any link can carry.

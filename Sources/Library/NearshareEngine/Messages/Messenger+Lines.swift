@@ -36,7 +36,8 @@ extension Messenger {
         if let keys = endpointKeys(of: peer) {
             do throws(MessageRule) {
                 return .bundles(
-                    try ChatContent.split(message.text, id: message.id).map { (content) throws(MessageRule) in
+                    try ChatContent.split(message.text, id: message.id, written: message.when).map {
+                        (content) throws(MessageRule) in
                         try prepare(
                             MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true),
                             to: keys)
@@ -219,17 +220,19 @@ extension Messenger {
             case .read(let ids):
                 for id in ids { try markRead(id, by: sender.id) }
                 return
-            case .line(let id, let text):
+            case .line(let id, let text, let written):
                 // A sender that was killed sends the same line again, as another bundle.
-                guard try storeLine(text, id: id ?? message.id.hex, from: sender, isBundle: true, written: message.created)
+                guard
+                    try storeLine(
+                        text, id: id ?? message.id.hex, from: sender, isBundle: true, written: written ?? message.created)
                 else { return }
-            case .part(let id, let index, let count, let text):
+            case .part(let id, let index, let count, let text, let written):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
                     break
                 }
                 let isFriend = node.friends().contains(sender.id)
                 if let whole = try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
-                    try storeLine(whole, id: id, from: sender, isBundle: true, written: message.created)
+                    try storeLine(whole, id: id, from: sender, isBundle: true, written: written ?? message.created)
                 }
             }
         }

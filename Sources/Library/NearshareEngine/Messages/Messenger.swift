@@ -188,7 +188,7 @@ package final class Messenger: Sendable {
     /// that must not be sent again like a line.
     private func line(of content: BundleContent, id: BundleID, using route: MessageRoute) -> ChatMessage? {
         guard route.mode != .direct, let peer = route.receiver, case .structured(let value) = content,
-            let chat = ChatContent(value), chat.value == value, case .line(let given, let text) = chat,
+            let chat = ChatContent(value), chat.value == value, case .line(let given, let text, written: nil) = chat,
             text.contains(where: { !$0.isWhitespace }), text.utf8.count <= ChatMessage.maximumTextByteCount
         else { return nil }
         return ChatMessage(
