@@ -280,11 +280,24 @@ class OneMachineStory(Story):
         self.assertTrue((self.anna.inbox / "a.txt").exists())
         self.assertCode(0, self.anna.run("inbox", "rm", "--yes", "a.txt", self.anna.inbox / "tree"))
         (self.anna.inbox / "b.txt").unlink()
+        # The list forgets what was removed, and the history does not.
+        self.assertEqual({"b.txt", "run.sh"}, set(self.listed("inbox")))
+        history = self.listed("history")
+        self.assertEqual({"a.txt": True, "b.txt": False, "run.sh": False, "tree": True, "trip (2)": True}, history)
+        lines = self.anna.run("history").stdout.decode()
+        self.assertIn("a.txt  (removed)", lines)
+        self.assertNotIn("run.sh  (removed)", lines)
         result = self.anna.run("inbox", "clean")
         self.assertCode(0, result)
-        self.assertIn("1 record removed", result.stderr.decode())
+        self.assertIn("4 records removed", result.stderr.decode())
+        self.assertEqual({"run.sh": False}, self.listed("history"))
         self.assertEqual(["run.sh"], list(self.anna.received()))
         self.assertEqual(f"{self.anna.inbox}/run.sh\n", self.anna.run("inbox", "--paths").stdout.decode())
+
+    def listed(self, command):
+        """Whether each received item is removed, by its name."""
+        events = map(json.loads, self.anna.run(command, "--json").stdout.splitlines())
+        return {pathlib.Path(event["path"]).name: event.get("removed", False) for event in events}
 
     def test_a_tilde_behind_an_equals_sign_is_the_home_directory(self):
         anna = self.anna.start("receive", "--json", "--name", "anna", "--accept", "all", "--inbox=~/In")

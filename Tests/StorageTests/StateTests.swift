@@ -263,6 +263,27 @@ struct StateTests {
         #expect(left.hasSuffix("half a li\n") && left.split(separator: "\n").count == 2)
     }
 
+    @Test("an item that was removed is in the history only, and one received in its place is another")
+    func removedItem() throws {
+        let history = ReceiveHistory(in: try state())
+        var (staged, other) = (entry(1), entry(2))
+        (staged.path, other.path) = ("/spool/x", "/inbox/y")
+        for entry in [staged, other] { try history.append(entry) }
+        try history.recordMove(from: "/spool/x", to: "/inbox/x")
+        try history.recordRemoval(of: "/inbox/x")
+        #expect(try history.entries() == [other] && history.latestEntries() == [other])
+        var removed = staged
+        (removed.path, removed.isRemoved) = ("/inbox/x", true)
+        #expect(try history.entries(includesRemoved: true) == [removed, other])
+        var again = entry(3)
+        again.path = "/inbox/x"
+        try history.append(again)
+        #expect(try history.latestEntries() == [other, again])
+        #expect(try history.entries(includesRemoved: true) == [removed, other, again])
+        #expect(try history.remove { $0.isRemoved == true } == 1)
+        #expect(try history.entries(includesRemoved: true) == [other, again])
+    }
+
     @Test("what was sent is remembered in order, and the oldest goes")
     func sendHistory() throws {
         let history = TransferLog(of: .sent, in: try state())

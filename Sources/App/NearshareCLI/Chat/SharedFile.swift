@@ -24,7 +24,7 @@ struct SharedFile: Sendable, Hashable {
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
             entry.outcome == .completed
-            ? "\(entry.direction == .incoming ? "received" : "sent") \(name)\(Self.playHint(entry))"
+            ? "\(entry.direction == .incoming ? "received" : "sent") \(name)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
             : "\(name): \(entry.outcome.rawValue)\(entry.reason.map { " (\($0))" } ?? "")"
     }
 

@@ -75,7 +75,10 @@ struct HistoryCommand: AsyncParsableCommand {
             // The size of what has arrived, "0 B", would be taken for that of the content.
             size = sentSize == 0 ? "-" : sentSize.asByteCount
         }
-        return [entry.when.localText, isReceived ? "from" : "to", entry.listedName, size, outcome, entry.content]
+        return [
+            entry.when.localText, isReceived ? "from" : "to", entry.listedName, size, outcome,
+            entry.content + (entry.isRemoved ? "  (removed)" : ""),
+        ]
     }
 
     private static func members(_ entry: TransferHistory.Entry) -> [String: JSONValue] {
@@ -85,7 +88,7 @@ struct HistoryCommand: AsyncParsableCommand {
             "peer": .string(entry.id.hex), "peer_name": .string(entry.name.claimed), "size": .number(entry.size),
             "outcome": .string(entry.outcome.rawValue), "content": entry.path == nil ? .string(entry.content) : .null,
             "path": JSONValue(entry.path), "reason": JSONValue(entry.reason), "present": .number(entry.presentSize),
-            "offered": JSONValue(entry.offeredSize),
+            "offered": JSONValue(entry.offeredSize), "removed": .bool(entry.isRemoved),
         ]
     }
 }

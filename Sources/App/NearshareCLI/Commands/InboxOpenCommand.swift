@@ -115,7 +115,8 @@ struct InboxOpenCommand: AsyncParsableCommand {
 
 struct InboxRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rm", abstract: "Remove received items from the disk and from the list.", aliases: ["remove"])
+        commandName: "rm", abstract: "Remove received items from the disk and from the list; the history keeps its lines.",
+        aliases: ["remove"])
 
     @Argument(
         help: ArgumentHelp(
@@ -154,7 +155,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
                 } catch {
                     throw CommandFailure(.failure, "\(shown) could not be removed; check the permissions of its folder")
                 }
-                _ = try ReceiveHistory(in: machine.state).remove { $0.path == entry.path }
+                try ReceiveHistory(in: machine.state).recordRemoval(of: entry.path)
                 Console.notice("\(shown) is removed")
             }
         }
@@ -176,13 +177,14 @@ struct InboxRemoveCommand: AsyncParsableCommand {
 
 struct InboxCleanCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "clean", abstract: "Remove the records of items that are no longer there; no file is touched.")
+        commandName: "clean",
+        abstract: "Remove the records of items that are gone, also from the history; no file is touched.")
 
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
-            let count = try ReceiveHistory(in: LocalMachine().state).remove(where: \.isGone)
+            let count = try ReceiveHistory(in: LocalMachine().state).remove { $0.isRemoved == true || $0.isGone }
             Console.notice("\(count) \(count == 1 ? "record" : "records") removed")
         }
     }

@@ -23,6 +23,8 @@ package struct TransferHistory {
         package var offeredSize: UInt64?
         /// The path of the received item; nil for what was sent or not received.
         package let path: String?
+        /// Whether the user has removed the received item, at whose path another one may be.
+        package var isRemoved = false
         /// Whether the received item has the name of a text message.
         var isMessage = false
         /// The text that was sent, unescaped; nil for what was received.
@@ -50,14 +52,16 @@ package struct TransferHistory {
 
     package init(of machine: LocalMachine) throws(StorageError) {
         let trust = try machine.trust.read()
-        entries = try ReceiveHistory(in: machine.state).entries().map { entry in
-            Entry(
+        entries = try ReceiveHistory(in: machine.state).entries(includesRemoved: true).map { entry in
+            let isRemoved = entry.isRemoved == true
+            return Entry(
                 when: entry.when, direction: .incoming, id: entry.peer.peerID,
                 name: trust.entries[entry.peer]?.name ?? entry.peerName,
                 listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
                 content: TerminalText.path(entry.path), size: entry.size, outcome: .completed,
-                path: entry.path, isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder,
-                canBeVoiceNote: !entry.isFolder && entry.type.map(VoiceNote.mediaTypes.contains) ?? false)
+                path: entry.path, isRemoved: isRemoved,
+                isMessage: entry.claimedName == TextSource.fileName && !entry.isFolder && !isRemoved,
+                canBeVoiceNote: !entry.isFolder && !isRemoved && entry.type.map(VoiceNote.mediaTypes.contains) ?? false)
         }
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
         for (side, kind) in logs {

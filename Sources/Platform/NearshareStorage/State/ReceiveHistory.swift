@@ -17,6 +17,8 @@ package struct ReceiveHistory: Sendable {
         package var isFolder: Bool
         /// Whether the item was merged into another one, of which the peer must learn nothing (X5); nil in older records.
         package var isMerged: Bool?
+        /// Whether the user has removed the item, which only the history lists then; nil for no.
+        package var isRemoved: Bool?
 
         package init(
             when: WallTime, peer: Fingerprint, peerName: DisplayName, claimedName: String, path: String, size: UInt64,
@@ -79,6 +81,20 @@ package struct ReceiveHistory: Sendable {
         try append(line, isFriend: isFriend)
     }
 
+    /// Records that the items with a path were removed from the disk.
+    package func recordRemoval(of path: String) throws(StorageError) {
+        try directory.updateLines(of: Self.fileName) { lines in
+            var lines = lines.map { Optional($0) }
+            for var item in Self.items(in: lines.compactMap(\.self)) where item.entry.path == path {
+                item.entry.isRemoved = true
+                guard let line = try? JSONEncoder().encode(item.entry), let first = item.lines.first else { continue }
+                for number in item.lines { lines[number] = nil }
+                lines[first] = Array(line)[...]
+            }
+            return lines.compactMap(\.self)
+        }
+    }
+
     /// Removes the records of items, and of their moves.
     /// - Parameter isRemoved: receives each entry with its latest path.
     /// - Returns: the number of items.
@@ -94,9 +110,11 @@ package struct ReceiveHistory: Sendable {
     }
 
     /// All entries with their latest paths, the oldest first. Damaged lines are skipped.
-    package func entries() throws(StorageError) -> [Entry] {
+    /// - Parameter includesRemoved: also those of items that the user has removed, at whose paths others may be.
+    package func entries(includesRemoved: Bool = false) throws(StorageError) -> [Entry] {
         guard let bytes = try directory.readFile(Self.fileName) else { return [] }
         return Self.items(in: bytes.split(separator: UInt8(ascii: "\n"))).map(\.entry)
+            .filter { includesRemoved || $0.isRemoved != true }
     }
 
     /// The latest entry of each path, the oldest first: an item may have been received again, or another one in its place.
@@ -112,7 +130,7 @@ package struct ReceiveHistory: Sendable {
             if let entry = try? JSONDecoder().decode(Entry.self, from: Data(line)) {
                 items.append((entry, [number]))
             } else if let move = try? JSONDecoder().decode(Move.self, from: Data(line)),
-                let index = items.lastIndex(where: { $0.entry.path == move.movedFrom })
+                let index = items.lastIndex(where: { $0.entry.path == move.movedFrom && $0.entry.isRemoved != true })
             {
                 items[index].entry.path = move.path
                 items[index].lines.append(number)
