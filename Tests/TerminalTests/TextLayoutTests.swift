@@ -23,6 +23,7 @@ import Testing
     func wrapping() {
         #expect(TextLayout.wrap("one two three", firstColumns: 7, columns: 5) == ["one two", "three"])
         #expect(TextLayout.wrap("abcdefgh ij", firstColumns: 3, columns: 4) == ["abc", "defg", "h ij"])
+        #expect(TextLayout.wrap("abcd ef", firstColumns: 3, columns: 6) == ["", "abcd", "ef"])
         #expect(TextLayout.wrap("漢字漢字", firstColumns: 5, columns: 5) == ["漢字", "漢字"])
         #expect(TextLayout.wrap("", firstColumns: 5, columns: 5) == [""])
         for columns in 2...40 {

@@ -118,9 +118,11 @@ package enum TextLayout {
         !scalar.isASCII && (scalar.properties.isEmoji || scalar == "\u{fe0f}")
     }
 
-    /// Wraps an escaped line at spaces, and inside a word only where the word is longer than a row.
+    /// Wraps an escaped line at spaces, and inside a word only where the word is longer than a row. The first row is empty where
+    /// the first word fits only into the second one.
     package static func wrap(_ line: String, firstColumns: Int, columns: Int) -> [String] {
-        var rows: [String] = []
+        let firstWidth = TerminalText.width(of: String(line.prefix { $0 != " " }))
+        var rows: [String] = firstWidth > firstColumns && firstWidth <= columns ? [""] : []
         var row: [Unicode.Scalar] = []
         var width = 0
         // The index after the last space of the row, where it can be broken.
