@@ -210,6 +210,30 @@ private final class PseudoTerminal: Sendable {
         #expect(received == Array("abc".utf8))
     }
 
+    @Test("the Enter key is itself also where it was typed before raw mode, and a line feed typed later is none")
+    func earlyEnter() async throws {
+        let terminal = try PseudoTerminal()
+        terminal.type("one\rtwo\r")
+        // The terminal has received all of it.
+        #expect(await terminal.output(through: "two\r\n") == "one\r\ntwo\r\n")
+        let mode = RawMode.begin(on: terminal.device.descriptor)
+        defer { RawMode.end(mode) }
+        let reader = KeyboardReader(terminal.device)
+        let (bytes, continuation) = AsyncStream.makeStream(of: UInt8.self)
+        reader.setHandler { event in
+            if case .bytes(let bytes) = event { for byte in bytes { continuation.yield(byte) } }
+        }
+        reader.start()
+        terminal.type("three\nfour\r")
+        var received: [UInt8] = []
+        for await byte in bytes {
+            received.append(byte)
+            if received.count == 19 { break }
+        }
+        await reader.stop()
+        #expect(received == Array("one\rtwo\rthree\nfour\r".utf8))
+    }
+
     @Test("keys go to the latest subscriber")
     func sharedKeyboard() async throws {
         let terminal = try PseudoTerminal()

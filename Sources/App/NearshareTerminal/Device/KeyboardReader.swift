@@ -34,11 +34,22 @@ package final class KeyboardReader: Sendable {
             return true
         }
         guard isNew else { return }
+        let early = terminal.pendingByteCount
         TerminalDevice.makeQueue("keyboard").async { [self] in
-            terminal.readBytes(wakeUp) { emit(.bytes($0)) }
+            var early = early
+            terminal.readBytes(wakeUp) { bytes in
+                emit(.bytes(Self.undoingLineMode(bytes, upTo: early)))
+                early -= min(early, bytes.count)
+            }
             if !wakeUp.isStopped { emit(.closed) }
             finish.finish()
         }
+    }
+
+    /// The bytes that were typed before the terminal was in raw mode, in which Enter is a carriage return: until then the terminal
+    /// has replaced it by a line feed, which is the key for a line break.
+    private static func undoingLineMode(_ bytes: [UInt8], upTo count: Int) -> [UInt8] {
+        bytes.enumerated().map { $0 < count && $1 == 0x0a ? 0x0d : $1 }
     }
 
     /// Stops reading, and returns when no read is under way.

@@ -39,6 +39,12 @@ package final class TerminalDevice: Sendable {
         if isForeground { tcflush(descriptor, TCIFLUSH) }
     }
 
+    /// Number of bytes that were typed and not read; in line mode those of whole lines.
+    var pendingByteCount: Int {
+        var count: Int32 = 0
+        return ioctl(descriptor, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
+    }
+
     // MARK: Lines
 
     /// The lines that the user types, until the terminal closes or the consumer stops. After a return from the background an
