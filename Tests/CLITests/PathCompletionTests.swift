@@ -75,4 +75,13 @@ import Testing
         }
         #expect(other.description == "not a directory")
     }
+
+    @Test func `a folder is not sent from the chat, with the command that sends it`() throws {
+        let completion = try completion()
+        guard case .failure(let failure) = completion.resolve(scratch("photos")) else {
+            Issue.record("a folder was accepted")
+            return
+        }
+        #expect(failure.description.contains("`nearshare send FOLDER --to NAME`"))
+    }
 }

@@ -9,11 +9,17 @@ struct PathCompletion: Sendable {
 
     private static let maximumCompletionCount = 2000
 
-    /// The absolute path of an existing file that can be read. Blocks on a file system that does not respond.
+    private static let folderAdvice = "it is a folder; `nearshare send FOLDER --to NAME` sends it"
+
+    /// The absolute path of an existing file that can be read, and is no folder. Blocks on a file system that does not respond.
     func resolve(_ path: String) -> Result<String, ControlFailure> {
         do throws(SystemCallError) {
             let resolved = try ResolvedPath.resolve(expandingTilde(path))
             guard access(resolved, R_OK) == 0 else { throw SystemCallError(code: errno) }
+            var status = stat()
+            guard stat(resolved, &status) != 0 || status.st_mode & S_IFMT != S_IFDIR else {
+                return .failure(ControlFailure(.storage, Self.folderAdvice))
+            }
             return .success(resolved)
         } catch {
             let advice = error.code == ENOENT ? "; Tab completes names" : ""
