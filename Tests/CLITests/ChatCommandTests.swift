@@ -159,7 +159,8 @@ private func withoutTrailingSpaces(_ line: String) -> String {
                 id: peerID, name: DisplayName(truncating: "mallory")!, trustStatus: status, isNear: true, software: .nearshare,
                 hasKeys: true)
         }
-        #expect(typing.type("/block mal") == [.request(.block(peerID), .setBlocked(.publicRoom, true))])
+        let blocked = ChatScreen.RequestTag.setBlocked(.publicRoom, true, former: .new)
+        #expect(typing.type("/block mal") == [.request(.block(peerID), blocked)])
         typing.handle(.event(.contacts([])))
         typing.handle(
             .replied(.setBlocked(.publicRoom, true), .success(.contact(contact(.known(.blocked, isFriend: false))))))

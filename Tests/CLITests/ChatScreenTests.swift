@@ -930,7 +930,7 @@ private final class ChatHarness {
         chat.handle(.replied(.conversations, .success(.conversations(summaries))))
         #expect(chat.screen.views.count == ConversationViews.maximumCount)
         let line = ChatHarness.message(9_000, "psst", from: ChatHarness.ben, named: "ben", in: .peer(ChatHarness.ben))
-        #expect(chat.handle(.event(.chatMessage(line))) == [.bell])
+        #expect(chat.handle(.event(.chatMessage(line))) == [.bell, .recall([ChatHarness.ben])])
         // The oldest made room, not the newest.
         #expect(chat.screen.views.contains { $0.conversation == summaries[0].conversation })
     }
@@ -1037,7 +1037,9 @@ private final class ChatHarness {
             chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages([stored]))))
             let rows = chat.lines.filter { $0.contains("stored") || $0.contains("ben") || $0.contains("/accept") }
             #expect(
-                rows.map { String($0.dropFirst(6)) } == ["anna: stored", "* accept from \"ben\"?", "* /accept 3 or /decline 3"])
+                rows.map { String($0.dropFirst(6)) } == [
+                    "anna: stored", "* number 3: accept from \"ben\"?", "* /accept 3 or /decline 3",
+                ])
         }
     }
 
@@ -1107,5 +1109,151 @@ private final class ChatHarness {
         #expect(chat.text.contains("* a\\\\b\\u{1b} could not be sent: a\\\\b.jpg is too large"), "\(chat.text)")
         chat.handle(.event(.notice("x\\u{1b}y")))
         #expect(chat.text.contains("* x\\u{1b}y"), "\(chat.text)")
+    }
+
+    @Test("an answer and the end of an offer name the item and the peer; Tab lists the open offers")
+    func answeredOffers() {
+        let chat = ChatHarness()
+        for (number, subject) in [(1, "a.txt from \"ben\""), (2, "b.txt from \"cleo\"")] {
+            let question = OpenPrompt(
+                number: number, title: "accept?", subject: subject, lines: [], yes: "Accept", no: "Decline")
+            chat.handle(.event(.receiving(.prompt(question))))
+            #expect(chat.text.contains("* number \(number): accept?"), "\(chat.text)")
+        }
+        chat.press(.text("/accept "), .tab)
+        #expect(chat.text.contains("1: a.txt from \"ben\", 2: b.txt from \"cleo\""), "\(chat.text)")
+        let asked = chat.press(.text("1"), .enter)
+        guard case .request(.answer(1, .yes), let tag)? = asked.first else {
+            Issue.record("\(asked)")
+            return
+        }
+        chat.handle(.replied(tag, .success(.done)))
+        #expect(chat.text.contains("* accepted: a.txt from \"ben\""), "\(chat.text)")
+        chat.press(.text("/decline "), .tab)
+        #expect(chat.lines.last == "> /decline 2")
+        chat.handle(.event(.receiving(.promptEnded(number: 2))))
+        #expect(chat.text.contains("* no longer open: b.txt from \"cleo\""), "\(chat.text)")
+    }
+
+    @Test(
+        "a blocked peer is said to have lost only what it had",
+        arguments: [
+            (TrustStatus.new, "blocked"), (.known(.seen, isFriend: true), "blocked, and no longer a friend"),
+            (.known(.verified, isFriend: false), "blocked, and no longer verified"),
+            (.known(.verified, isFriend: true), "blocked, and no longer a friend or verified"),
+        ])
+    func lostTrust(_ former: TrustStatus, _ words: String) {
+        let chat = ChatHarness()
+        chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.anna, "anna", trustStatus: former)])))
+        guard case .request(_, let tag)? = chat.write("/block").first else {
+            Issue.record("no request")
+            return
+        }
+        chat.handle(.event(.contacts([])))
+        let blocked = ChatHarness.contact(ChatHarness.anna, "anna", trustStatus: .known(.blocked, isFriend: false))
+        chat.handle(.replied(tag, .success(.contact(blocked))))
+        #expect(chat.lines.contains("14:00 * anna is \(words)"), "\(chat.text)")
+    }
+
+    @Test("a blocked peer that the user names opens no tab, and nothing is sent to another one")
+    func blockedName() {
+        let refusal = Result<ControlReply, ControlFailure>.failure(ControlFailure(.blocked, "ben is blocked"))
+        let chat = ChatHarness()
+        chat.write("/chat ben")
+        #expect(chat.lines[0].contains("[3 ben?]"))
+        chat.handle(.replied(.lookup("ben"), refusal))
+        #expect(chat.lines[0].contains("[2 anna]") && !chat.lines[0].contains("ben"), "\(chat.text)")
+        #expect(chat.lines.contains("14:00 * ben is blocked; /unblock ben"), "\(chat.text)")
+        chat.write("/msg ben hello")
+        chat.handle(.replied(.lookup("ben"), refusal))
+        #expect(chat.lines.contains("14:00 * ben is blocked; /unblock ben; not sent: hello"), "\(chat.text)")
+        #expect(chat.lines.last == "> ")
+        // A text that is being written keeps its tab.
+        chat.write("/chat ben")
+        chat.press(.text("dear ben"))
+        chat.handle(.replied(.lookup("ben"), refusal))
+        #expect(chat.lines[0].contains("[3 ben?]") && chat.lines.last == "> dear ben", "\(chat.text)")
+        let start = ChatHarness(.latest)
+        start.write("/chat ben")
+        start.handle(.replied(.lookup("ben"), refusal))
+        #expect(start.lines[0].contains("[nearshare chat]") && start.text.contains("ben is blocked"), "\(start.text)")
+    }
+
+    @Test("a name that was not found becomes the conversation with the peer that has it later")
+    func foundLater() {
+        let missing = Result<ControlReply, ControlFailure>.failure(ControlFailure(.peerNotFound, "ben was not found"))
+        let near = ChatHarness.contact(ChatHarness.ben, "Ben")
+        let history = ChatScreen.Reaction.request(
+            .history(.peer(ChatHarness.ben), before: nil, limit: 50), .history(.peer(ChatHarness.ben)))
+        for isVisible in [true, false] {
+            let chat = ChatHarness()
+            chat.write("/chat ben")
+            chat.handle(.replied(.lookup("ben"), missing))
+            if !isVisible { chat.press(.alt("2")) }
+            let reactions = chat.handle(.event(.contacts([near])))
+            #expect(reactions.contains(history) == isVisible)
+            #expect(chat.lines[0].contains(isVisible ? "[3 Ben]" : " 3 Ben "), "\(chat.text)")
+            chat.press(.alt("3"))
+            #expect(chat.text.contains("* \"Ben\" (2b2b3c4d5e6f7081) is near now; this is the"), "\(chat.text)")
+        }
+    }
+
+    @Test("K2: a name that was not found stays one while it is doubtful whose it is, or a text could go to a new peer")
+    func doubtfulNameLater() {
+        let missing = Result<ControlReply, ControlFailure>.failure(ControlFailure(.peerNotFound, "ben was not found"))
+        let owner = Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!
+        let cleo = PeerID(hex: "3b2b3c4d5e6f7081")!
+        let (near, away) = (ChatHarness.contact(ChatHarness.ben, "ben"), ChatHarness.contact(cleo, "ben", isNear: false))
+        let doubtful: [[Contact]] = [
+            [ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .nameClash(knownAs: owner))], [near, away], [away],
+            [ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .known(.blocked, isFriend: false))],
+            [ChatHarness.contact(ChatHarness.ben, "benjamin")],
+        ]
+        let chat = ChatHarness()
+        chat.write("/chat ben")
+        chat.handle(.replied(.lookup("ben"), missing))
+        for contacts in doubtful {
+            chat.screen.contacts = [:]
+            chat.handle(.event(.contacts(contacts)))
+            #expect(chat.lines[0].contains("[3 ben?]"), "\(contacts)")
+        }
+        chat.screen.contacts = [:]
+        chat.press(.text("secret"))
+        chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.ben, "ben", trustStatus: .new)])))
+        #expect(chat.lines[0].contains("[3 ben?]"), "\(chat.text)")
+    }
+
+    @Test("the peer of a conversation that the node does not list has its name from the files, or from its last message")
+    func unlistedNames() {
+        let (ben, cleo) = (ChatHarness.ben, PeerID(hex: "3b2b3c4d5e6f7081")!)
+        let chat = ChatHarness(.publicRoom)
+        let messages = [
+            ChatHarness.message(1, "hi", from: nil, in: .peer(ben)),
+            ChatHarness.message(2, "hi", from: cleo, named: "Cleo", in: .peer(cleo)),
+        ]
+        let summaries = messages.map { ConversationSummary(conversation: $0.conversation, last: $0, unreadCount: 0) }
+        let reactions = chat.handle(.replied(.conversations, .success(.conversations(summaries))))
+        #expect(reactions.contains(.recall([ben, cleo])))
+        #expect(chat.lines[0].contains("2 \(ben.hex)") && chat.lines[0].contains("3 Cleo"), "\(chat.text)")
+        let blocked = ChatHarness.contact(ben, "ben", isNear: false, trustStatus: .known(.blocked, isFriend: false))
+        #expect(chat.handle(.remembered([blocked])).isEmpty)
+        chat.press(.alt("2"))
+        #expect(chat.lines[0].contains("[2 ben]") && chat.text.contains("ben is blocked:"), "\(chat.text)")
+        // The list of the node counts for more.
+        chat.handle(.event(.contacts([ChatHarness.contact(ben, "Benny")])))
+        chat.handle(.remembered([blocked]))
+        #expect(chat.lines[0].contains("[2 Benny]"), "\(chat.text)")
+    }
+
+    @Test("at any width, a word that fits a row is not cut", arguments: [(80, 40), (40, 40), (30, 30)])
+    func wholeWords(before: Int, after: Int) {
+        let chat = ChatHarness(columns: before, rows: 24)
+        let words = ["supercalifragilistic", "is", "a", "remarkable", "word", "as", "1a2b3c4d5e6f7081"]
+        chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.anna, "annabella long-name")])))
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, words.joined(separator: " ")))))
+        chat.handle(.event(.notice(words.joined(separator: " "))))
+        chat.handle(.resized(TerminalSize(columns: after, rows: 24)))
+        let shown = chat.text.split(whereSeparator: \.isWhitespace).map(String.init)
+        for word in words { #expect(shown.count { $0 == word } >= 2, "\(word) in \(chat.text)") }
     }
 }

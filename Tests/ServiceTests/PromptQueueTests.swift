@@ -130,7 +130,8 @@ struct PromptQueueTests {
         #expect(answer == .yes)
     }
 
-    private static let outline = PromptQueue.Outline(title: "accept?", lines: ["a.txt"], yes: "Accept", no: "Decline")
+    private static let outline = PromptQueue.Outline(
+        title: "accept?", subject: "a.txt from ada", lines: ["a.txt"], yes: "Accept", no: "Decline")
 
     @Test("R4: a front end answers the question that the terminal shows, once, and by its number", arguments: [true, false])
     func feed(hasTerminal: Bool) async throws {
@@ -145,7 +146,10 @@ struct PromptQueueTests {
             Issue.record("no question")
             return
         }
-        #expect(question == OpenPrompt(number: 1, title: "accept?", lines: ["a.txt"], yes: "Accept", no: "Decline"))
+        #expect(
+            question
+                == OpenPrompt(
+                    number: 1, title: "accept?", subject: "a.txt from ada", lines: ["a.txt"], yes: "Accept", no: "Decline"))
         async let second = queue.ask("b\n", question: "accept?", about: "cleo", outline: Self.outline, until: Self.forever)
         guard case .prompt(let other)? = await iterator.next() else {
             Issue.record("no question")
@@ -267,7 +271,9 @@ struct PromptQueueTests {
             return await [ben, cleo]
         }
         #expect(answers == [.yes, .no])
-        #expect(display.state.withLock { $0.shown }.contains("number 2: cleo\n"))
+        #expect(
+            display.state.withLock { $0.shown }.starts(
+                with: ["ben\n", "number 1 is the question above, about ben\n", "number 2: cleo\n"]))
     }
 
     /// Asks a question that ends when the returned stream's continuation yields.
@@ -302,7 +308,8 @@ struct PromptQueueTests {
         #expect(answer == .yes)
         display.state.withLock { state in
             #expect(state.confirmed == ["yes"])
-            #expect(state.shown == ["ben\n"] + (2...9).map { "number \($0): mallory\n" })
+            let numbered = (2...9).map { "number \($0): mallory\n" }
+            #expect(state.shown == ["ben\n", "number 1 is the question above, about ben\n"] + numbered)
             #expect(state.discardCount == 1)
         }
     }

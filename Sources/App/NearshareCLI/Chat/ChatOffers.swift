@@ -39,9 +39,10 @@ struct ChatOffers: Sendable {
     }
 
     /// Records the user's answer, so that the end of the offer is expected.
-    mutating func answer(_ number: Int) { remove(number) }
-
+    /// - Returns: the offer.
     @discardableResult
+    mutating func answer(_ number: Int) -> OpenPrompt? { remove(number) }
+
     private mutating func remove(_ number: Int) -> OpenPrompt? {
         shownSince[number] = nil
         return open.firstIndex { $0.number == number }.map { open.remove(at: $0) }

@@ -107,7 +107,10 @@ extension ChatScreen {
                 return lookUp(argument, at: now)
             }
         case .send: return send(argument, at: now)
-        case .block: return withPeer(argument, at: now) { [.request(.block($0), .setBlocked(conversation, true))] }
+        case .block:
+            return withPeer(argument, at: now) { [contacts] peer in
+                [.request(.block(peer), .setBlocked(conversation, true, former: contacts[peer]?.trustStatus))]
+            }
         // Blocked peers are in no list.
         case .unblock where !argument.isEmpty: return [.request(.unblock(name: argument), .setBlocked(conversation, false))]
         case .unblock:
@@ -123,8 +126,8 @@ extension ChatScreen {
             let answer: PromptAnswer = command == .accept ? .yes : .no
             switch offers.choose(argument, for: command.name, at: now) {
             case .offer(let number):
-                offers.answer(number)
-                return [.request(.answer(number, answer), .answer(number: number, answer))]
+                let subject = offers.answer(number).map { Self.subject(of: $0) } ?? "number \(number)"
+                return [.request(.answer(number, answer), .answer(number: number, answer, subject: subject))]
             case .hint(let hint): addNotice(hint, at: now)
             }
         case .cancel: return cancel(argument, at: now)
@@ -435,6 +438,10 @@ extension ChatScreen {
         switch command.argument {
         case .peer: complete(begun, with: peers.map(\.name.claimed), after: prefix, at: now)
         case .peerAndText: completeWord(begun, for: peers, after: prefix, at: now)
+        case .offer:
+            complete(
+                begun, with: offers.open.map { "\($0.number)" },
+                listed: offers.open.map { "\($0.number): \(Self.subject(of: $0))" }, after: prefix, at: now)
         case .none, .ignored, .file, .other: break
         }
         return []

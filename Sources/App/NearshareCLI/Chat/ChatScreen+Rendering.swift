@@ -72,16 +72,18 @@ extension ChatScreen {
 
     /// The shown name of a peer, escaped for a terminal.
     func name(of peer: PeerID, columns: Int = maximumNameColumns) -> String {
-        let claimed = contacts[peer]?.name ?? latestClaimedName(of: peer)
-        guard let claimed else { return peer.hex }
+        // A contact without a name has its id.
+        let known = contacts[peer].flatMap { $0.name.claimed == peer.hex ? nil : $0.name }
+        guard let claimed = known ?? latestClaimedName(of: peer) else { return peer.hex }
         return SharedName.shown(claimed, of: peer, among: contacts.values, columns: columns)
     }
 
     private func latestClaimedName(of peer: PeerID) -> DisplayName? {
-        for item in views.view(of: .peer(peer))?.items.reversed() ?? [] {
+        let view = views.view(of: .peer(peer))
+        for item in view?.items.reversed() ?? [] {
             if case .message(let message) = item.content, message.author == peer, let name = message.authorName { return name }
         }
-        return nil
+        return view?.claimedName
     }
 
     private func title(of view: ConversationView) -> String {

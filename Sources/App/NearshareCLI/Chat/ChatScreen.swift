@@ -37,7 +37,8 @@ struct ChatScreen: Sendable {
         case clear(Conversation)
         case search(Conversation, String)
         /// The conversation is that in which the user has typed the command.
-        case setBlocked(Conversation?, Bool)
+        /// - Parameter former: the trust in the peer before, as far as it is known.
+        case setBlocked(Conversation?, Bool, former: TrustStatus? = nil)
         case setFriend(Conversation?, Bool)
         case ping(Conversation?, showsPath: Bool)
         /// The link of this node, for the user of a peer to scan.
@@ -45,7 +46,8 @@ struct ChatScreen: Sendable {
         /// The proof of the peer whose link the user has pasted.
         case verify(Conversation?)
         /// The user's answer to an offer.
-        case answer(number: Int, PromptAnswer)
+        /// - Parameter subject: the item and its peer; escaped for a terminal.
+        case answer(number: Int, PromptAnswer, subject: String)
     }
 
     /// How the recording of a voice note has ended.
@@ -66,6 +68,8 @@ struct ChatScreen: Sendable {
         case exported(Conversation, Result<String, ControlFailure>)
         /// The files of a conversation, the oldest first.
         case files(PeerID, [SharedFile])
+        /// Peers of the files of this machine.
+        case remembered([Contact])
         /// The recording of a voice note for a peer has ended.
         case recorded(PeerID, RecordingOutcome)
         /// A voice note could not be played.
@@ -86,6 +90,8 @@ struct ChatScreen: Sendable {
         case export(Conversation, name: String)
         /// Reads the files that were sent to or received from a peer before the screen was shown.
         case listFiles(PeerID, before: WallTime)
+        /// Reads the names of peers that are in no list of the node, such as blocked ones.
+        case recall(Set<PeerID>)
         /// Ends the command, and removes the key and everything that is stored.
         case erase
         /// Records a voice note on the terminal.
@@ -119,6 +125,8 @@ struct ChatScreen: Sendable {
     var unconfirmed: (command: String, conversation: Conversation?)?
     private var lastNotification: WallTime?
     private var lastContactsRequest: WallTime?
+    /// The peers of conversations that are in no list of the node, and were looked for in the files.
+    private var recalled: Set<PeerID> = []
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -160,7 +168,15 @@ struct ChatScreen: Sendable {
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
-        react(to: input, at: now) + refreshContacts(after: input, at: now) + markVisibleRead()
+        react(to: input, at: now) + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
+    }
+
+    /// Reads the names of the peers of conversations that the node has not listed, once.
+    private mutating func recallPeers() -> [Reaction] {
+        var unlisted: Set<PeerID> = []
+        for view in views { if case .peer(let peer)? = view.conversation, contacts[peer] == nil { unlisted.insert(peer) } }
+        defer { recalled = unlisted }
+        return unlisted.isSubset(of: recalled) ? [] : [.recall(unlisted.subtracting(recalled))]
     }
 
     /// Requests the contacts again while the user types: another command that renames a peer causes no event of the node.
@@ -187,6 +203,10 @@ struct ChatScreen: Sendable {
             return []
         case .files(let peer, let files):
             if let index = views.index(of: .peer(peer)) { for file in files { views[index].insert(file) } }
+            return []
+        case .remembered(let peers):
+            // The node knows more about those that it has listed meanwhile.
+            for peer in peers where contacts[peer.id] == nil { contacts[peer.id] = peer }
             return []
         case .recorded(let peer, .saved(let path)): return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
         case .exported(let conversation, .success(let path)):
@@ -279,14 +299,17 @@ struct ChatScreen: Sendable {
 
     /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knows;
     /// for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
-    private mutating func resolve(_ name: String, as contact: Contact, at now: WallTime) -> [Reaction] {
-        guard let index = views.index(ofRunningLookup: name) else { return [] }
+    /// - Parameter news: a line about the peer; escaped for a terminal.
+    private mutating func resolve(
+        _ name: String, at index: Int, as contact: Contact, news: String? = nil, at now: WallTime
+    ) -> [Reaction] {
         let conversation = Conversation.peer(contact.id)
         let lines = views[index].lookup?.lines ?? []
         // An id names one key.
         let isKnown = Self.isKnown(contact) || PeerID(hex: name) == contact.id
         let isVisible = views.visibleIndex == index
         let target = views.resolve(at: index, as: conversation)
+        if let news { views[target].addNotice(news, at: now) }
         // An id names one peer.
         if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
             views[target].addNotice(notice, at: now)
@@ -301,6 +324,48 @@ struct ChatScreen: Sendable {
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
         if !hasDraft { views[target].editor.replace(with: Self.typed(first)) }
         return reactions
+    }
+
+    /// Makes the views of names that were not found conversations with the peers that have these names now.
+    private mutating func resolveFailedLookups(at now: WallTime) -> [Reaction] {
+        var reactions: [Reaction] = []
+        for lookup in views.compactMap(\.lookup) where !lookup.isRunning {
+            guard let index = views.index(ofLookup: lookup.name), let contact = peerInRange(called: lookup.name) else {
+                continue
+            }
+            // A text that the user is writing never goes to a peer that has just taken the name (K2).
+            guard Self.isKnown(contact) || views[index].editor.isEmpty else { continue }
+            let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
+            let news = "\(shown) is near now; this is the conversation with that peer"
+            reactions += resolve(lookup.name, at: index, as: contact, news: news, at: now)
+        }
+        return reactions
+    }
+
+    /// The only peer with a name, if it is in range: not one that claims the name of another known peer (K2), nor one whose name
+    /// is not authenticated. The beginning of a name is not enough, because the list lacks known peers that are away.
+    private func peerInRange(called name: String) -> Contact? {
+        let wanted = name.lowercased()
+        let owners = contacts.values.filter {
+            !$0.trustStatus.isBlocked && ($0.id.hex == wanted || $0.name.claimed.lowercased() == wanted)
+        }
+        guard owners.count == 1, let contact = owners.first, contact.isNear, contact.software != .blueChat else { return nil }
+        if case .nameClash = contact.trustStatus, contact.id.hex != wanted { return nil }
+        return contact
+    }
+
+    /// Ends the lookup of a blocked peer. Its tab, in which nothing could be done, does not stay.
+    private mutating func refuseBlocked(_ name: String, at now: WallTime) {
+        guard let index = views.index(ofRunningLookup: name) else { return }
+        let lines = views[index].lookup?.lines ?? []
+        if views[index].editor.isEmpty {
+            views.discard(at: index)
+        } else {
+            views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
+        }
+        let shown = TerminalText.escaped(name, columns: 40)
+        let unsent = lines.map { "; not sent: \(TerminalText.escaped($0, columns: 200))" }.joined()
+        addNotice("\(shown) is blocked; /unblock \(shown)\(unsent)", at: now)
     }
 
     private static func isKnown(_ contact: Contact) -> Bool {
@@ -389,7 +454,7 @@ struct ChatScreen: Sendable {
             if let index = views.index(of: conversation) {
                 views[index].updateStatus(of: id, to: status, reason: reason)
             }
-        case .contacts(let all): setContacts(all)
+        case .contacts(let all): return setContacts(all, at: now)
         case .transfer(let transfer):
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
@@ -397,7 +462,7 @@ struct ChatScreen: Sendable {
         case .receiving(.prompt(let question)): return show(question, at: now)
         case .receiving(.promptEnded(let number)):
             if let ended = offers.end(number, at: now) {
-                views.visible.addNotice("no longer open: \(TextLayout.sanitized(ended.title))", at: now)
+                views.visible.addNotice("no longer open: \(Self.subject(of: ended))", at: now)
             }
         case .receiving(.arrived(let arrival, _)): return handle(arrival)
         case .messageChanged, .received, .receiving: break
@@ -422,9 +487,12 @@ struct ChatScreen: Sendable {
     }
 
     private mutating func addNotices(about question: OpenPrompt, at now: WallTime) {
-        let lines = ([question.title] + question.lines).map { TextLayout.sanitized($0) }
+        let lines = (["number \(question.number): \(question.title)"] + question.lines).map { TextLayout.sanitized($0) }
         views.visible.addQuestion(lines + [Self.answers(to: question)], about: question.number, at: now)
     }
+
+    /// The item and the peer of a question, escaped for a terminal.
+    static func subject(of question: OpenPrompt) -> String { TextLayout.sanitized(question.subject ?? question.title) }
 
     private static func answers(to question: OpenPrompt) -> String {
         "/accept \(question.number) or /decline \(question.number)"
@@ -459,11 +527,12 @@ struct ChatScreen: Sendable {
         return [.bell]
     }
 
-    private mutating func setContacts(_ all: [Contact]) {
+    private mutating func setContacts(_ all: [Contact], at now: WallTime) -> [Reaction] {
         // No list of the node has blocked peers, nor new ones that are away: conversations with them may be open.
         var others = contacts.filter { views.index(of: .peer($0.key)) != nil || $0.value.trustStatus.isBlocked }
         for id in others.keys { others[id]?.isNear = false }
         contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
+        return resolveFailedLookups(at: now)
     }
 
     private mutating func handle(
@@ -475,6 +544,9 @@ struct ChatScreen: Sendable {
             // Another node may take over; it is asked again then.
             switch tag {
             case .lookup where failure.kind == .gone, .contacts where failure.kind == .gone: return []
+            case .lookup(let name) where failure.kind == .blocked:
+                refuseBlocked(name, at: now)
+                return []
             default: break
             }
             failed(tag, TextLayout.sanitized(failure.description), at: now)
@@ -484,7 +556,7 @@ struct ChatScreen: Sendable {
 
     private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Reaction] {
         switch (tag, reply) {
-        case (.contacts, .contacts(let all)): setContacts(all)
+        case (.contacts, .contacts(let all)): return setContacts(all, at: now)
         case (.conversations, .conversations(let all)): return handle(all, at: now)
         case (.history(let conversation), .chatMessages(let messages)):
             guard let index = views.index(of: conversation) else { return [] }
@@ -498,18 +570,16 @@ struct ChatScreen: Sendable {
             return [.listFiles(peer, before: opened)]
         case (.lookup(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
-            return resolve(name, as: contact, at: now)
+            guard let index = views.index(ofRunningLookup: name) else { return [] }
+            return resolve(name, at: index, as: contact, at: now)
         case (.clear(let conversation), .done):
             if let index = views.index(of: conversation) { views[index].removeAll() }
             addNotice("all lines of this conversation are removed from this machine", in: conversation, at: now)
         case (.search(let conversation, let text), .chatMessages(let messages)):
             showFound(messages, text, in: conversation, at: now)
-        case (.setBlocked(let conversation, let isBlocked), .contact(let contact)):
+        case (.setBlocked(let conversation, let isBlocked, let former), .contact(let contact)):
             contacts[contact.id] = contact
-            // A block ends both, for good.
-            let text =
-                isBlocked
-                ? "blocked, and no longer a friend or verified" : "no longer blocked; it is neither a friend nor verified"
+            let text = isBlocked ? Self.blocked(after: former) : "no longer blocked; it is neither a friend nor verified"
             addReply("\(name(of: contact.id)) is \(text)", in: conversation, at: now)
         case (.setFriend(let conversation, let isFriend), .contact(let contact)):
             contacts[contact.id] = contact
@@ -521,10 +591,21 @@ struct ChatScreen: Sendable {
         case (.verify(let conversation), .contact(let contact)):
             contacts[contact.id] = contact
             addReply("\(name(of: contact.id)) is verified", in: conversation, at: now)
-        case (.answer(_, let answer), .done): addNotice(answer == .yes ? "accepted" : "declined", at: now)
+        case (.answer(_, let answer, let subject), .done):
+            addNotice("\(answer == .yes ? "accepted" : "declined"): \(subject)", at: now)
         default: break
         }
         return []
+    }
+
+    /// A block ends friendship and verification, for good.
+    private static func blocked(after former: TrustStatus?) -> String {
+        switch (former?.isFriend == true, former?.isVerified == true) {
+        case (true, true): "blocked, and no longer a friend or verified"
+        case (true, false): "blocked, and no longer a friend"
+        case (false, true): "blocked, and no longer verified"
+        case (false, false): "blocked"
+        }
     }
 
     private mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
@@ -548,7 +629,7 @@ struct ChatScreen: Sendable {
             }
         case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
             addNotice(reason, in: conversation, at: now)
-        case .setBlocked(let conversation, _), .setFriend(let conversation, _), .ping(let conversation, _):
+        case .setBlocked(let conversation, _, _), .setFriend(let conversation, _), .ping(let conversation, _):
             addReply(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addReply("not verified: \(reason)", in: conversation, at: now)
@@ -564,6 +645,7 @@ struct ChatScreen: Sendable {
                 continue
             }
             if !isOpen { views.recordAge(age, of: index) }
+            if !summary.last.isLocal { views[index].claimedName = summary.last.authorName }
             guard !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount
         }

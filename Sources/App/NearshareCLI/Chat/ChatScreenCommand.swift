@@ -14,6 +14,8 @@ enum ChatScreenCommand: CaseIterable, Sendable {
         case peer
         /// A peer as one word, and a text.
         case peerAndText
+        /// The number of an open offer.
+        case offer
         case other
     }
 
@@ -59,8 +61,8 @@ enum ChatScreenCommand: CaseIterable, Sendable {
                 "/send FILE", .file,
                 "send a file; Tab completes its name; /send --allow-unencrypted FILE for an app that takes no others")
         case .cancel: Row("/cancel [NAME]", .other, "cancel the file that is being sent; NAME: one of several")
-        case .accept: Row("/accept [NUMBER]", .other, "accept an offer; NUMBER: one of several")
-        case .decline: Row("/decline [NUMBER]", .other, "decline an offer; NUMBER: one of several")
+        case .accept: Row("/accept [NUMBER]", .offer, "accept an offer; NUMBER: one of several")
+        case .decline: Row("/decline [NUMBER]", .offer, "decline an offer; NUMBER: one of several")
         case .message: Row("/msg NAME TEXT", .peerAndText, "open a conversation, and send a line there")
         case .block: Row("/block [NAME]", .peer, "block a peer; without a name, the one of the conversation")
         case .unblock: Row("/unblock [NAME]", .peer, "no longer block a peer")

@@ -267,6 +267,12 @@ final class ChatTerminal: Sendable {
                 let files = (try? SharedFile.latest(of: peer, before: end, on: machine)) ?? []
                 sink.yield(.screen(.files(peer, files)))
             }
+        case .recall(let peers):
+            group.addTask { [machine, sink] in
+                // Without the files only the names are missing.
+                guard let snapshot = try? ContactDirectory(machine).snapshot() else { return }
+                sink.yield(.screen(.remembered(snapshot.contacts(peers.filter { snapshot.knownName(of: $0) != nil }))))
+            }
         case .erase:
             wantsErasure.withLock { $0 = true }
             state.endReason = .quit

@@ -73,6 +73,8 @@ struct ConversationView: Sendable {
     private(set) var history = History.notRequested
     /// The time at which the newest messages were first there; nil before.
     var opened: WallTime?
+    /// The name that the peer claims in its last message, before the messages are loaded; nil where it is not known.
+    var claimedName: DisplayName?
     /// Whether the user has written in the conversation, as far as its messages were loaded.
     private(set) var hasLocalMessages = false
     /// Reasons of failed messages, by id.

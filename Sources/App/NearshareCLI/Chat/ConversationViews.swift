@@ -7,6 +7,8 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     private var startPage = ConversationView(.startPage)
     /// Index of the visible view; nil for the start page.
     private(set) var visibleIndex: Int?
+    /// The conversation that was visible before the visible view.
+    private var former: Conversation?
     /// Order of use: that of the view which was used last is the highest.
     private var useCount = 0
 
@@ -50,6 +52,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
             _ = startPage.editor.submit()
             views[index].adoptInput(of: startPage)
         }
+        if index != visibleIndex, let conversation = visible.conversation { former = conversation }
         visibleIndex = index
         recordUse(of: index)
     }
@@ -82,12 +85,20 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
             views[index].resolve(as: conversation)
             return index
         }
-        let pending = views[index]
+        let (pending, isVisible) = (views[index], visibleIndex == index)
         remove(at: index)
         // The index of the target may have changed.
         let target = self.index(of: conversation) ?? 0
+        if isVisible { visibleIndex = target }
         views[target].adoptInput(of: pending)
         return target
+    }
+
+    /// Removes the view of a lookup. Where it was visible, the conversation before it is shown again, or the start page.
+    mutating func discard(at index: Int) {
+        let isVisible = visibleIndex == index
+        remove(at: index)
+        if isVisible { visibleIndex = former.flatMap { self.index(of: $0) } }
     }
 
     /// Orders a view that the user has not opened behind those that were used, by the age of its conversation.

@@ -160,8 +160,8 @@ final class HotspotResponder: Sendable {
             "\(trust): \(quoted) \(wish)\n\(consequences)\n", question: "use the hotspot?", about: quoted,
             isKnown: peer.trustStatus.isKnown, blockWarning: context.trust.blockWarning(of: peer),
             outline: PromptQueue.Outline(
-                title: "use a hotspot for the transfer from \(quoted)?", lines: [consequences, trust], yes: "Use it",
-                no: "Stay with Bluetooth"),
+                title: "use a hotspot for the transfer from \(quoted)?", subject: "the hotspot for the transfer from \(quoted)",
+                lines: [consequences, trust], yes: "Use it", no: "Stay with Bluetooth"),
             until: {
                 guard await request.negotiation.ended != nil else { return nil }
                 return .interrupted

@@ -30,12 +30,14 @@ package final class PromptQueue: Sendable {
     /// A question as front ends besides the terminal show it.
     package struct Outline: Sendable {
         package var title: String
+        /// The item and its peer, in a few words.
+        package var subject: String
         package var lines: [String]
         package var yes: String
         package var no: String
 
-        package init(title: String, lines: [String], yes: String, no: String) {
-            (self.title, self.lines, self.yes, self.no) = (title, lines, yes, no)
+        package init(title: String, subject: String, lines: [String], yes: String, no: String) {
+            (self.title, self.subject, self.lines, self.yes, self.no) = (title, subject, lines, yes, no)
         }
     }
 
@@ -138,6 +140,10 @@ package final class PromptQueue: Sendable {
                     guard !state.isClosed else { return nil }
                     // Input from before the first question was meant for none.
                     if state.prompts.open.isEmpty { display?.discardTypedInput() }
+                    // The heading of the only question has no number.
+                    if state.prompts.open.count == 1, let first = state.prompts.open.first, !first.isNumbered {
+                        display?.show("number \(first.number) is the question above, about \(first.name)\n")
+                    }
                     let number = state.prompts.add(
                         question, about: name, number: number ?? running.reserveNumber(), isKnown: isKnown, pages: pages,
                         allowsPart: parts != nil,
@@ -153,8 +159,8 @@ package final class PromptQueue: Sendable {
                         feed?.publish(
                             .prompt(
                                 OpenPrompt(
-                                    number: number, title: outline.title, lines: outline.lines, yes: outline.yes,
-                                    no: outline.no)))
+                                    number: number, title: outline.title, subject: outline.subject, lines: outline.lines,
+                                    yes: outline.yes, no: outline.no)))
                     }
                     return number
                 }

@@ -7,14 +7,16 @@ package struct OpenPrompt: Sendable, Hashable, Codable {
     package var number: Int
     /// The question, with the peer's name.
     package var title: String
-    /// The subject: trust status, short code, content.
+    /// The item and its peer, in a few words; nil from a node of another version.
+    package var subject: String?
+    /// Trust status, short code and content: the facts for the answer.
     package var lines: [String]
     /// The labels of the answers ``PromptAnswer/yes`` and ``PromptAnswer/no``.
     package var yes: String
     package var no: String
 
-    package init(number: Int, title: String, lines: [String], yes: String, no: String) {
-        (self.number, self.title, self.lines) = (number, title, lines)
+    package init(number: Int, title: String, subject: String? = nil, lines: [String], yes: String, no: String) {
+        (self.number, self.title, self.subject, self.lines) = (number, title, subject, lines)
         (self.yes, self.no) = (yes, no)
     }
 }

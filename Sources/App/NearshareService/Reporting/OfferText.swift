@@ -132,7 +132,8 @@ package enum OfferText {
         if let note = unlistedNote(of: invitation) { lines.append(note) }
         if let refusal { lines.append("all of it cannot be accepted: \(refusal)") }
         return PromptQueue.Outline(
-            title: "accept from \(name.quoted(of: peer.id))?", lines: lines, yes: "Accept", no: "Decline")
+            title: "accept from \(name.quoted(of: peer.id))?",
+            subject: "\(summary(offer)) from \(name.quoted(of: peer.id))", lines: lines, yes: "Accept", no: "Decline")
     }
 
     /// A component of a path in which a slash is another character, as it is stored: it would look like a folder.

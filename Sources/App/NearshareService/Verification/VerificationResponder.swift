@@ -36,7 +36,7 @@ struct VerificationResponder: Sendable {
             text, question: "is it the same on the screen of \(quoted)?", about: quoted,
             isKnown: peer.trustStatus.isKnown, blockWarning: trust.blockWarning(of: peer),
             outline: PromptQueue.Outline(
-                title: "is the short code the same on the screen of \(quoted)?",
+                title: "is the short code the same on the screen of \(quoted)?", subject: "the short code of \(quoted)",
                 lines: ["\(request.shortCode)", "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"],
                 yes: "The same", no: "Another one"),
             until: { [trust] in
