@@ -183,11 +183,20 @@ _nearshare() {
     SAP_SHELL_VERSION="$(IFS='.';printf %s "${BASH_VERSINFO[*]}")"
     local -r SAP_SHELL_VERSION
 
-    local -r cur="${2}"
-    local -r prev="${3}"
+    local cur="${2}" prev="${3}"
+    if [[ "${COMP_WORDS[COMP_CWORD]}" = '=' ]]; then
+        cur='' prev="${COMP_WORDS[COMP_CWORD - 1]}"
+    elif [[ "${prev}" = '=' ]]; then
+        prev="${COMP_WORDS[COMP_CWORD - 2]}"
+    fi
 
     local -i positional_number
-    local -a unparsed_words=("${COMP_WORDS[@]:1:${COMP_CWORD}}")
+    local -a unparsed_words=()
+    local word
+    for word in "${COMP_WORDS[@]:1:${COMP_CWORD}}"; do
+        [[ "${word}" = '=' ]] || unparsed_words+=("${word}")
+    done
+    [[ "${COMP_WORDS[COMP_CWORD]}" = '=' ]] && unparsed_words+=('')
 
     local -a repeating_flags=()
     local -a non_repeating_flags=(--verbose --version -h --help)
@@ -212,6 +221,10 @@ _nearshare() {
 }
 
 _nearshare_receive() {
+    if [[ COMP_CWORD -gt 3 && " ${COMP_WORDS[*]:2:COMP_CWORD-3} " = *' --exec '* ]]; then
+        __nearshare_complete_paths default
+        return
+    fi
     repeating_flags=(-v)
     non_repeating_flags=(--keep-executable --update --overwrite --once --qr --hotspot --leave-wifi --localsend --no-localsend --json --stdout --no-sandbox --version -h --help)
     repeating_options=(--exec)

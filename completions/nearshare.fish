@@ -1,4 +1,11 @@
+function __nearshare_is_behind_exec
+    set -l tokens (__nearshare_tokens -pc)
+    set -l index (contains -i -- --exec $tokens)
+    and test $index -lt (count $tokens)
+end
+
 function __nearshare_should_offer_completions_for_flags_or_options -a expected_commands
+    __nearshare_is_behind_exec; and return 1
     set -l non_repeating_flags_or_options $argv[2..]
     set -l non_repeating_flags_or_options_absent 0
     set -l positional_index 0
@@ -181,7 +188,12 @@ function __nearshare_custom_completion
         set -l index (count (__nearshare_tokens -pc))
         set tokens $tokens[..$index] \'\' $tokens[(math $index + 1)..]
     end
-    command $tokens[1] $argv $tokens
+    set -l begun (string replace -rf '^--[^=]+=' '' -- (commandline -ct) | string trim -l -c "'\"")
+    command $tokens[1] $argv $tokens | while read -l word
+        if test "$(string sub -l (string length -- "$begun") -- $word)" = "$begun"
+            printf '%s\n' $word
+        end
+    end
 end
 
 complete -c 'nearshare' -f
@@ -649,3 +661,4 @@ complete -c 'nearshare' -n 'test (commandline -opc | string join " ") = "nearsha
 complete -c 'nearshare' -n 'test (commandline -opc | string join " ") = "nearshare help identity"' -fa 'show qr rename destroy'
 complete -c 'nearshare' -n 'test (commandline -opc | string join " ") = "nearshare help inbox"' -fa 'list open rm clean'
 complete -c 'nearshare' -n 'test (commandline -opc | string join " ") = "nearshare help voice"' -fa 'record play show list'
+complete -c 'nearshare' -n '__nearshare_is_behind_exec' -F

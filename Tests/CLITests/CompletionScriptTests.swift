@@ -23,11 +23,15 @@ import Testing
             #expect(!adapted.contains("-W \"$(__nearshare_custom_complete"))
             #expect(adapted.contains("    'mesh') words='run status trace stop' ;;\n"))
             #expect(adapted.split(separator: "\n").count { $0 == "__nearshare_add_words() {" } == 1)
+            #expect(adapted.contains("elif [[ \"${prev}\" = '=' ]]") && !adapted.contains("local -r cur="))
+            #expect(!adapted.contains("unparsed_words=(\"${COMP_WORDS[@]:1") && adapted.contains("*' --exec '*"))
             #expect(lines(adapted, about: "voice play", next: true) == ["        __nearshare_complete_paths default"])
             #expect(lines(adapted, about: "voice show", next: true) == ["        __nearshare_complete_paths default"])
         case .zsh:
             #expect(adapted.contains("-M 'm:{[:lower:][:upper:]}={[:upper:][:lower:]}'"))
             #expect(!adapted.contains("'*:subcommands:'"))
+            #expect(adapted.contains("'*--to=[") && adapted.contains("'--once[") && adapted.contains("'--exec["))
+            #expect(adapted.contains("]:*:::command:{if (( CURRENT == 1 ))"))
             for command in ["voice play", "voice show"] {
                 #expect(lines(adapted, about: command).map { $0.hasSuffix("; _files}'") } == [true])
             }
@@ -36,6 +40,9 @@ import Testing
             for command in ["voice play", "voice show"] {
                 #expect(lines(adapted, about: command).map { $0.contains(" -Fka '") } == [true])
             }
+            #expect(adapted.contains("__nearshare_is_behind_exec; and return 1"))
+            #expect(adapted.contains("-n '__nearshare_is_behind_exec' -F"))
+            #expect(adapted.contains(" $tokens | while read -l word"))
             // A text at an option, and none at its values.
             let options = adapted.split(separator: "\n").filter { $0.contains("\"nearshare receive\" accept'") }
             #expect(options.count == 2 && options[0].hasSuffix("-l 'accept' -rfka 'ask friends all none'"))

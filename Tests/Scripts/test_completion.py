@@ -149,6 +149,34 @@ class CompletionStory(Story):
             while terminal.read(5):
                 pass
 
+    def test_keys_complete_a_value_behind_an_equals_sign_and_the_command_line_of_exec(self):
+        """In each shell. Behind the command of `--exec`, files are offered, and no options of nearshare."""
+        self.say_known("Xenia")
+        (self.place / "nest.txt").write_bytes(b"x")
+        for shell in ("bash", "zsh", "fish"):
+            if not shutil.which(shell):
+                continue
+            terminal = self.start_shell(shell)
+            program = self.place / "bin" / "qqview"
+            program.touch(0o755)
+            for typed, words in (
+                ("send x --to=Xe", "send|x|--to=Xenia"),
+                ("send x --to=xe", "send|x|--to=xe" if shell == "fish" else "send|x|--to=Xenia"),
+                ("send --to=Xenia --via=me", "send|--to=Xenia|--via=mesh"),
+                ("receive --inbox=x --exec qq", "receive|--inbox=x|--exec|qqview"),
+                ("receive --exec cat nes", "receive|--exec|cat|nest.txt"),
+                ("receive --exec cat --keep", "receive|--exec|cat|--keep"),
+                ("receive --exec cat -n nes", "receive|--exec|cat|-n|nest.txt"),
+                ("receive --keep", "receive|--keep-executable"),
+            ):
+                with self.subTest(shell=shell, typed=typed):
+                    terminal.buffer = b""
+                    terminal.press(f"nearshare {typed}\t\x01printf '%s|' \n")
+                    self.read_until(terminal, re.escape(f"nearshare|{words}|").encode())
+            terminal.press("\x15exit\n")
+            while terminal.read(5):
+                pass
+
     def test_keys_complete_ids_of_voice_notes_and_files(self):
         sound = write_wave(self.place / "sound of one second.wav", tone(1))
         self.assertCode(0, self.ben.run("voice", "--input", sound))

@@ -1,8 +1,9 @@
 internal import ArgumentParser
 
 /// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, bash
-/// completes names of files that contain spaces, `help` is followed by the subcommands, files are offered besides ids of voice
-/// notes, and fish does not repeat the text of an option at each of its values.
+/// completes names of files that contain spaces, bash and zsh complete a value behind an equals sign, files and no options are
+/// offered behind the command of `--exec`, `help` is followed by the subcommands, files are offered besides ids of voice notes,
+/// and fish does not repeat the text of an option at each of its values.
 enum CompletionScript {
     /// The path of a command, which is empty for the tool itself, and the names of its subcommands.
     typealias Group = (path: [String], names: [String])
@@ -77,6 +78,39 @@ enum CompletionScript {
                 __nearshare_custom_complete() {
 
                 """)
+        // To readline, an equals sign is a word of its own.
+        script.replace(
+            "    local -r cur=\"${2}\"\n    local -r prev=\"${3}\"\n",
+            with: """
+                    local cur="${2}" prev="${3}"
+                    if [[ "${COMP_WORDS[COMP_CWORD]}" = '=' ]]; then
+                        cur='' prev="${COMP_WORDS[COMP_CWORD - 1]}"
+                    elif [[ "${prev}" = '=' ]]; then
+                        prev="${COMP_WORDS[COMP_CWORD - 2]}"
+                    fi
+
+                """)
+        script.replace(
+            "    local -a unparsed_words=(\"${COMP_WORDS[@]:1:${COMP_CWORD}}\")\n",
+            with: """
+                    local -a unparsed_words=()
+                    local word
+                    for word in "${COMP_WORDS[@]:1:${COMP_CWORD}}"; do
+                        [[ "${word}" = '=' ]] || unparsed_words+=("${word}")
+                    done
+                    [[ "${COMP_WORDS[COMP_CWORD]}" = '=' ]] && unparsed_words+=('')
+
+                """)
+        script.replace(
+            "_nearshare_receive() {\n",
+            with: """
+                _nearshare_receive() {
+                    if [[ COMP_CWORD -gt 3 && " ${COMP_WORDS[*]:2:COMP_CWORD-3} " = *' --exec '* ]]; then
+                        __nearshare_complete_paths default
+                        return
+                    fi
+
+                """)
         // The trap would stay, and run after each file that the user sources.
         script.replace(
             #"trap "${state//$'\n'/;}" RETURN"#, with: #"trap "${state//$'\n'/;};trap - RETURN" RETURN"#)
@@ -100,6 +134,7 @@ enum CompletionScript {
             with:
                 "    _describe -V '' non_empty_completions -M 'm:{[:lower:][:upper:]}={[:upper:][:lower:]}' -- empty_completions"
         )
+        script = script.split(separator: "\n", omittingEmptySubsequences: false).map(withValues).joined(separator: "\n")
         let top = groups.first?.names.joined(separator: " ") ?? ""
         let cases = groups.dropFirst().filter { $0.path.count == 1 }
             .map { "\($0.path[0])) compadd -- \($0.names.joined(separator: " "));; " }
@@ -108,6 +143,19 @@ enum CompletionScript {
             with: "        '1:subcommand:(\(top))'\n"
                 + "        '2:subcommand:{case \"${line[1]}\" in \(cases.joined())esac}'\n")
         return script
+    }
+
+    /// The value of an option may stand behind an equals sign, and that of `--exec` is the rest of the line.
+    private static func withValues(_ line: Substring) -> String {
+        let spec = line.drop { $0 == " " }
+        guard spec.hasPrefix("'--") || spec.hasPrefix("'*--"), spec.contains("]:"), let name = line.firstRange(of: "[") else {
+            return String(line)
+        }
+        guard spec.hasPrefix("'--exec["), let action = line.firstRange(of: "]:command:{"), line.hasSuffix("}'") else {
+            return "\(line[..<name.lowerBound])=\(line[name.lowerBound...])"
+        }
+        let program = line[action.upperBound...].dropLast(2)
+        return "\(line[..<action.lowerBound])]:*:::command:{if (( CURRENT == 1 )); then \(program); else _files; fi}'"
     }
 
     private static func fish(_ script: String, _ groups: [Group]) -> String {
@@ -121,7 +169,34 @@ enum CompletionScript {
             return "\(line[..<flags.lowerBound]) -Fka \(line[flags.upperBound...])"
         }
         .split(separator: "\n", omittingEmptySubsequences: false).flatMap(separatingValues).joined(separator: "\n")
-        return script + (script.hasSuffix("\n") ? "" : "\n") + lines.joined(separator: "\n")
+        let offer = "function __nearshare_should_offer_completions_for_flags_or_options -a expected_commands\n"
+        var adapted = script.replacing(
+            offer,
+            with: """
+                function __nearshare_is_behind_exec
+                    set -l tokens (__nearshare_tokens -pc)
+                    set -l index (contains -i -- --exec $tokens)
+                    and test $index -lt (count $tokens)
+                end
+
+                \(offer)    __nearshare_is_behind_exec; and return 1
+
+                """, maxReplacements: 1)
+        // For a value in another letter case, fish would replace the option as well.
+        adapted.replace(
+            "    command $tokens[1] $argv $tokens\nend\n",
+            with: """
+                    set -l begun (string replace -rf '^--[^=]+=' '' -- (commandline -ct) | string trim -l -c "'\\"")
+                    command $tokens[1] $argv $tokens | while read -l word
+                        if test "$(string sub -l (string length -- "$begun") -- $word)" = "$begun"
+                            printf '%s\\n' $word
+                        end
+                    end
+                end
+
+                """)
+        let files = ["complete -c 'nearshare' -n '__nearshare_is_behind_exec' -F"]
+        return adapted + (adapted.hasSuffix("\n") ? "" : "\n") + (lines + files).joined(separator: "\n")
     }
 
     /// The values of an option in a command of their own, which comes first: fish shows the text of a command at each of its values.
