@@ -30,6 +30,22 @@ import Testing
         #expect(cancelled == .cancelled)
     }
 
+    @Test("a blocked peer is not proposed, under any name")
+    func blocked() throws {
+        let key = Fingerprint(bytes: [UInt8](repeating: 7, count: 32))!
+        var book = TrustStore()
+        let now = WallTime(milliseconds: 0)
+        let isBlocked = book.block(key, named: try DisplayName("mallory"), at: now)
+        #expect(isBlocked)
+        var picker = PeerPicker(book: book)
+        for name in ["mallory", "anna"] {
+            picker.update(.found(NearbyPeer(id: key.peerID, name: try DisplayName(name), addresses: [])))
+            #expect(!picker.lines(in: .standard).joined().contains(name))
+        }
+        let picked = picker.handle(.enter)
+        #expect(picked == .none)
+    }
+
     @Test("T1: names are escaped")
     func hostile() throws {
         var picker = PeerPicker(book: TrustStore())

@@ -14,12 +14,13 @@ extension NearshareCommand {
             Console.notice("looking who is near…")
             let settings = try machine.nodeSettings(discovery: machine.discovery())
             try await withNode(settings) { node in try await list.follow(node, [.network], for: .milliseconds(1500)) }
-            let names = list.peers.prefix(5).map { peer in
-                let isAlone = list.peers.count { $0.name == peer.name } == 1
+            let peers = list.proposedPeers
+            let names = peers.prefix(5).map { peer in
+                let isAlone = peers.count { $0.name == peer.name } == 1
                 return isAlone ? list.row(peer)[0] : peer.name.tagged(peer.id)
             }
-            let example = list.peers.first.map { PeerArgument.completion($0.name, $0.id) } ?? "anna"
-            let more = list.peers.count - names.count
+            let example = peers.first.map { PeerArgument.completion($0.name, $0.id) } ?? "anna"
+            let more = peers.count - names.count
             let near = names.isEmpty ? "no peers; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
             Console.writeTable([
                 ["you", "\(settings.name.unquoted) (\(settings.identity.peerID))"],

@@ -17,6 +17,9 @@ final class BrowsedPeers: Sendable {
 
     var peers: [NearbyPeer] { PeerTable.sorted(found.withLock { $0 }) }
 
+    /// The peers without blocked ones, for a proposal to the user.
+    var proposedPeers: [NearbyPeer] { peers.filter { !book.isBlocked($0) } }
+
     /// Collects peers until the time is over, or the node stops.
     /// - Parameters:
     ///   - time: nil without a limit.
@@ -120,6 +123,11 @@ final class BrowsedPeers: Sendable {
     private func trustStatus(_ peer: NearbyPeer) -> TrustStatus {
         book.trustStatus(claiming: peer.id, named: peer.name)
     }
+}
+
+extension TrustStore {
+    /// Whether the owner of the id that a peer announces is blocked: nothing is sent to it.
+    func isBlocked(_ peer: NearbyPeer) -> Bool { trustStatus(claiming: peer.id, named: peer.name).isBlocked }
 }
 
 extension NearbyPeer {

@@ -2,7 +2,7 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareService
 
-/// A list of the peers nearby in a window of zenity or kdialog, from which the user picks one: friends first.
+/// A list of the peers nearby but blocked ones in a window of zenity or kdialog, from which the user picks one: friends first.
 struct DialogPicker: Sendable {
     enum Program: String, Sendable, CaseIterable {
         case zenity, kdialog
@@ -77,7 +77,7 @@ struct DialogPicker: Sendable {
             defer { group.cancelAll() }
             let isListed = Monitor(false)
             group.addTask {
-                for try await change in changes.compactMap(\.change) where change.isPresent {
+                for try await change in changes.compactMap(\.change) where change.isPresent && !book.isBlocked(change.peer) {
                     let isNew = found.withLock { found in
                         guard found[change.peer.id] != nil || found.count < Self.maximumPeerCount else { return false }
                         return found.updateValue(change.peer, forKey: change.peer.id) == nil

@@ -2,7 +2,7 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A list of the peers nearby, updated while it is shown, from which the user picks one with the arrow keys.
+/// A list of the peers nearby but blocked ones, updated while it is shown, from which the user picks one with the arrow keys.
 struct PeerPicker: Sendable {
     private let book: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
@@ -23,7 +23,7 @@ struct PeerPicker: Sendable {
 
     mutating func update(_ change: PeerTable.Change) {
         switch change {
-        case .found(let peer), .updated(let peer): peers[peer.id] = peer
+        case .found(let peer), .updated(let peer): peers[peer.id] = book.isBlocked(peer) ? nil : peer
         case .lost(let peer): peers[peer.id] = nil
         }
         list.setItems(
