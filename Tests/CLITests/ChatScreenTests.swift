@@ -1179,6 +1179,17 @@ private final class ChatHarness {
         #expect(start.lines[0].contains("[nearshare chat]") && start.text.contains("ben is blocked"), "\(start.text)")
     }
 
+    @Test("a text, a file and a voice note for a blocked peer are refused in the same words")
+    func blockedConversation() {
+        let chat = ChatHarness()
+        chat.screen.contacts[ChatHarness.anna] = ChatHarness.contact(
+            ChatHarness.anna, "anna", trustStatus: .known(.blocked, isFriend: false))
+        for line in ["hello", "/send a.txt", "/voice"] { #expect(chat.write(line).isEmpty) }
+        let notices = chat.lines.filter { $0.contains("not sent: anna is blocked; /unblock") }
+        #expect(notices.count == 3, "\(chat.text)")
+        #expect(notices.first?.hasSuffix("; Up brings the line back") == true && chat.lines.last == "> ")
+    }
+
     @Test("a name that was not found becomes the conversation with the peer that has it later")
     func foundLater() {
         let missing = Result<ControlReply, ControlFailure>.failure(ControlFailure(.peerNotFound, "ben was not found"))

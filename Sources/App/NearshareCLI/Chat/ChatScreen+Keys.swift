@@ -71,8 +71,19 @@ extension ChatScreen {
             addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
+        if let refusal = refusalOfBlocked(conversation) {
+            views.visible.editor.recordUnsent(Self.typed(text))
+            addNotice("not sent: \(refusal); \(Self.unsentAdvice)", at: now)
+            return []
+        }
         views.visible.position = .end
         return [.request(.sendLine(text, in: conversation), .sendLine(conversation, text))]
+    }
+
+    /// The sentence for what the user sends to a blocked peer; nil for a conversation with another one.
+    private func refusalOfBlocked(_ conversation: Conversation?) -> String? {
+        guard case .peer(let peer)? = conversation, contacts[peer]?.trustStatus.isBlocked == true else { return nil }
+        return "\(name(of: peer)) is blocked; /unblock"
     }
 
     /// The line that sends a text: a second slash tells a text from a command.
@@ -152,7 +163,7 @@ extension ChatScreen {
             let consequence = "the key of this machine, the address book and all conversations are removed, and the node stops"
             return isConfirmed("/panic", consequence, at: now) ? [.erase] : []
         case .voice:
-            guard let peer = requirePeer("a voice note", at: now) else { return [] }
+            guard let peer = requireReceiver("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
         case .play: return [.play(note: argument.isEmpty ? nil : argument, in: conversation)]
         }
@@ -278,7 +289,7 @@ extension ChatScreen {
             }
             return [.sendFile(path, .everyone, .sendFile(.publicRoom, path))]
         }
-        guard let peer = requirePeer("a file", at: now) else { return [] }
+        guard let peer = requireReceiver("a file", at: now) else { return [] }
         return [.sendFile(path, peer, isSealed: isSealed, .sendFile(.peer(peer), path))]
     }
 
@@ -293,6 +304,14 @@ extension ChatScreen {
         let path = argument.dropLast(unencryptedOption.count)
         if argument.hasSuffix(unencryptedOption), path.last?.isWhitespace == true { return (unquoted(trimmed(path)), false) }
         return (unquoted(argument), true)
+    }
+
+    private mutating func requireReceiver(_ what: String, at now: WallTime) -> PeerID? {
+        if let refusal = refusalOfBlocked(views.visible.conversation) {
+            addNotice("not sent: \(refusal)", at: now)
+            return nil
+        }
+        return requirePeer(what, at: now)
     }
 
     private mutating func requirePeer(_ what: String, at now: WallTime) -> PeerID? {
