@@ -134,7 +134,8 @@ __nearshare_add_completions() {
     done < <(IFS=$'\n' compgen "${@}" -- "${cur}")
 }
 
-# Offers the words, one in each line, that begin like the current one, in any letter case, quoted as it is.
+# Offers the words, one in each line, that begin like the current one, in any letter case, quoted as it is; and
+# those behind a space, which replace it.
 # readline quotes those with a slash, as names of files.
 __nearshare_add_words() {
     shopt -s nocasematch
@@ -146,7 +147,11 @@ __nearshare_add_words() {
     esac
     if [[ "${1}" = */* ]]; then quote=readline; else compopt +o filenames 2> /dev/null; fi
     while IFS='' read -r word; do
-        [[ -n "${word}" && "${word}" = "${typed}"* ]] || continue
+        if [[ "${word}" = ' '* ]]; then
+            word=${word:1}
+        else
+            [[ -n "${word}" && "${word}" = "${typed}"* ]] || continue
+        fi
         case "${quote}" in
         none) printf -v word '%q' "${word}" ;;
         single) word=${word//\'/\'\\\'\'} ;;

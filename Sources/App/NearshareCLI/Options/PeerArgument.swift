@@ -48,7 +48,9 @@ enum PeerArgument {
         }
         let known = trust.entries.map { ($0.value.name, $0.key.peerID) }.sorted { $0.0.claimed < $1.0.claimed }
         let blocked = trust.entries.filter { $0.value.trust == .blocked }.keys.map(\.peerID)
-        return words(for: (near + seen + known).filter { !blocked.contains($0.1) }, trust, shell: CompletionShell.requesting)
+        let offered = words(
+            for: (near + seen + known).filter { !blocked.contains($0.1) }, trust, shell: CompletionShell.requesting)
+        return offered + renamed(prefix, besides: offered, trust, shell: CompletionShell.requesting)
     }
 
     /// Shell completion: the peers that the user knows.
@@ -56,6 +58,19 @@ enum PeerArgument {
         guard let trust = try? LocalMachine().trust.read() else { return [] }
         return words(for: trust.entries.map { ($0.value.name, $0.key.peerID) }, trust, shell: CompletionShell.requesting)
             .sorted()
+    }
+
+    /// The words for peers that the user has renamed, and whose own names begin with the typed text, where no other word does. A
+    /// space in front tells the script of bash that the word replaces the typed one, which other shells hardly do.
+    static func renamed(
+        _ typed: String, besides words: [String], _ trust: TrustStore, shell: CompletionShell?
+    ) -> [String] {
+        let begun = typed.lowercased()
+        guard shell == .bash, !begun.isEmpty, !words.contains(where: { $0.lowercased().hasPrefix(begun) }) else { return [] }
+        let found = trust.entries.filter { _, entry in
+            entry.givenName != nil && entry.trust != .blocked && entry.claimedName.claimed.lowercased().hasPrefix(begun)
+        }
+        return self.words(for: found.map { ($0.value.name, $0.key.peerID) }, trust).sorted().map { " \($0)" }
     }
 
     /// The time that completion waits for the running node, which replies within milliseconds.
