@@ -224,7 +224,7 @@ extension Messenger {
                 // A sender that was killed sends the same line again, as another bundle.
                 guard
                     try storeLine(
-                        text, id: id ?? message.id.hex, from: sender, isBundle: true, written: written ?? message.created)
+                        text, id: id ?? message.id.hex, from: sender, isBundle: true, written: Self.timeOfWriting(written, of: message))
                 else { return }
             case .part(let id, let index, let count, let text, let written):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
@@ -232,7 +232,7 @@ extension Messenger {
                 }
                 let isFriend = node.friends().contains(sender.id)
                 if let whole = try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
-                    try storeLine(whole, id: id, from: sender, isBundle: true, written: written ?? message.created)
+                    try storeLine(whole, id: id, from: sender, isBundle: true, written: Self.timeOfWriting(written, of: message))
                 }
             }
         }
@@ -293,6 +293,18 @@ extension Messenger {
             try sendWaiting(to: id)
         }
     }
+
+    /// The time of writing that a sender states: not after the creation of the bundle, nor long before it. Without one, or with
+    /// another, that of the creation.
+    private static func timeOfWriting(_ stated: WallTime?, of message: ReceivedMeshMessage) -> WallTime {
+        guard let stated, stated.milliseconds >= 0, stated <= message.created,
+            message.created.milliseconds - stated.milliseconds <= maximumWaitingTime
+        else { return message.created }
+        return stated
+    }
+
+    /// A year, in milliseconds.
+    private static let maximumWaitingTime: Int64 = 366 * 86_400_000
 
     /// - Returns: false for a duplicate.
     @discardableResult
