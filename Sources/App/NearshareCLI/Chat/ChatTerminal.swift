@@ -137,8 +137,7 @@ final class ChatTerminal: Sendable {
         /// Whether the command ends without waiting for pending requests.
         var isFinished = false
         var pendingCount = 0
-        /// The paths of the files that this screen sends.
-        var sentFiles: [TransferStatus.ID: String] = [:]
+        var sentFiles = SentFiles()
         /// The paths of the voice notes that were recorded here.
         var recordedNotes: Set<String> = []
         /// Failures after the user had quit, which no screen shows.
@@ -226,24 +225,29 @@ final class ChatTerminal: Sendable {
 
     /// Adds a file that this screen has sent to the history, once its transfer has ended.
     private func recordSentFile(_ event: ChatScreen.Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) {
+        let ended: SentFiles.Ended?
         switch event {
-        case .recorded(_, .saved(let path)): state.recordedNotes.insert(path)
-        case .replied(.sendFile(_, let path), .success(.transferAccepted(let id))): state.sentFiles[.transfer(id)] = path
-        case .event(.transfer(let status)):
-            guard let outcome = status.outcome, let path = state.sentFiles.removeValue(forKey: status.id) else { return }
-            let isSentNote = outcome == .completed && state.recordedNotes.contains(path)
-            let entry = TransferLog.Entry(
-                when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
-                content: NameText.shown(status.name), size: status.done, outcome: RecordedOutcome(outcome).rawValue)
-            group.addTask { [machine, sink] in
-                do {
-                    try TransferLog(of: .sent, in: machine.state).append(entry)
-                    if isSentNote { try VoiceNoteStore(machine).recordSent(path, to: [entry.peerName], at: entry.when) }
-                } catch {
-                    sink.yield(.screen(.event(.notice("\(error)"))))
-                }
+        case .recorded(_, .saved(let path)):
+            state.recordedNotes.insert(path)
+            return
+        case .replied(.sendFile(_, let path), .success(.transferAccepted(let id))):
+            ended = state.sentFiles.recordReply(.transfer(id), path: path)
+        case .event(.transfer(let status)): ended = state.sentFiles.recordStatus(status)
+        default: return
+        }
+        guard let ended else { return }
+        let (path, status) = (ended.path, ended.status)
+        let isSentNote = ended.outcome == .completed && state.recordedNotes.contains(path)
+        let entry = TransferLog.Entry(
+            when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
+            content: NameText.shown(status.name), size: status.done, outcome: RecordedOutcome(ended.outcome).rawValue)
+        group.addTask { [machine, sink] in
+            do {
+                try TransferLog(of: .sent, in: machine.state).append(entry)
+                if isSentNote { try VoiceNoteStore(machine).recordSent(path, to: [entry.peerName], at: entry.when) }
+            } catch {
+                sink.yield(.screen(.event(.notice("\(error)"))))
             }
-        default: break
         }
     }
 

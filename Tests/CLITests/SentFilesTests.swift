@@ -1,0 +1,48 @@
+import Nearshare
+import Testing
+
+@testable import NearshareCLI
+@testable import NearshareService
+
+@Suite("the files that a chat sends") struct SentFilesTests {
+    private func id(_ number: UInt64) -> TransferStatus.ID { .transfer(TransferID(rawValue: number)) }
+
+    private func status(
+        _ number: UInt64, outcome: TransferOutcome? = .completed, isIncoming: Bool = false
+    ) -> TransferStatus {
+        TransferStatus(
+            id: id(number), isIncoming: isIncoming, peer: ChatTyping.peerID, name: "a.jpg", done: 10, total: 10,
+            outcome: outcome)
+    }
+
+    @Test func `a transfer that ends after its reply is known by its file`() {
+        var files = SentFiles()
+        #expect(files.recordReply(id(1), path: "/a.jpg") == nil)
+        #expect(files.recordStatus(status(1, outcome: nil)) == nil)
+        #expect(files.recordStatus(status(1))?.path == "/a.jpg")
+        #expect(files.recordStatus(status(1)) == nil, "recorded twice")
+    }
+
+    @Test func `a transfer that ends before its reply is known by its file, once the reply arrives`() {
+        var files = SentFiles()
+        #expect(files.recordStatus(status(1)) == nil)
+        #expect(files.recordStatus(status(2)) == nil)
+        let ended = files.recordReply(id(1), path: "/a.jpg")
+        #expect(ended?.path == "/a.jpg")
+        #expect(ended?.outcome == .completed)
+        #expect(files.recordReply(id(1), path: "/a.jpg") == nil, "recorded twice")
+    }
+
+    @Test func `ended transfers of other commands and of peers are forgotten`() {
+        var files = SentFiles()
+        #expect(files.recordStatus(status(1)) == nil)
+        for number in 0..<UInt64(SentFiles.maximumUnknownEndCount) - 1 {
+            #expect(files.recordStatus(status(100 + number)) == nil)
+            #expect(files.recordStatus(status(1_000 + number, isIncoming: true)) == nil)
+        }
+        #expect(files.recordReply(id(1), path: "/a.jpg") != nil, "forgotten too early")
+        #expect(files.recordReply(id(1_000), path: "/b.jpg") == nil, "the transfer of a peer")
+        for number in 0...UInt64(SentFiles.maximumUnknownEndCount) { _ = files.recordStatus(status(2_000 + number)) }
+        #expect(files.recordReply(id(2_000), path: "/c.jpg") == nil)
+    }
+}
