@@ -9,6 +9,8 @@ internal import Synchronization
 final class ChatTerminal: Sendable {
     private enum Input: Sendable {
         case screen(ChatScreen.Input)
+        /// An event of the node, which peers can cause. The next one is read once `isHandled` is fulfilled.
+        case nodeEvent(ControlEvent, isHandled: Promise<Void>)
         /// Bytes from the keyboard; empty when a lone Escape can be decoded.
         case keyboardBytes([UInt8])
         case resized
@@ -33,6 +35,7 @@ final class ChatTerminal: Sendable {
     private let savedScreen: Monitor<ChatScreen>
     /// Set when the user wants everything removed after the command has ended.
     private let wantsErasure: Monitor<Bool>
+    /// Unbounded, since all that peers cause comes through ``forward(_:)``: the rest is from the keyboard, or replies to a request.
     private let inputs: AsyncStream<Input>
     private let sink: AsyncStream<Input>.Continuation
 
@@ -75,11 +78,11 @@ final class ChatTerminal: Sendable {
         Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
         FullScreen.enter(terminal)
         let (endReason, screen, unsent) = await withDiscardingTaskGroup { group in
-            group.addTask { [sink] in
-                for await event in events { sink.yield(.screen(.event(event))) }
+            group.addTask { [self] in
+                for await event in events { await forward(event) }
                 if !Task.isCancelled { sink.yield(.nodeEnded) }
             }
-            group.addTask { [sink] in for await event in offers { sink.yield(.screen(.event(.receiving(event)))) } }
+            group.addTask { [self] in for await event in offers { await forward(.receiving(event)) } }
             group.addTask { [self] in
                 for await _ in SignalHandling.terminations() { sink.yield(.interrupted) }
             }
@@ -101,6 +104,14 @@ final class ChatTerminal: Sendable {
             savedScreen.withLock { $0 = screen }
             throw ControlFailure(.gone, "the node has stopped")
         }
+    }
+
+    /// Waits until an event of the node is handled. While the terminal accepts no output, as after Ctrl-S, events wait in the node's
+    /// stream, which is bounded and drops the oldest.
+    private func forward(_ event: ControlEvent) async {
+        let isHandled = Promise<Void>()
+        sink.yield(.nodeEvent(event, isHandled: isHandled))
+        _ = await isHandled.value
     }
 
     /// Subscribes to the node's questions about offers. A node in another process sends them with its other events.
@@ -166,6 +177,7 @@ final class ChatTerminal: Sendable {
             }
             if state.isFinished || (state.endReason != nil && state.pendingCount == 0) { break }
             draw(&state, &group)
+            if case .nodeEvent(_, let isHandled) = input { isHandled.fulfil() }
         }
         keyboard.setHandler(nil)
         if state.endReason != .nodeEnded {
@@ -183,6 +195,7 @@ final class ChatTerminal: Sendable {
 
     private func handle(_ input: Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) -> [ChatScreen.Reaction] {
         switch input {
+        case .nodeEvent(let event, _): return handle(.screen(.event(event)), &state, &group)
         case .screen(let event):
             if case .replied(let tag, let result) = event, tag.isOrdered {
                 state.pendingCount -= 1
