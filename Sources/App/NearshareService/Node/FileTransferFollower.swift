@@ -3,8 +3,15 @@ internal import Synchronization
 
 /// Publishes the states of the files that a node sends for other commands.
 final class FileTransferFollower: Sendable {
+    private struct State {
+        var running: [TransferStatus.ID: Transfer] = [:]
+        /// The number of transfers that are being started.
+        var startingCount = 0
+        var isClosed = false
+    }
+
     private let contacts: ContactDirectory
-    private let running = Mutex<[TransferStatus.ID: Transfer]>([:])
+    private let state = Mutex(State())
     private let transfers: AsyncStream<(status: TransferStatus, transfer: Transfer)>
     private let continuation: AsyncStream<(status: TransferStatus, transfer: Transfer)>.Continuation
 
@@ -13,17 +20,35 @@ final class FileTransferFollower: Sendable {
         (transfers, continuation) = AsyncStream.makeStream()
     }
 
-    /// Whether no transfer is running.
-    var isEmpty: Bool { running.withLock { $0.isEmpty } }
+    /// Admits no more transfers, unless one is running or being started.
+    /// - Returns: whether it is closed now.
+    func closeIfIdle() -> Bool {
+        state.withLock { state in
+            if state.running.isEmpty, state.startingCount == 0 { state.isClosed = true }
+            return state.isClosed
+        }
+    }
+
+    /// Performs `start`, which may ``add(_:_:)`` a transfer. ``closeIfIdle()`` does not close meanwhile.
+    /// - Throws: ``ControlFailure/handedOver`` after it was closed; the errors of `start`.
+    func performStart<Result>(_ start: () async throws -> Result) async throws -> Result {
+        let isAdmitted = state.withLock { state in
+            if !state.isClosed { state.startingCount += 1 }
+            return !state.isClosed
+        }
+        guard isAdmitted else { throw ControlFailure.handedOver }
+        defer { state.withLock { $0.startingCount -= 1 } }
+        return try await start()
+    }
 
     func add(_ transfer: Transfer, _ status: TransferStatus) {
-        running.withLock { $0[status.id] = transfer }
+        state.withLock { $0.running[status.id] = transfer }
         continuation.yield((status, transfer))
     }
 
     /// Cancels a transfer at both ends. No effect on one that has ended.
     func cancel(_ id: TransferStatus.ID) {
-        running.withLock { $0[id] }?.cancel()
+        state.withLock { $0.running[id] }?.cancel()
     }
 
     /// Records that no more transfers will be added.
@@ -50,7 +75,7 @@ final class FileTransferFollower: Sendable {
             publish(status)
         }
         let result = await transfer.result
-        running.withLock { _ = $0.removeValue(forKey: status.id) }
+        state.withLock { _ = $0.running.removeValue(forKey: status.id) }
         let name =
             status.peer == .broadcast
             ? "everyone" : (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex

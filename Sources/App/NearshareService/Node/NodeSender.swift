@@ -22,8 +22,9 @@ struct NodeSender: Sendable {
 
     // MARK: Transfers
 
-    /// Whether no file is being sent.
-    var isIdle: Bool { transfers.isEmpty }
+    /// Starts to send no more files, unless one is being sent.
+    /// - Returns: whether no file will be sent any more.
+    func closeIfIdle() -> Bool { transfers.closeIfIdle() }
 
     /// Cancels a transfer at both ends. No effect on one that has ended.
     func cancel(_ id: TransferStatus.ID) { transfers.cancel(id) }
@@ -38,12 +39,15 @@ struct NodeSender: Sendable {
 
     /// Starts to send a file to a peer in the mesh.
     /// - Returns: the id of its transfer.
-    func startFile(_ path: String, to peer: PeerID, isSealed: Bool, timeout: Duration?) throws -> TransferID {
-        let source = try FileSource(paths: [path], detector: detector)
-        try refuseTooLarge(source, to: peer)
-        let transfer = try messenger.send(source, to: peer, isSealed: isSealed, timeout: Self.clampedAnswerTimeout(timeout))
-        follow(transfer, source, to: peer, as: .transfer(transfer.id))
-        return transfer.id
+    func startFile(_ path: String, to peer: PeerID, isSealed: Bool, timeout: Duration?) async throws -> TransferID {
+        try await transfers.performStart {
+            let source = try FileSource(paths: [path], detector: detector)
+            try refuseTooLarge(source, to: peer)
+            let transfer = try messenger.send(
+                source, to: peer, isSealed: isSealed, timeout: Self.clampedAnswerTimeout(timeout))
+            follow(transfer, source, to: peer, as: .transfer(transfer.id))
+            return transfer.id
+        }
     }
 
     private func follow(_ transfer: Transfer, _ source: FileSource, to peer: PeerID, as id: TransferStatus.ID) {
@@ -105,14 +109,16 @@ struct NodeSender: Sendable {
         }
         // Checked before the file is opened.
         guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(message.mode) }
-        let source = try FileSource(paths: [path], detector: detector)
-        let (id, transfer) = try await retryUntilReachable { () throws(MessengerError) in
-            try self.messenger.send(
-                content, with: source, to: peer, isEncrypted: message.isEncrypted,
-                timeout: Self.clampedAnswerTimeout(message.timeout))
+        return try await transfers.performStart {
+            let source = try FileSource(paths: [path], detector: detector)
+            let (id, transfer) = try await retryUntilReachable { () throws(MessengerError) in
+                try self.messenger.send(
+                    content, with: source, to: peer, isEncrypted: message.isEncrypted,
+                    timeout: Self.clampedAnswerTimeout(message.timeout))
+            }
+            follow(transfer, source, to: peer, as: .message(id))
+            return id
         }
-        follow(transfer, source, to: peer, as: .message(id))
-        return id
     }
 
     /// Repeats `body` at each event of the messenger while the receiver's keys are missing: these arrive shortly after the

@@ -86,8 +86,8 @@ package final class NodeService: NodeClient {
     /// Whether another process is taking the role of this node over, or has done so.
     var isHandedOver: Bool { requests.isClosed }
 
-    /// Waits for the requests that are being replied to, and admits no more.
-    func finishRequests() async { await requests.close(timeout: Self.requestTimeout) }
+    /// Waits for the requests that are being replied to, after the last one was admitted.
+    func finishRequests() async { await requests.drain(timeout: Self.requestTimeout) }
 
     /// Yields when another process requests the role.
     var handOverRequests: AsyncStream<Void> { requests.handOverRequests }
@@ -163,7 +163,7 @@ package final class NodeService: NodeClient {
             return .done
         case .sendFile(let path, let peer, let isSealed, let timeout):
             try prepareToSend(to: peer)
-            return .transferAccepted(try sender.startFile(path, to: peer, isSealed: isSealed, timeout: timeout))
+            return .transferAccepted(try await sender.startFile(path, to: peer, isSealed: isSealed, timeout: timeout))
         case .cancelTransfer(let id):
             sender.cancel(id)
             return .done
@@ -202,7 +202,7 @@ package final class NodeService: NodeClient {
             guard properties.purpose != .daemon else {
                 throw ControlFailure(.refused, "this node does not hand its role over")
             }
-            guard properties.purpose != .command || sender.isIdle else {
+            guard properties.purpose != .command || sender.closeIfIdle() else {
                 throw ControlFailure(.refused, "this node sends a file, which would be cut off")
             }
             requests.requestHandOver()

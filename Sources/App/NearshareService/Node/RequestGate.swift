@@ -27,7 +27,7 @@ final class RequestGate: Sendable {
         }
         guard isAdmitted else {
             _ = await hasEnded.value
-            throw ControlFailure(.gone, "the node has handed its role over; try again")
+            throw ControlFailure.handedOver
         }
         defer {
             state.withLock { $0.count -= 1 }
@@ -36,12 +36,14 @@ final class RequestGate: Sendable {
         return try await request()
     }
 
-    /// Requests the hand-over of the role, on behalf of another process.
-    func requestHandOver() { handOverContinuation.yield() }
-
-    /// Admits no more requests, and waits until those that run have ended, or for the timeout.
-    func close(timeout: Duration) async {
+    /// Admits no more requests, and requests the hand-over of the role, on behalf of another process.
+    func requestHandOver() {
         state.withLock { $0.isClosed = true }
+        handOverContinuation.yield()
+    }
+
+    /// Waits until the requests that run have ended, or for the timeout.
+    func drain(timeout: Duration) async {
         await withTimeout(timeout) {
             while !self.isIdle, !Task.isCancelled { await self.changed.wait(until: { self.isIdle }) }
         }
@@ -56,4 +58,9 @@ final class RequestGate: Sendable {
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
     private var isIdle: Bool { state.withLock { $0.count == 0 } }
+}
+
+extension ControlFailure {
+    /// The failure of a request that comes while the node hands its role over.
+    static var handedOver: ControlFailure { ControlFailure(.gone, "the node has handed its role over; try again") }
 }
