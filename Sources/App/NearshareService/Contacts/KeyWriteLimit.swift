@@ -1,8 +1,9 @@
 internal import Nearshare
 internal import Synchronization
 
-/// Limit on the times in a minute that keys of untrusted peers are stored: keys are free, and each time the whole file is
-/// replaced (R14).
+/// Limit on the times in a minute that a file is replaced to store keys of untrusted peers: keys are free (R14). There is one limit
+/// for each file: a flood of announcements, whose keys go to `contacts.json`, does not keep the key of an accepted peer out of
+/// `trust.json`.
 final class KeyWriteLimit: Sendable {
     static let maximumCount = 20
     private static let window = Duration.seconds(60)
