@@ -206,13 +206,11 @@ extension PrimaryRoleTests {
         #expect(unblocked?.id == mallory.peerID && unblocked?.trustStatus == .new)
         #expect(try machine.trust.read()[mallory.fingerprint] == nil)
         // Also one that is blocked on the command line.
-        let key = try machine.metPeer(named: "mal")
+        let key = try KnownPeerEditor(machine).block("mal")
         #expect(key.id == mallory.peerID)
-        let isBlocked = try machine.trust.update { $0.block(key.fingerprint, named: key.name, at: SystemClock.wall()) }
-        #expect(isBlocked)
         let again = try await submit(.unblock(name: mallory.peerID.hex))
         #expect(again?.id == mallory.peerID)
-        #expect(throws: CommandFailure.self) { try machine.metPeer(named: "zoe") }
+        #expect(throws: CommandFailure.self) { try KnownPeerEditor(machine).block("zoe") }
     }
 }
 

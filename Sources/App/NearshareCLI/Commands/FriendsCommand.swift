@@ -131,18 +131,8 @@ struct FriendsRemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let machine = try LocalMachine()
-            let friends = try machine.trust.read().entries.filter { $0.value.isFriend }
-            let keys = friends.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
-            guard let found = try NamedKey.find(peer, among: keys) else {
-                throw CommandFailure(
-                    .peerNotFound,
-                    "\(TerminalText.escaped(peer)) is not a friend; `nearshare friends` lists them")
-            }
-            guard try machine.trust.update({ $0.setFriend(found.fingerprint, false) }) else {
-                throw CommandFailure(.peerNotFound, "\(found.name.shown) was removed by another command meanwhile")
-            }
-            Console.notice("\(found.name.identified(by: found.fingerprint.peerID)) is no longer a friend")
+            let found = try KnownPeerEditor(LocalMachine()).removeFriend(peer)
+            Console.notice("\(found.name.identified(by: found.id)) is no longer a friend")
         }
     }
 }

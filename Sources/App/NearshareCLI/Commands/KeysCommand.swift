@@ -160,9 +160,7 @@ struct KeysImportCommand: AsyncParsableCommand {
         case .new(let name):
             let now = SystemClock.wall()
             let isStored = try machine.trust.update { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
-            guard isStored else {
-                throw CommandFailure(.noSpace, "the address book is full; remove a peer with `nearshare peers forget`")
-            }
+            guard isStored else { throw CommandFailure.addressBookFull }
             return name
         }
     }

@@ -143,22 +143,12 @@ struct PeersRenameCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
-        if let name { try await runCommand { try refuseIfTaken(name.name) } }
-        let successText = name.map { "is now called \($0.name.shown)" } ?? "no longer has a local name"
-        try await changePeer(peerArgument.peer, successText: successText) { $0.rename($1, to: name?.name) }
-    }
-
-    /// With a name of two known peers, the one that had it first would be refused as an impostor.
-    private func refuseIfTaken(_ name: DisplayName) throws {
-        let peers = try LocalMachine().trust.read()
-        guard let owner = peers.peer(knownAs: name, otherThan: try peers.requirePeer(named: peerArgument.peer).fingerprint)
-        else {
-            return
+        try await runCommand {
+            let renamed = try KnownPeerEditor(LocalMachine()).rename(peerArgument.peer, to: name?.name)
+            let shownPeer = renamed.name.identified(by: renamed.id)
+            Console.notice(
+                "\(shownPeer) \(name.map { "is now called \($0.name.shown)" } ?? "no longer has a local name")")
         }
-        throw CommandFailure(
-            .failure,
-            "\(name.shown) is the name of another known peer, \(owner.peerID); choose another name, or give that peer one first"
-        )
     }
 }
 
@@ -170,11 +160,7 @@ struct PeersBlockCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let machine = try LocalMachine()
-            let key = try machine.metPeer(named: peerArgument.peer)
-            guard try machine.trust.update({ $0.block(key.fingerprint, named: key.name, at: SystemClock.wall()) }) else {
-                throw CommandFailure(.noSpace, "there is no room for another known peer; `nearshare peers forget` removes one")
-            }
+            let key = try KnownPeerEditor(LocalMachine()).block(peerArgument.peer)
             Console.notice("\(key.name.identified(by: key.id)) is blocked, and no longer a friend or verified")
         }
     }
@@ -187,14 +173,11 @@ struct PeersUnblockCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let machine = try LocalMachine()
-            let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
-            let shownPeer = found.entry.name.identified(by: found.fingerprint.peerID)
-            guard found.entry.trust == .blocked else { return Console.notice("\(shownPeer) is not blocked") }
-            guard try machine.trust.update({ $0.setBlocked(found.fingerprint, false) }) else {
-                throw CommandFailure(.failure, "\(shownPeer) is not known any more; another command has removed it")
-            }
-            Console.notice("\(shownPeer) is no longer blocked; it is neither a friend nor verified")
+            let (peer, wasBlocked) = try KnownPeerEditor(LocalMachine()).unblock(peerArgument.peer)
+            let shownPeer = peer.name.identified(by: peer.id)
+            Console.notice(
+                wasBlocked
+                    ? "\(shownPeer) is no longer blocked; it is neither a friend nor verified" : "\(shownPeer) is not blocked")
         }
     }
 }
@@ -207,28 +190,8 @@ struct PeersForgetCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let machine = try LocalMachine()
-            let found = try machine.trust.read().requirePeer(named: peerArgument.peer)
-            try machine.contacts.update { $0.remove(found.fingerprint) }
-            try machine.trust.update { $0.remove(found.fingerprint) }
-            try AnsweredOfferFile(in: machine.state).update { $0.removeAll(of: found.fingerprint) }
-            Console.notice("\(found.entry.name.identified(by: found.fingerprint.peerID)) is forgotten")
+            let peer = try KnownPeerEditor(LocalMachine()).forget(peerArgument.peer)
+            Console.notice("\(peer.name.identified(by: peer.id)) is forgotten")
         }
-    }
-}
-
-/// Changes a peer of the address book.
-/// - Parameter change: returns false when the peer is not known, as after another process has removed it.
-private func changePeer(
-    _ text: String, successText: String, _ change: (inout TrustStore, Fingerprint) -> Bool
-) async throws {
-    try await runCommand {
-        let machine = try LocalMachine()
-        let found = try machine.trust.read().requirePeer(named: text)
-        let shownPeer = found.entry.name.identified(by: found.fingerprint.peerID)
-        guard try machine.trust.update({ change(&$0, found.fingerprint) }) else {
-            throw CommandFailure(.failure, "\(shownPeer) is not known any more; another command has removed it")
-        }
-        Console.notice("\(shownPeer) \(successText)")
     }
 }

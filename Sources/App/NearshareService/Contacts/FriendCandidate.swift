@@ -78,8 +78,7 @@ package struct FriendCandidate: Sendable {
         case nil: throw Self.isBlocked(name)
         case false where isKnown:
             throw CommandFailure(.peerNotFound, "\(name.shown) was removed from the known peers meanwhile")
-        case false:
-            throw CommandFailure(.noSpace, "there is no room for another known peer; `nearshare peers forget` removes one")
+        case false: throw CommandFailure.addressBookFull
         }
     }
 

@@ -12,6 +12,10 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
         self.name = name
     }
 
+    init(_ known: (fingerprint: Fingerprint, entry: TrustStore.Entry)) {
+        self.init(fingerprint: known.fingerprint, name: known.entry.name)
+    }
+
     /// The key that a text selects: a fingerprint, an id, a name or the beginning of one.
     /// - Returns: nil when no key matches.
     /// - Throws: ``CommandFailure`` when several keys match.
@@ -51,7 +55,7 @@ extension TrustStore {
 
     private func peers(named text: String, where isWanted: (Entry) -> Bool) -> [NamedKey] {
         let wanted = entries.filter { $0.value.trust != .blocked && isWanted($0.value) }
-        switch NameMatch(of: text, among: wanted.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }) {
+        switch NameMatch(of: text, among: wanted.map { NamedKey(($0.key, $0.value)) }) {
         case .none: return []
         case .one(let key): return [key]
         case .several(let keys): return keys
@@ -60,7 +64,7 @@ extension TrustStore {
 
     /// The known peers whose ids begin with a text, see ``NameMatch/withIDPrefix(_:amongKnown:)``.
     package func peers(withIDPrefix text: String) -> [NamedKey] {
-        NameMatch.withIDPrefix(text, amongKnown: entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) })
+        NameMatch.withIDPrefix(text, amongKnown: entries.map { NamedKey(($0.key, $0.value)) })
     }
 
     /// The peers that lists show under a name, also where they call themselves otherwise now: what `nearshare peers` prints is
@@ -72,7 +76,7 @@ extension TrustStore {
 
     /// The known peer that a text selects, see ``NamedKey/find(_:among:)``.
     package func peer(named text: String) throws(CommandFailure) -> (fingerprint: Fingerprint, entry: Entry)? {
-        let keys = entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+        let keys = entries.map { NamedKey(($0.key, $0.value)) }
         // A name that belongs to another peer means that one.
         let owners = keys.filter { entries[$0.fingerprint].map { $0.givenName != nil || !$0.isNameContested } ?? false }
         var found = try NamedKey.find(text, among: owners)
@@ -88,17 +92,14 @@ extension TrustStore {
         throw CommandFailure(
             .peerNotFound, "\(TerminalText.escaped(text)) is not among the known peers; `nearshare peers` lists them")
     }
-}
 
-extension LocalMachine {
     /// The peer that a text selects, see ``NamedKey/find(_:among:)``: a known one, or one whose key was only announced.
+    /// - Parameter contacts: the announced keys.
     /// - Throws: also when no peer matches.
-    package func metPeer(named text: String) throws -> NamedKey {
-        let known = try trust.read()
-        let met = try contacts.read().entries.filter { known[$0.key] == nil }
+    package func requireMetPeer(named text: String, _ contacts: ContactBook) throws(CommandFailure) -> NamedKey {
+        let met = contacts.entries.filter { self[$0.key] == nil }
         let keys =
-            known.entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
-            + met.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+            entries.map { NamedKey(($0.key, $0.value)) } + met.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
         if let key = try NamedKey.find(text, among: keys) { return key }
         throw CommandFailure(
             .peerNotFound, "no peer called \(TerminalText.escaped(text)) was met; `nearshare peers` lists known peers")

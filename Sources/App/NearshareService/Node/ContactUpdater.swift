@@ -150,7 +150,7 @@ final class ContactUpdater: Sendable {
     }
 
     private static var addressBookFull: ControlFailure {
-        ControlFailure(.storage, "the address book is full; `nearshare peers forget` makes room")
+        ControlFailure(.storage, ErrorMessage.addressBookFull)
     }
 
     private func publishChange(of id: PeerID) async throws -> Contact {

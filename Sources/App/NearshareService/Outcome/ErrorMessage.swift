@@ -14,6 +14,9 @@ package enum ErrorMessage {
         "run `nearshare receive` on the receiver's machine, near this one, and send it again; or run `nearshare keys export` "
         + "there, and `nearshare keys import FILE --for NAME` here"
 
+    /// The address book is full of peers that the user has decided about.
+    static let addressBookFull = "the address book is full; `nearshare peers forget` makes room"
+
     private static func advice(on error: any Error) -> String? {
         switch error {
         case NodeError.notFound(_, let nearby) where nearby.isEmpty:

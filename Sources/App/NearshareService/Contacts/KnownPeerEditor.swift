@@ -1,0 +1,89 @@
+package import Nearshare
+
+/// Changes what the user has decided about known peers. The peer is found under the lock under which it is changed, so that
+/// another command cannot move a name to another peer meanwhile. Each function takes a text that selects the peer, see
+/// ``NamedKey/find(_:among:)``, and throws ``CommandFailure`` when no peer, or more than one, matches.
+package struct KnownPeerEditor: Sendable {
+    private let machine: LocalMachine
+
+    package init(_ machine: LocalMachine) { self.machine = machine }
+
+    /// Gives a peer a local name, which no other peer can claim.
+    /// - Parameter name: nil to remove the local name.
+    /// - Returns: the peer with the name that it had before.
+    /// - Throws: ``CommandFailure`` also for the name of another known peer, which would then be refused as an impostor.
+    package func rename(_ text: String, to name: DisplayName?) throws -> NamedKey {
+        try update { trust throws(CommandFailure) in
+            let found = try trust.requirePeer(named: text)
+            if let name, let owner = trust.peer(knownAs: name, otherThan: found.fingerprint) {
+                throw CommandFailure(
+                    .failure,
+                    "\(name.shown) is the name of another known peer, \(owner.peerID); choose another name, or give that peer "
+                        + "one first")
+            }
+            trust.rename(found.fingerprint, to: name)
+            return NamedKey(found)
+        }
+    }
+
+    /// Blocks a peer that is known, or whose key was only announced.
+    /// - Throws: ``CommandFailure`` also when the address book is full.
+    package func block(_ text: String) throws -> NamedKey {
+        let contacts = try machine.contacts.read()
+        return try update { trust throws(CommandFailure) in
+            let key = try trust.requireMetPeer(named: text, contacts)
+            guard trust.block(key.fingerprint, named: key.name, at: SystemClock.wall()) else { throw .addressBookFull }
+            return key
+        }
+    }
+
+    /// Unblocks a peer, which is then neither a friend nor verified.
+    /// - Returns: also whether it was blocked.
+    package func unblock(_ text: String) throws -> (peer: NamedKey, wasBlocked: Bool) {
+        try update { trust throws(CommandFailure) in
+            let found = try trust.requirePeer(named: text)
+            let wasBlocked = found.entry.trust == .blocked
+            if wasBlocked { trust.setBlocked(found.fingerprint, false) }
+            return (NamedKey(found), wasBlocked)
+        }
+    }
+
+    /// Revokes that a peer is a friend. The peer remains known.
+    package func removeFriend(_ text: String) throws -> NamedKey {
+        try update { trust throws(CommandFailure) in
+            let friends = trust.entries.filter(\.value.isFriend).map { NamedKey(($0.key, $0.value)) }
+            guard let found = try NamedKey.find(text, among: friends) else {
+                throw CommandFailure(
+                    .peerNotFound, "\(TerminalText.escaped(text)) is not a friend; `nearshare friends` lists them")
+            }
+            trust.setFriend(found.fingerprint, false)
+            return found
+        }
+    }
+
+    /// Removes a peer, its keys and the answers to its offers: it is new the next time.
+    package func forget(_ text: String) throws -> NamedKey {
+        let key = NamedKey(try machine.trust.read().requirePeer(named: text))
+        // Three files. The one that finds the peer is last, so that the user can repeat a command that has failed.
+        try machine.contacts.update { $0.remove(key.fingerprint) }
+        try AnsweredOfferFile(in: machine.state).update { $0.removeAll(of: key.fingerprint) }
+        try machine.trust.update { $0.remove(key.fingerprint) }
+        return key
+    }
+
+    /// Changes the trust store, and does not write it when `body` throws or changes nothing.
+    private func update<Result>(_ body: (inout TrustStore) throws(CommandFailure) -> Result) throws -> Result {
+        let current = try machine.trust.read()
+        var copy = current
+        let result = try body(&copy)
+        guard copy != current else { return result }
+        return try machine.trust.update { trust in
+            Swift.Result { () throws(CommandFailure) in try body(&trust) }
+        }.get()
+    }
+}
+
+extension CommandFailure {
+    /// The trust store is full of peers that the user has decided about.
+    package static var addressBookFull: CommandFailure { CommandFailure(.noSpace, ErrorMessage.addressBookFull) }
+}

@@ -1,0 +1,88 @@
+import Glibc
+import Nearshare
+import NearshareTesting
+import Testing
+
+@testable import NearshareService
+
+@Suite("what the user decides about known peers", .timeLimit(.minutes(1)))
+struct KnownPeerEditorTests {
+    private let stage = ServiceStage()
+
+    /// A user who knows peers called "peer 0", "peer 1" and so on.
+    private func user(knowing count: Int) throws -> StageUser {
+        let anna = try stage.user("anna")
+        for number in 0..<count { try anna.introduce(fingerprint(number), as: "peer \(number)") }
+        return anna
+    }
+
+    private func fingerprint(_ number: Int) -> Fingerprint {
+        LocalIdentity(seed: [UInt8](repeating: UInt8(number + 1), count: 64)).fingerprint
+    }
+
+    @Test("of several peers that are renamed to the same name at a time, one gets it")
+    func sameName() async throws {
+        let count = 8
+        let anna = try user(knowing: count)
+        let machine = anna.machine
+        for round in 0..<10 {
+            let name = try DisplayName("boss \(round)")
+            let renamedCount = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<count {
+                    group.addTask { [id = fingerprint(number).peerID.hex] in
+                        try await BlockingThread.run { (try? KnownPeerEditor(machine).rename(id, to: name)) != nil }
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(renamedCount == 1)
+            #expect(try machine.trust.read().entries.values.filter { $0.givenName == name }.count == 1)
+        }
+    }
+
+    @Test("the returned peer has the name by which the user knew it, and no name is given twice")
+    func renamed() throws {
+        let anna = try user(knowing: 2)
+        let editor = KnownPeerEditor(anna.machine)
+        #expect(try editor.rename("peer 0", to: DisplayName("boss")).name.claimed == "peer 0")
+        let failure = #expect(throws: CommandFailure.self) { try editor.rename("peer 1", to: DisplayName("Boss")) }
+        #expect(failure?.message.contains("is the name of another known peer") == true)
+        #expect(try editor.rename("boss", to: nil).name.claimed == "boss")
+        #expect(try editor.rename("peer 0", to: nil).id == fingerprint(0).peerID)
+    }
+
+    @Test("a command that is refused, or changes nothing, writes nothing")
+    func refused() throws {
+        let anna = try stage.user("anna")
+        let editor = KnownPeerEditor(anna.machine)
+        let failure = #expect(throws: CommandFailure.self) { try editor.rename("zoe", to: nil) }
+        #expect(failure?.status == .peerNotFound)
+        #expect(throws: CommandFailure.self) { try editor.removeFriend("zoe") }
+        #expect(access(anna.machine.state.path + "/trust.json", F_OK) != 0)
+    }
+
+    @Test func `a blocked friend is neither blocked nor a friend after it is unblocked, and is unblocked once`() throws {
+        let anna = try user(knowing: 1)
+        let editor = KnownPeerEditor(anna.machine)
+        try anna.machine.trust.update { _ = $0.setFriend(fingerprint(0), true) }
+        #expect(try editor.block("peer").id == fingerprint(0).peerID)
+        #expect(try anna.trust(in: fingerprint(0)) == .blocked)
+        #expect(try editor.unblock("peer").wasBlocked)
+        #expect(try !editor.unblock("peer").wasBlocked)
+        #expect(throws: CommandFailure.self) { try editor.removeFriend("peer") }
+    }
+
+    @Test func `a forgotten peer is not known, and has no keys`() throws {
+        let anna = try user(knowing: 2)
+        let identity = LocalIdentity(seed: [UInt8](repeating: 1, count: 64))
+        try anna.machine.contacts.update { contacts in
+            _ = contacts.storeAnnouncedKeys(
+                agreementKey: identity.agreementKey.publicKey, signingKey: identity.signingKey.publicKey,
+                name: try! DisplayName("peer 0"), isProven: true, isFriend: { _ in false }, at: SystemClock.wall())
+        }
+        #expect(try KnownPeerEditor(anna.machine).forget("peer 0").id == fingerprint(0).peerID)
+        #expect(try anna.machine.trust.read().entries.keys.map(\.self) == [fingerprint(1)])
+        #expect(try anna.machine.contacts.read().entry(of: fingerprint(0)) == nil)
+        #expect(throws: CommandFailure.self) { try KnownPeerEditor(anna.machine).forget("peer 0") }
+    }
+}
