@@ -40,7 +40,7 @@ import Testing
         for (bluetooth, text) in Self.radios {
             let status = try status(bluetooth)
             #expect(rows(status).contains("bluetooth: \(text)"))
-            #expect(try encoded(.object(MeshStatusCommand.describe(status))).contains("\"bluetooth\":\"\(text)\""))
+            #expect(try encoded(.object(MeshStatusCommand.jsonMembers(status))).contains("\"bluetooth\":\"\(text)\""))
         }
     }
 
@@ -50,7 +50,8 @@ import Testing
             trustStatus: .known(.seen, isFriend: false), isNear: true, software: .phone, hasKeys: false)
         let json = try encoded(
             .object(
-                MeshStatusCommand.describe(try status(neighbours: [NodeStatus.Neighbour(contact: contact, isDirect: true)]))))
+                MeshStatusCommand.jsonMembers(try status(neighbours: [NodeStatus.Neighbour(contact: contact, isDirect: true)])))
+        )
         #expect(
             json.contains(
                 #""near":[{"id":"00000000000000bb","linked":true,"name":"ben","secure":true,"software":"phone","trust":"seen"}]"#

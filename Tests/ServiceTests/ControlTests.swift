@@ -10,6 +10,8 @@ import Testing
 /// Replies with the text of a request, and publishes events.
 private final class EchoNode: NodeClient {
     private let listeners = Mutex<[AsyncStream<ControlEvent>.Continuation]>([])
+    /// The number of calls of ``receiveEvents()``.
+    let receiveListenerCount = Atomic(0)
 
     func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         switch request {
@@ -29,6 +31,15 @@ private final class EchoNode: NodeClient {
         let (stream, continuation) = AsyncStream<ControlEvent>.makeStream()
         listeners.withLock { $0.append(continuation) }
         return stream
+    }
+
+    static let openPrompt = OpenPrompt(number: 7, title: "anna offers", lines: [], yes: "Accept", no: "Decline")
+
+    func receiveEvents() async -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
+        receiveListenerCount.add(1, ordering: .relaxed)
+        let (stream, continuation) = AsyncStream<ReceiveEvent>.makeStream()
+        continuation.yield(.promptEnded(number: 7))
+        return ([Self.openPrompt], stream)
     }
 
     func publish(_ event: ControlEvent) {
@@ -116,6 +127,26 @@ struct ControlTests {
                         #expect(await iterator.next() == nil)
                     }
                 }
+            }
+        }
+    }
+
+    @Test("open questions and events of receiving arrive in their order, apart from the other events, by one subscription")
+    func receiveEvents() async throws {
+        let node = EchoNode()
+        try await serving(node) {
+            try await asking { client in
+                let events = try await client.events()
+                let (open, offers) = try await client.receiveEvents()
+                #expect(open.isEmpty)
+                var questions = offers.makeAsyncIterator()
+                #expect(await questions.next() == .prompt(EchoNode.openPrompt))
+                #expect(await questions.next() == .promptEnded(number: 7))
+                _ = try await client.receiveEvents()
+                #expect(node.receiveListenerCount.load(ordering: .relaxed) == 1)
+                node.publish(.notice("next"))
+                var iterator = events.makeAsyncIterator()
+                #expect(await iterator.next() == .notice("next"))
             }
         }
     }

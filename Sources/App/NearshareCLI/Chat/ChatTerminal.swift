@@ -73,7 +73,7 @@ final class ChatTerminal: Sendable {
     ///   the next node.
     func run() async throws {
         let events = try await client.events()
-        let offers = try await subscribeToOffers()
+        let offers = await subscribeToOffers()
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
         Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
         FullScreen.enter(terminal)
@@ -114,19 +114,9 @@ final class ChatTerminal: Sendable {
         _ = await isHandled.value
     }
 
-    /// Subscribes to the node's questions about offers. A node in another process sends them with its other events.
-    private func subscribeToOffers() async throws -> AsyncStream<ReceiveEvent> {
-        let (offers, continuation) = AsyncStream.makeStream(of: ReceiveEvent.self)
-        guard client is NodeService else {
-            // A node that receives nothing refuses.
-            _ = try? await client.submit(.subscribeReceiving)
-            continuation.finish()
-            return offers
-        }
-        guard let (open, events) = try? await client.receiveEvents() else {
-            continuation.finish()
-            return offers
-        }
+    /// Subscribes to the node's questions about offers. A node that receives nothing has none.
+    private func subscribeToOffers() async -> AsyncStream<ReceiveEvent> {
+        guard let (open, events) = try? await client.receiveEvents() else { return AsyncStream { $0.finish() } }
         for question in open { sink.yield(.screen(.event(.receiving(.prompt(question))))) }
         return events
     }
@@ -188,7 +178,7 @@ final class ChatTerminal: Sendable {
         if state.pendingCount > 0 {
             state.unsent.append("the node has not confirmed what was sent last")
             // Ends the wait for replies of a node that hangs.
-            (client as? ControlClient)?.close()
+            client.close()
         }
         return (state.endReason ?? .quit, state.screen, state.unsent)
     }

@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import Glibc
 internal import Nearshare
 internal import NearshareBundles
 internal import NearshareService
@@ -67,7 +66,7 @@ struct MeshRunCommand: ConfinedCommand {
     }
 
     private static func greet(_ status: NodeStatus, isJSON: Bool) {
-        if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.describe(status)) }
+        if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.jsonMembers(status)) }
         Console.notice(
             "\(status.name.unquoted) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
                 + "on port \(status.port)")
@@ -89,7 +88,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
         try await runCommand {
             try await withStandingNode { client in
                 let status = try await client.status()
-                if output.json { return JSONEvents.emit("status", Self.describe(status)) }
+                if output.json { return JSONEvents.emit("status", Self.jsonMembers(status)) }
                 Console.writeTable(Self.rows(status))
                 guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
                 let rows = status.neighbours.map { neighbour in
@@ -133,7 +132,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
         }
     }
 
-    static func describe(_ status: NodeStatus) -> [String: JSONValue] {
+    static func jsonMembers(_ status: NodeStatus) -> [String: JSONValue] {
         func number(_ value: Int) -> JSONValue { .number(UInt64(max(0, value))) }
         let profile = status.profile
         return [
@@ -175,7 +174,6 @@ struct MeshTraceCommand: AsyncParsableCommand {
 
     /// Limit on the decisions without an id.
     private static let latestCount = 50
-    private static let maximumCount = 1_000
 
     func validate() throws {
         if let id, id.count < 4 || id.count > 64 || !id.allSatisfy(\.isHexDigit) {
@@ -186,7 +184,8 @@ struct MeshTraceCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             try await withStandingNode { client in
-                let entries = try await client.trace(id: id ?? "", limit: id == nil ? Self.latestCount : Self.maximumCount)
+                let limit = id == nil ? Self.latestCount : ControlReply.maximumEntryCount
+                let entries = try await client.trace(id: id ?? "", limit: limit)
                 if output.json {
                     for entry in entries {
                         JSONEvents.emit(

@@ -11,11 +11,13 @@ package final class ControlClient: NodeClient {
         /// The reason why the node has served no request of this client.
         var refusal: ControlFailure?
         var isSubscribed = false
+        var isSubscribedToReceiving = false
     }
 
     private let link: LineLink
     private let state = Mutex(State())
     private let subscribers: Broadcast<ControlEvent>
+    private let receiveSubscribers: Broadcast<ReceiveEvent>
     /// Links that the node offers after ``ControlRequest/receiveLinks``, for one reader, which owns their descriptors and claims
     /// each link by its number.
     let links: AsyncStream<(number: Int, descriptor: Int32, opening: [UInt8])>
@@ -30,6 +32,7 @@ package final class ControlClient: NodeClient {
         guard let descriptor = UnixSocket.connect(to: path) else { return nil }
         link = try LineLink(descriptor)
         subscribers = Broadcast(bound: Self.maximumBufferedEventCount)
+        receiveSubscribers = Broadcast(bound: Self.maximumBufferedEventCount)
         (links, linkContinuation) = AsyncStream.makeStream()
     }
 
@@ -47,6 +50,7 @@ package final class ControlClient: NodeClient {
                 switch ControlLine(bytes) {
                 case .reply(let number, let reply)?:
                     state.withLock { $0.pending.removeValue(forKey: number) }?.resume(returning: reply)
+                case .event(.receiving(let event))?: receiveSubscribers.publish(event)
                 case .event(let event)?: subscribers.publish(event)
                 case .offeredLink(let number, let opening)?:
                     if let descriptor = link.dequeueDescriptor() { linkContinuation.yield((number, descriptor, opening)) }
@@ -65,6 +69,7 @@ package final class ControlClient: NodeClient {
         }
         for continuation in pending { continuation.resume(returning: nil) }
         subscribers.finish()
+        receiveSubscribers.finish()
         linkContinuation.finish()
     }
 
@@ -116,5 +121,15 @@ package final class ControlClient: NodeClient {
         // One subscription on the connection serves all readers of this client.
         if wasOpen { _ = try await submit(.subscribe) }
         return stream
+    }
+
+    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
+        let stream = receiveSubscribers.subscribe()
+        let wasOpen = state.withLock { state in
+            defer { state.isSubscribedToReceiving = true }
+            return !state.isSubscribedToReceiving
+        }
+        if wasOpen { _ = try await submit(.subscribeReceiving) }
+        return ([], stream)
     }
 }

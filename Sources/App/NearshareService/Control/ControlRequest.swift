@@ -78,6 +78,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
 
 /// The reply to one request.
 package enum ControlReply: Sendable, Hashable, Codable {
+    /// Limit on the messages, lines or decisions in one reply.
+    package static let maximumEntryCount = 1_000
+
     case done
     case status(NodeStatus)
     case contacts([Contact])
@@ -128,7 +131,7 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     /// All contacts, after one has appeared, changed or disappeared.
     case contacts([Contact])
     case transfer(TransferStatus)
-    /// Sent to those who have asked for it with ``ControlRequest/subscribeReceiving``.
+    /// Sent after ``ControlRequest/subscribeReceiving``, see ``NodeClient/receiveEvents()``.
     case receiving(ReceiveEvent)
     /// A message for the user.
     case notice(String)

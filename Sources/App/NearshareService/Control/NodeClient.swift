@@ -8,7 +8,8 @@ package protocol NodeClient: Sendable {
     /// Events from now on, in order, until the node ends. A slow reader loses the oldest.
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
 
-    /// Questions and transfers of the part that receives, from now on. While the stream is read, the user can be asked.
+    /// Questions and transfers of the part that receives, from now on. While the stream is read, the user can be asked. The open
+    /// questions of a node in another process are the first elements of the stream.
     func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>)
 
     /// The direct links that peers open from now on, for one process that claims and serves them, until the stream is released.
@@ -16,10 +17,15 @@ package protocol NodeClient: Sendable {
 
     /// Whether the end of this node is final: it runs in this process, and has not been handed over to another one.
     var isEndFinal: Bool { get }
+
+    /// Ends the use of a node in another process: requests without a reply fail. No effect on the node of this process.
+    func close()
 }
 
 extension NodeClient {
     package var isEndFinal: Bool { false }
+
+    package func close() {}
 
     package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
         throw ControlFailure(.refused, "this node passes no questions on")
@@ -58,7 +64,9 @@ extension NodeClient {
         return isPending
     }
 
-    package func messages(after number: Int, limit: Int = 1_000) async throws(ControlFailure) -> [ReceivedMessage] {
+    package func messages(after number: Int, limit: Int = ControlReply.maximumEntryCount) async throws(ControlFailure)
+        -> [ReceivedMessage]
+    {
         guard case .messages(let messages) = try await submit(.messages(after: number, limit: limit)) else {
             throw .unexpectedReply
         }

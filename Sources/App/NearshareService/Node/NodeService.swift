@@ -39,8 +39,6 @@ package final class NodeService: NodeClient {
 
     /// Timeout of requests that run when the role is handed over; most take milliseconds.
     private static let requestTimeout = Duration.seconds(2)
-    /// Limit on the entries of one reply.
-    private static let maximumReplyEntryCount = 1_000
     /// Limit on the time that a request asks to wait.
     private static let maximumTimeout = Duration.seconds(600)
 
@@ -214,7 +212,7 @@ package final class NodeService: NodeClient {
         }
     }
 
-    private static func clampedEntryCount(_ limit: Int) -> Int { min(max(limit, 0), maximumReplyEntryCount) }
+    private static func clampedEntryCount(_ limit: Int) -> Int { min(max(limit, 0), ControlReply.maximumEntryCount) }
 
     private static func clamp(_ timeout: Duration, from minimum: Duration) -> Duration {
         min(max(timeout, minimum), maximumTimeout)

@@ -189,9 +189,13 @@ package final class NotificationOperation: Sendable {
                     guard state.withLock(\.isActive) else { return }
                     let events = try await client.events()
                     emit(.contacts(try await client.contacts()))
-                    _ = try await client.submit(.subscribeReceiving)
+                    let offers = try await client.receiveEvents().events
                     log.info("showing what the node receives")
+                    async let following: Void = {
+                        for await event in offers { emit(.node(.receiving(event))) }
+                    }()
                     for await event in events { emit(.node(event)) }
+                    await following
                 }
                 emit(.disconnected)
                 guard !Task.isCancelled, state.withLock(\.isActive) else { continue }

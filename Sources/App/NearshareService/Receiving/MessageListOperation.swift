@@ -29,7 +29,7 @@ package struct MessageListOperation: Sendable {
         let store = try NodeStores(directory: machine.state.path).conversations
         let contacts = try ContactDirectory(machine).snapshot()
         while true {
-            let messages = try store.arrivals(after: last.withLock { $0 }, limit: 1_000)
+            let messages = try store.arrivals(after: last.withLock { $0 }, limit: ControlReply.maximumEntryCount)
             guard !messages.isEmpty else { return }
             for message in messages { report(ReceivedMessage(message, contacts: contacts)) }
         }
