@@ -11,16 +11,17 @@ struct PendingPromptsTests {
         #expect(prompts.prompt() == "accept? [y]es, [n]o, [b]lock: ")
         #expect(prompts.parse("y", answering: number) == .answer(number: number, .yes))
         #expect(prompts.parse(" NO ", answering: number) == .answer(number: number, .no))
-        #expect(prompts.parse("y", answering: nil) == .none(hint: "which one? y \(number)"))
+        #expect(prompts.parse("y", answering: nil) == .notAnAnswer(hint: "which one? y \(number)"))
         #expect(prompts.parse("block \(number)", answering: nil) == .answer(number: number, .block))
         #expect(
-            prompts.parse("", answering: nil) == .none(hint: nil) && prompts.parse("  ", answering: nil) == .none(hint: nil))
-        #expect(prompts.parse("maybe", answering: nil) == .none(hint: "please answer y, n or b"))
-        #expect(prompts.parse("all", answering: nil) == .none(hint: "y accepts all of it; please answer y, n or b"))
-        let unknown = PendingPrompts<String>.Result.none(hint: "there is no such question; write y \(number) to accept")
+            prompts.parse("", answering: nil) == .blank && prompts.parse("  ", answering: nil) == .blank)
+        #expect(prompts.parse("maybe", answering: nil) == .notAnAnswer(hint: "please answer y, n or b"))
+        #expect(prompts.parse("all", answering: nil) == .notAnAnswer(hint: "y accepts all of it; please answer y, n or b"))
+        let unknown = PendingPrompts<String>.ParsedLine.notAnAnswer(
+            hint: "there is no such question; write y \(number) to accept")
         #expect(prompts.parse("ye \(number + 1)", answering: nil) == unknown)
         #expect(prompts.parse("y\(number)", answering: nil) == .answer(number: number, .yes))
-        #expect(prompts.parse("7", answering: number) == .none(hint: "please answer y, n or b"))
+        #expect(prompts.parse("7", answering: number) == .notAnAnswer(hint: "please answer y, n or b"))
         #expect(prompts.parse("y \(number) 7", answering: nil) == unknown)
     }
 
@@ -31,7 +32,7 @@ struct PendingPromptsTests {
         #expect(prompts.prompt()?.contains("number \(ben), ben: accept?") == true)
         #expect(prompts.prompt()?.contains("number \(cleo), cleo: is it the same?") == true)
         for word in ["y", "n", "b"] {
-            #expect(prompts.parse(word, answering: nil) == .none(hint: "which one? \(word) \(ben) or \(word) \(cleo)"))
+            #expect(prompts.parse(word, answering: nil) == .notAnAnswer(hint: "which one? \(word) \(ben) or \(word) \(cleo)"))
         }
         #expect(prompts.parse("y \(ben)", answering: nil) == .answer(number: ben, .yes))
         // An answer that was begun for the only question is shown with it, and keeps its meaning.
@@ -43,7 +44,7 @@ struct PendingPromptsTests {
         #expect(prompts.parse("y", answering: ben) == .answer(number: ben, .yes))
         #expect(
             prompts.parse("y \(cleo)", answering: nil)
-                == .none(hint: "there is no such question; write y \(ben) to accept"))
+                == .notAnAnswer(hint: "there is no such question; write y \(ben) to accept"))
         let replies = prompts.removeAll().map(\.reply)
         #expect(replies == ["b"])
         let dan = prompts.add("accept?", about: "dan", "d")
@@ -61,7 +62,7 @@ struct PendingPromptsTests {
                 "number \(strangers[0]), device 0: accept?\nnumber \(strangers[1]), device 1: accept?\n"
                     + "number \(anna), anna: accept?\nnumber \(ben), ben: accept?\nand 17 more\n")
                 == true)
-        #expect(prompts.parse("y", answering: nil) == .none(hint: "which one? y 1 or y 2 or y \(anna) or y \(ben)"))
+        #expect(prompts.parse("y", answering: nil) == .notAnAnswer(hint: "which one? y 1 or y 2 or y \(anna) or y \(ben)"))
         // An answer that was begun for another question keeps its meaning.
         #expect(prompts.prompt(answering: strangers[0])?.hasPrefix("number \(strangers[0]), device 0") == true)
     }
@@ -74,8 +75,9 @@ struct PendingPromptsTests {
         let mallory = prompts.add("accept?", about: "mallory", "m")
         #expect(prompts.prompt()?.contains("[a]lways") == true)
         #expect(prompts.parse("always \(ben)", answering: nil) == .answer(number: ben, .always))
-        let refusal = PendingPrompts<String>.Result.none(hint: "always is not possible here; please answer y, n or b")
-        #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, a, n or b"))
+        let refusal = PendingPrompts<String>.ParsedLine.notAnAnswer(
+            hint: "always is not possible here; please answer y, n or b")
+        #expect(prompts.parse("x", answering: ben) == .notAnAnswer(hint: "please answer y, a, n or b"))
         #expect(prompts.parse("a \(mallory)", answering: nil) == refusal)
         #expect(prompts.remove(ben) == "b" && prompts.prompt()?.contains("[a]lways") == false)
         #expect(prompts.parse("a", answering: mallory) == refusal)
@@ -99,7 +101,7 @@ struct PendingPromptsTests {
         var prompts = PendingPrompts<String>()
         let ben = prompts.add("accept?", about: "ben", "b")
         _ = prompts.add("accept?", about: "cleo", "c")
-        guard case .none(let hint?) = prompts.parse(line, answering: ben) else {
+        guard case .notAnAnswer(let hint) = prompts.parse(line, answering: ben) else {
             Issue.record("an answer")
             return
         }
@@ -111,7 +113,9 @@ struct PendingPromptsTests {
         var prompts = PendingPrompts<String>()
         let ben = prompts.add("accept?", about: "ben", pages: ["x\n"], allowsPart: true, allowsAlways: true, "b")
         for line in ["al", "all", "ALL."] {
-            #expect(prompts.parse(line, answering: ben) == .none(hint: "y accepts all of it; please answer y, a, n, b, l or p"))
+            #expect(
+                prompts.parse(line, answering: ben)
+                    == .notAnAnswer(hint: "y accepts all of it; please answer y, a, n, b, l or p"))
         }
         for (line, word) in [
             ("a", PendingPrompts<String>.Word.always), ("alw", .always), ("n.", .no), ("blo", .block), ("li", .list),
@@ -119,11 +123,11 @@ struct PendingPromptsTests {
             #expect(prompts.parse(line, answering: ben) == .answer(number: ben, word))
         }
         for line in ["yess", "yn", "?", "2"] {
-            #expect(prompts.parse(line, answering: ben) == .none(hint: "please answer y, a, n, b, l or p"))
+            #expect(prompts.parse(line, answering: ben) == .notAnAnswer(hint: "please answer y, a, n, b, l or p"))
         }
         #expect(prompts.parse("pa 1-3", answering: ben) == .part(number: ben, selection: "1-3"))
         #expect(prompts.parse("\(ben) p 2 *.jpg", answering: nil) == .part(number: ben, selection: "2 *.jpg"))
-        #expect(prompts.parse("7 p 2", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
+        #expect(prompts.parse("7 p 2", answering: ben) == .notAnAnswer(hint: "which question? p \(ben) 1-3"))
     }
 
     @Test("a question about a folder can list what is in it, and stays open") func list() {
@@ -131,7 +135,7 @@ struct PendingPromptsTests {
         let ben = prompts.add("accept?", about: "ben", pages: ["  trip/a\n", "  trip/b\n"], "b")
         #expect(prompts.prompt() == "accept? [y]es, [n]o, [b]lock, [l]ist: ")
         #expect(prompts.parse("l", answering: ben) == .answer(number: ben, .list))
-        #expect(prompts.parse("x", answering: ben) == .none(hint: "please answer y, n, b or l"))
+        #expect(prompts.parse("x", answering: ben) == .notAnAnswer(hint: "please answer y, n, b or l"))
         let pages = (0..<3).map { _ in prompts.nextPage(of: ben) }
         #expect(pages == ["  trip/a\n", "  trip/b\n", "  trip/a\n"] && prompts.open.count == 1)
         let cleo = prompts.add("accept?", about: "cleo", "c")
@@ -146,17 +150,17 @@ struct PendingPromptsTests {
         #expect(prompts.prompt() == "accept? [y]es, [n]o, [b]lock, [p]art: ")
         #expect(prompts.parse("p 1-3,7 *.jpg", answering: ben) == .part(number: ben, selection: "1-3,7 *.jpg"))
         #expect(prompts.parse("part", answering: ben) == .part(number: ben, selection: ""))
-        #expect(prompts.parse("p 1-3", answering: nil) == .none(hint: "which question? p \(ben) 1-3"))
+        #expect(prompts.parse("p 1-3", answering: nil) == .notAnAnswer(hint: "which question? p \(ben) 1-3"))
         let cleo = prompts.add("accept?", about: "cleo", "c")
         #expect(prompts.parse("p \(ben) 2", answering: nil) == .part(number: ben, selection: "2"))
-        #expect(prompts.parse("p 1-3", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
+        #expect(prompts.parse("p 1-3", answering: ben) == .notAnAnswer(hint: "which question? p \(ben) 1-3"))
         let hint = "which ones? numbers and patterns, as in \"p \(ben) 1-3,7 *.jpg\"; l lists them"
-        #expect(prompts.parse("p \(ben)", answering: nil) == .none(hint: hint))
-        #expect(prompts.parse("p \(cleo) 2", answering: nil) == .none(hint: "this can only be accepted as a whole"))
+        #expect(prompts.parse("p \(ben)", answering: nil) == .notAnAnswer(hint: hint))
+        #expect(prompts.parse("p \(cleo) 2", answering: nil) == .notAnAnswer(hint: "this can only be accepted as a whole"))
         // The remaining question shows its number, so that the first word is that.
         _ = prompts.remove(cleo)
         #expect(prompts.parse("p \(ben) 2", answering: ben) == .part(number: ben, selection: "2"))
-        #expect(prompts.parse("p 2-4", answering: ben) == .none(hint: "which question? p \(ben) 1-3"))
+        #expect(prompts.parse("p 2-4", answering: ben) == .notAnAnswer(hint: "which question? p \(ben) 1-3"))
     }
 
     @Test("R4: a flood of questions does not fill the screen") func flood() {

@@ -37,9 +37,9 @@ struct HistoryCommand: AsyncParsableCommand {
         try await runCommand {
             var history = try TransferHistory(of: LocalMachine())
             // Among all transfers: a peer that has only sent is not unknown where those to it are listed.
-            if let peer { try history.filter(peer: peer) }
-            if sent { history.filter(direction: .outgoing) }
-            if received { history.filter(direction: .incoming) }
+            if let peer { try history.restrict(toPeer: peer) }
+            if sent { history.restrict(to: .outgoing) }
+            if received { history.restrict(to: .incoming) }
             let shown = history.entries.suffix(limit ?? (output.json ? history.entries.count : Self.defaultLimit))
             if output.json {
                 for entry in shown { JSONEvents.emit("history", Self.members(entry)) }

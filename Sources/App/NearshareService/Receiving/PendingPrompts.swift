@@ -31,12 +31,15 @@ struct PendingPrompts<Reply> {
         case yes, always, no, block, list
     }
 
-    enum Result: Hashable {
+    /// The meaning of a typed line.
+    enum ParsedLine: Hashable {
         case answer(number: Int, Word)
         /// - Parameter selection: what was typed about the part.
         case part(number: Int, selection: String)
-        /// The line answers no question. The hint, if any, is to be shown.
-        case none(hint: String?)
+        /// The line answers no question.
+        /// - Parameter hint: how to answer, for the user.
+        case notAnAnswer(hint: String)
+        case blank
     }
 
     /// The open prompts, those of known peers first: new peers, which cost an attacker nothing, do not hide them (R4).
@@ -129,41 +132,41 @@ struct PendingPrompts<Reply> {
     /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
     /// peers choose when they ask (R4).
     /// - Parameter target: that question; nil when there was none.
-    func parse(_ text: String, answering target: Int?) -> Result {
+    func parse(_ text: String, answering target: Int?) -> ParsedLine {
         let line = PromptLine(text)
-        guard !line.isBlank else { return .none(hint: nil) }
+        guard !line.isBlank else { return .blank }
         if line.word.abbreviates("part") { return parsePart(line, answering: target) }
         // Near to "always", which is more.
         if line.word.text != "a", line.word.abbreviates("all") {
-            return .none(hint: "y accepts all of it; please answer \(letters)")
+            return .notAnAnswer(hint: "y accepts all of it; please answer \(letters)")
         }
         guard let word = Word.allCases.first(where: { line.word.abbreviates($0.rawValue) }) else {
-            return .none(hint: "please answer \(letters)")
+            return .notAnAnswer(hint: "please answer \(letters)")
         }
         if line.number == nil, line.rest.isEmpty {
             if let prompt = open.first(where: { $0.number == target }) { return answer(prompt, word) }
             let examples = shown.map { "\(line.word.text) \($0.number)" }.joined(separator: " or ")
-            return .none(hint: "which one? \(examples)")
+            return .notAnAnswer(hint: "which one? \(examples)")
         }
         let numbers = (line.number.map { [$0] } ?? []) + line.rest.map { Int(AnswerWord($0).text) ?? 0 }
         guard numbers.count == 1, let prompt = open.first(where: { $0.number == numbers[0] }) else {
-            return .none(hint: "there is no such question; \(Self.advice(shown))")
+            return .notAnAnswer(hint: "there is no such question; \(Self.advice(shown))")
         }
         return answer(prompt, word)
     }
 
     /// Parses the words after `p`. They begin with the number of the question wherever it has one, because the other words can
     /// be numbers as well; unless the number stands before `p`.
-    private func parsePart(_ line: PromptLine, answering target: Int?) -> Result {
+    private func parsePart(_ line: PromptLine, answering target: Int?) -> ParsedLine {
         var words = line.rest
         var number = line.number ?? open.first { $0.number == target && !$0.isNumbered }?.number
         if number == nil { number = words.popFirst().flatMap { Int($0) } }
         guard let prompt = open.first(where: { $0.number == number }) else {
             let examples = shown.filter(\.allowsPart).map { "p \($0.number) 1-3" }
-            return .none(hint: "which question? \(TerminalText.escaped(examples.joined(separator: " or ")))")
+            return .notAnAnswer(hint: "which question? \(TerminalText.escaped(examples.joined(separator: " or ")))")
         }
-        guard prompt.allowsPart else { return .none(hint: "this can only be accepted as a whole") }
-        if words.isEmpty, prompt.isNumbered { return .none(hint: PartChooser.missingSelection(of: prompt.number)) }
+        guard prompt.allowsPart else { return .notAnAnswer(hint: "this can only be accepted as a whole") }
+        if words.isEmpty, prompt.isNumbered { return .notAnAnswer(hint: PartChooser.missingSelection(of: prompt.number)) }
         return .part(number: prompt.number, selection: words.joined(separator: " "))
     }
 
@@ -172,52 +175,10 @@ struct PendingPrompts<Reply> {
         "write \(shown.map { "y \($0.number)" }.joined(separator: " or ")) to accept"
     }
 
-    private func answer(_ prompt: Prompt, _ word: Word) -> Result {
+    private func answer(_ prompt: Prompt, _ word: Word) -> ParsedLine {
         guard word != .always || prompt.allowsAlways else {
-            return .none(hint: "always is not possible here; please answer \(Self.letters([prompt]))")
+            return .notAnAnswer(hint: "always is not possible here; please answer \(Self.letters([prompt]))")
         }
         return .answer(number: prompt.number, word)
     }
-}
-
-/// A line that the user types at questions: a word, the number that belongs to it, and other words. `y 7`, `7 y`, `y7` and
-/// `Yes, 7.` mean the same.
-package struct PromptLine {
-    let word: AnswerWord
-    /// Whether the word is one of these, or the beginning of one.
-    package func abbreviates(_ words: String...) -> Bool { words.contains { word.abbreviates($0) } }
-
-    /// The only number in the line, before the word or after it; nil where there is none, or more than that.
-    package var onlyNumber: Int? {
-        guard let number else { return rest.count == 1 ? rest.first.flatMap { Int(AnswerWord($0).text) } : nil }
-        return rest.isEmpty ? number : nil
-    }
-
-    /// The number before the word; nil where the words after it begin with the number, if there is one.
-    let number: Int?
-    /// The words after it, as they were typed.
-    let rest: ArraySlice<Substring>
-    let isBlank: Bool
-
-    package init(_ text: String) {
-        var words = text.split(separator: " ")[...]
-        isBlank = words.isEmpty
-        let first = AnswerWord(words.popFirst() ?? "").text
-        let digits = first.prefix(while: Self.isDigit)
-        if !digits.isEmpty, digits.count < first.count || !words.isEmpty {
-            // No question has the number 0.
-            number = Int(digits) ?? 0
-            word = digits.count < first.count ? AnswerWord(first.dropFirst(digits.count)) : AnswerWord(words.popFirst() ?? "")
-            rest = words
-        } else {
-            let letters = first.prefix { !Self.isDigit($0) }
-            let tail = first.dropFirst(letters.count)
-            let isJoined = !letters.isEmpty && !tail.isEmpty && tail.allSatisfy(Self.isDigit)
-            number = nil
-            word = AnswerWord(isJoined ? letters : first[...])
-            rest = isJoined ? [tail] + words : words
-        }
-    }
-
-    private static func isDigit(_ character: Character) -> Bool { character.isASCII && character.isNumber }
 }

@@ -254,10 +254,10 @@ package final class PromptQueue: Sendable {
             return state.blockTarget
         }
         if line.word.abbreviates("cancel") { return cancel((line.number.map { ["\($0)"] } ?? []) + line.rest) }
-        let result = state.withLock { state -> PendingPrompts<Reply>.Result in
+        let result = state.withLock { state -> PendingPrompts<Reply>.ParsedLine in
             state.typed = ""
             guard !state.prompts.open.isEmpty else {
-                return .none(hint: line.isBlank ? nil : "c lists the transfers that can be cancelled")
+                return line.isBlank ? .blank : .notAnAnswer(hint: "c lists the transfers that can be cancelled")
             }
             return state.prompts.parse(text, answering: state.target)
         }
@@ -291,9 +291,10 @@ package final class PromptQueue: Sendable {
                 state.withLock { updatePrompt($0) }
             case nil: break
             }
-        case .none(let hint):
-            if let hint { display?.show("\(hint)\n") }
+        case .notAnAnswer(let hint):
+            display?.show("\(hint)\n")
             state.withLock { updatePrompt($0) }
+        case .blank: state.withLock { updatePrompt($0) }
         }
     }
 

@@ -85,11 +85,13 @@ package struct TransferHistory {
     }
 
     /// Keeps the transfers in one direction only.
-    package mutating func filter(direction: TransferProgress.Direction) { entries.removeAll { $0.direction != direction } }
+    package mutating func restrict(to direction: TransferProgress.Direction) {
+        entries.removeAll { $0.direction != direction }
+    }
 
     /// Keeps the transfers with one peer only.
     /// - Parameter text: a name, an unambiguous prefix of one, or an id.
-    package mutating func filter(peer text: String) throws(CommandFailure) {
+    package mutating func restrict(toPeer text: String) throws(CommandFailure) {
         // Each peer once, under its latest name.
         let peers = Dictionary(entries.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         switch NameMatch(of: text, among: Array(peers.values)) {
