@@ -101,9 +101,9 @@ private final class MovableTime: Sendable {
         #expect(line?.hasPrefix("7 names were changed to be stored here: \"a1\\u{1b}\" → a_b, ") == true)
         #expect(line?.hasSuffix("\"a5\\u{1b}\" → a_b, 2 more") == true)
         #expect(lines(.sent(sent(.completed))).count == 1)
-        let json = JSONReporter.fields(of: .sent(result))?.fields["changed_names"]
+        let json = JSONReporter.jsonEvent(of: .sent(result))?.members["changed_names"]
         guard case .object(let fields)? = json, case .number(1)? = fields["count"] else { return #expect(Bool(false)) }
-        #expect(JSONReporter.fields(of: .sent(sent(.completed)))?.fields["changed_names"] == nil)
+        #expect(JSONReporter.jsonEvent(of: .sent(sent(.completed)))?.members["changed_names"] == nil)
     }
 
     @Test func `an invitation names the peer, the trust in it and the path`() {
@@ -399,10 +399,10 @@ private final class MovableTime: Sendable {
 @Suite("operations, as programs read them") struct JSONReporterTests {
     /// The event as one line of JSON; nil where there is none.
     private func json(_ event: OperationEvent) throws -> String? {
-        guard let (name, fields) = JSONReporter.fields(of: event) else { return nil }
+        guard let (name, members) = JSONReporter.jsonEvent(of: event) else { return nil }
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        let data = try encoder.encode(JSONValue.object(fields))
+        let data = try encoder.encode(JSONValue.object(members))
         return "\(name) \(String(decoding: data, as: UTF8.self))"
     }
 

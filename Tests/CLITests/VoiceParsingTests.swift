@@ -32,8 +32,8 @@ import Testing
     @Test func others() throws {
         let play: VoicePlayCommand = try parse(words("voice play 3a6a21 --device alsa:hw0"))
         #expect(play.note == "3a6a21" && play.device == "alsa:hw0")
-        #expect(try parse(words("voice show a.opus --json"), as: VoiceShowCommand.self).json)
-        #expect(try parse(words("voice list --json"), as: VoiceListCommand.self).json)
+        #expect(try parse(words("voice show a.opus --json"), as: VoiceShowCommand.self).output.json)
+        #expect(try parse(words("voice list --json"), as: VoiceListCommand.self).output.json)
     }
 
     @Test(

@@ -22,7 +22,7 @@ struct ConfigCommand: AsyncParsableCommand {
                 of: LocalMachine(), options: receiving.nodeOptions(log: global.logger),
                 environment: ProcessInfo.processInfo.environment)
             if output.json {
-                for one in all.settings { JSONEvents.emit("setting", Self.fields(one)) }
+                for one in all.settings { JSONEvents.emit("setting", Self.jsonMembers(one)) }
             } else {
                 let columns =
                     TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
@@ -43,11 +43,11 @@ struct ConfigCommand: AsyncParsableCommand {
         }
         guard let columns else { return Table.lines(rows) }
         func width(_ column: Int) -> Int { rows.map { TerminalText.width(of: $0[column]) }.max() ?? 0 }
-        let room = max(columns - width(0) - width(2) - 4, minimumValueColumns)
+        let availableColumns = max(columns - width(0) - width(2) - 4, minimumValueColumns)
         // The table without long values has the width of the terminal at most.
-        let heads = Table.lines(rows.map { TerminalText.width(of: $0[1]) > room ? [$0[0], ""] : $0 })
+        let heads = Table.lines(rows.map { TerminalText.width(of: $0[1]) > availableColumns ? [$0[0], ""] : $0 })
         return zip(rows, heads).flatMap { row, head in
-            guard TerminalText.width(of: row[1]) > room else { return [head] }
+            guard TerminalText.width(of: row[1]) > availableColumns else { return [head] }
             return [head + row[1], "    \(row[2])"]
         }
     }
@@ -65,20 +65,20 @@ struct ConfigCommand: AsyncParsableCommand {
         }
     }
 
-    private static func fields(_ setting: EffectiveSettings.Setting) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = ["name": .string(setting.name), "value": JSONValue(setting.value)]
+    private static func jsonMembers(_ setting: EffectiveSettings.Setting) -> [String: JSONValue] {
+        var members: [String: JSONValue] = ["name": .string(setting.name), "value": JSONValue(setting.value)]
         switch setting.origin {
-        case .default: fields["origin"] = .string("default")
+        case .default: members["origin"] = .string("default")
         case .file(let path, let line):
-            fields["origin"] = .string("file")
-            fields["path"] = .string(path)
-            fields["line"] = .number(UInt64(clamping: line))
+            members["origin"] = .string("file")
+            members["path"] = .string(path)
+            members["line"] = .number(UInt64(clamping: line))
         case .environment(let variable):
-            fields["origin"] = .string("environment")
-            fields["variable"] = .string(variable)
-        case .option: fields["origin"] = .string("option")
-        case .state: fields["origin"] = .string("state")
+            members["origin"] = .string("environment")
+            members["variable"] = .string(variable)
+        case .option: members["origin"] = .string("option")
+        case .state: members["origin"] = .string("state")
         }
-        return fields
+        return members
     }
 }

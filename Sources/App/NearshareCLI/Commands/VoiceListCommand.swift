@@ -8,15 +8,14 @@ struct VoiceListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List received, sent and kept voice notes, the newest last.")
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let entries = try VoiceNoteStore(LocalMachine()).entries()
-            if json {
+            if output.json {
                 for entry in entries {
                     JSONEvents.emit(
                         "note",

@@ -13,15 +13,14 @@ struct VoiceShowCommand: AsyncParsableCommand {
         completion: .custom(VoiceListCommand.noteCompletions))
     var note: String
 
-    @Flag(help: "Write one JSON event per line to standard output.")
-    var json = false
+    @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
     func run() async throws {
         try await runCommand {
             let found = try VoiceNoteStore(LocalMachine()).find(note)
-            if json { return JSONEvents.emit("note", found.json) }
+            if output.json { return JSONEvents.emit("note", found.json) }
             var rows: [[String]] = [["file", TerminalText.path(found.path)], ["id", found.id]]
             if let speaker = found.speaker { rows.append(["speaker", speaker]) }
             if let recorded = found.recordedText { rows.append(["recorded", recorded]) }

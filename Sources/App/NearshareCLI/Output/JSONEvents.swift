@@ -35,8 +35,8 @@ enum JSONValue: Encodable, Sendable {
 
 /// Events for programs: one object per line on standard output, as documented in `nearshare(5)`.
 enum JSONEvents {
-    static func emit(_ event: String, _ fields: [String: JSONValue]) {
-        Console.writeResult(line(event, fields))
+    static func emit(_ event: String, _ members: [String: JSONValue]) {
+        Console.writeResult(line(event, members))
     }
 
     static func print(_ object: [String: JSONValue]) { Console.writeResult(line(object)) }
@@ -45,8 +45,8 @@ enum JSONEvents {
     @Sendable static func omitted(_ count: Int) -> String { line("omitted", ["count": .number(UInt64(clamping: count))]) }
 
     /// The line of an event.
-    static func line(_ event: String, _ fields: [String: JSONValue]) -> String {
-        line(fields.merging(["event": .string(event)]) { $1 })
+    static func line(_ event: String, _ members: [String: JSONValue]) -> String {
+        line(members.merging(["event": .string(event)]) { $1 })
     }
 
     private static func line(_ object: [String: JSONValue]) -> String {
@@ -73,11 +73,11 @@ enum JSONEvents {
         return text
     }
 
-    static func describe(_ item: OfferedItem) -> JSONValue {
-        .object([
+    static func jsonMembers(_ item: OfferedItem) -> [String: JSONValue] {
+        [
             "name": .string(String(decoding: item.name.bytes, as: UTF8.self)), "size": JSONValue(item.size),
             "type": .string(item.mediaType.text), "kind": .string(item.kind.word), "entries": .number(item.entryCount),
-        ])
+        ]
     }
 
     static func progress(_ progress: TransferProgress) -> [String: JSONValue] {

@@ -18,8 +18,8 @@ struct JSONReporter: Reporter {
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
             .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,
             .receiveEnded, .resumed, .hotspot, .node:
-            guard let (name, fields) = Self.fields(of: event) else { return }
-            let line = JSONEvents.line(name, fields)
+            guard let (name, members) = Self.jsonEvent(of: event) else { return }
+            let line = JSONEvents.line(name, members)
             guard let author = Self.author(of: event) else { return write(line) }
             switch unknownPeers?.admit(from: author, cost: max(line.utf8.count, Self.minimumCost)) {
             case .shown, nil: break
@@ -50,13 +50,13 @@ struct JSONReporter: Reporter {
     }
 
     /// The name and the members of the JSON event; nil for an event without a JSON form.
-    static func fields(of event: OperationEvent) -> (name: String, fields: [String: JSONValue])? {
+    static func jsonEvent(of event: OperationEvent) -> (name: String, members: [String: JSONValue])? {
         switch event {
         case .searching(let name): ("searching", ["peer": .string(name)])
         case .reconnecting(let id, _, _): ("reconnecting", ["id": .string(id.hex)])
         case .found(let id, let name, let transport):
             ("found", ["peer": .string(id.hex), "name": .string(name.claimed), "via": .string(transport.rawValue)])
-        case .inviting(let invitation): ("inviting", fields(invitation))
+        case .inviting(let invitation): ("inviting", jsonMembers(invitation))
         case .authenticationDigits(let id, _, let digits, _):
             ("short_code", ["peer": .string(id.hex), "code": .string(digits.digits)])
         case .invitedCode(let id, let digits): ("short_code", ["peer": .string(id.hex), "code": .string(digits.digits)])
@@ -75,18 +75,18 @@ struct JSONReporter: Reporter {
         case .nodeProgress(let id, let done, let total):
             ("progress", JSONEvents.progress(id, done: done, total: total))
         case .resumed(let id, let offset): ("resumed", ["transfer": .string(id.hex), "offset": .number(offset)])
-        case .sent(let result): ("finished", fields(result))
-        case .invited(let invitation, let freeSpace): ("invitation", fields(invitation, freeSpace: freeSpace))
+        case .sent(let result): ("finished", jsonMembers(result))
+        case .invited(let invitation, let freeSpace): ("invitation", jsonMembers(invitation, freeSpace: freeSpace))
         case .accepted(let id, let peer): ("accepted", ["transfer": .string(id.hex), "peer": .string(peer.hex)])
-        case .delivered(let item, let content, _, let id): ("delivered", fields(item, content, id))
-        case .receiveEnded(let result): ("finished", fields(result))
-        case .hotspot(let step): ("hotspot_state", fields(step))
-        case .node(let event): fields(of: event)
+        case .delivered(let item, let content, _, let id): ("delivered", jsonMembers(item, content, id))
+        case .receiveEnded(let result): ("finished", jsonMembers(result))
+        case .hotspot(let step): ("hotspot_state", jsonMembers(step))
+        case .node(let event): jsonEvent(of: event)
         case .result, .notice, .warning: nil
         }
     }
 
-    private static func fields(of event: ControlEvent) -> (name: String, fields: [String: JSONValue])? {
+    private static func jsonEvent(of event: ControlEvent) -> (name: String, members: [String: JSONValue])? {
         switch event {
         case .received(let message): ("message", ReceivedMessageRenderer.jsonMembers(message))
         case .chatMessage(let message, let isBundle):
@@ -98,97 +98,105 @@ struct JSONReporter: Reporter {
         }
     }
 
-    private static func fields(_ step: HotspotStep) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = ["state": .string(step.state.rawValue)]
-        if let peer = step.peer { fields["peer"] = .string(peer.hex) }
-        if let network = step.network { fields["name"] = .string(network) }
-        if let interface = step.interface { fields["interface"] = .string(interface) }
-        if step.state == .ended { fields["replaced"] = JSONValue(step.replaced) }
+    private static func jsonMembers(_ step: HotspotStep) -> [String: JSONValue] {
+        var members: [String: JSONValue] = ["state": .string(step.state.rawValue)]
+        if let peer = step.peer { members["peer"] = .string(peer.hex) }
+        if let network = step.network { members["name"] = .string(network) }
+        if let interface = step.interface { members["interface"] = .string(interface) }
+        if step.state == .ended { members["replaced"] = JSONValue(step.replaced) }
         if let reason = step.reason {
-            fields["reason"] = .string(reason.rawValue)
-            fields["detail"] = JSONValue(step.sentence)
+            members["reason"] = .string(reason.rawValue)
+            members["detail"] = JSONValue(step.sentence)
         }
-        return fields
+        return members
     }
 
-    private static func fields(_ result: SendResult) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = [
-            "transfer": JSONValue(result.transfer?.hex), "outcome": .string(result.outcome.word),
-            "detail": JSONValue(result.detail), "peer": .string(result.peer.hex),
+    private static func jsonMembers(_ result: SendResult) -> [String: JSONValue] {
+        finishedMembers(
+            result.outcome, result.missing, peer: result.peer, detail: result.detail, result.changedNames, result.compared
+        ).merging(["transfer": JSONValue(result.transfer?.hex)]) { $1 }
+    }
+
+    private static func jsonMembers(_ result: ReceiveResult) -> [String: JSONValue] {
+        var members = finishedMembers(
+            result.outcome, result.missing, peer: result.peer, detail: result.detail, result.changedNames, result.compared)
+        if let id = result.transfer { members["transfer"] = .string(id.hex) }
+        return members
+    }
+
+    /// The members that the events about the end of a transfer in either direction have.
+    private static func finishedMembers(
+        _ outcome: TransferOutcome, _ missing: MissingFiles?, peer: PeerID, detail: String?, _ changedNames: ChangedNames,
+        _ compared: ComparedFiles?
+    ) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [
+            "outcome": .string(outcome.word), "peer": .string(peer.hex), "detail": JSONValue(detail),
         ]
-        if let missing = result.missing { add(missing, to: &fields) }
-        if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
-        if let compared = result.compared { fields["files"] = compared.json }
-        return fields
+        if let missing { add(missing, to: &members) }
+        if !changedNames.isEmpty { members["changed_names"] = changedNames.json }
+        if let compared { members["files"] = compared.json }
+        return members
     }
 
-    private static func fields(_ result: ReceiveResult) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = [
-            "outcome": .string(result.outcome.word), "peer": .string(result.peer.hex), "detail": JSONValue(result.detail),
-        ]
-        if let id = result.transfer { fields["transfer"] = .string(id.hex) }
-        if let missing = result.missing { add(missing, to: &fields) }
-        if !result.changedNames.isEmpty { fields["changed_names"] = result.changedNames.json }
-        if let compared = result.compared { fields["files"] = compared.json }
-        return fields
-    }
-
-    private static func add(_ missing: MissingFiles, to fields: inout [String: JSONValue]) {
-        fields["outcome"] = .string(MissingFiles.word)
-        fields["missing"] = .object([
+    private static func add(_ missing: MissingFiles, to members: inout [String: JSONValue]) {
+        members["outcome"] = .string(MissingFiles.word)
+        members["missing"] = .object([
             "count": .number(missing.count), "offered": .number(missing.offered),
             "listed": .array(missing.listed.map { .string(String(decoding: $0.bytes, as: UTF8.self)) }),
         ])
     }
 
-    private static func fields(_ invitation: OutgoingInvitation) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = [
+    private static func jsonMembers(_ invitation: OutgoingInvitation) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [
             "transfer": .string(invitation.transfer.hex), "peer": .string(invitation.peer.hex),
             "trust": .string(invitation.trustStatus.label), "via": .string(invitation.transport.rawValue),
         ]
         switch invitation.path {
-        case .direct(let address): fields["address"] = .string(address.description)
-        case .mesh(_, let estimate): fields["estimate"] = .number(UInt64(max(0, estimate.components.seconds)))
-        case .page(let address): (fields["address"], fields["protocol"]) = (.string(address.host), .string("web"))
+        case .direct(let address): members["address"] = .string(address.description)
+        case .mesh(_, let estimate): members["estimate"] = .number(UInt64(max(0, estimate.components.seconds)))
+        case .page(let address): (members["address"], members["protocol"]) = (.string(address.host), .string("web"))
         case .localSend(let address, let certificate):
-            fields["address"] = .string(address.description)
-            (fields["protocol"], fields["certificate"]) = (.string("localsend"), .string(Hex.encode(certificate)))
+            members["address"] = .string(address.description)
+            (members["protocol"], members["certificate"]) = (.string("localsend"), .string(Hex.encode(certificate)))
         case .node: break
         }
-        return fields
+        return members
     }
 
-    private static func fields(_ invitation: Invitation, freeSpace: UInt64?) -> [String: JSONValue] {
+    private static func jsonMembers(_ invitation: Invitation, freeSpace: UInt64?) -> [String: JSONValue] {
         let peer = invitation.peer
-        var fields: [String: JSONValue] = [
+        var members: [String: JSONValue] = [
             "peer": .string(peer.id.hex), "fingerprint": .string(peer.fingerprint.hex),
             "name": .string(peer.name.claimed),
-            "trust": .string(peer.trustStatus.label), "items": .array(invitation.offer.items.map(JSONEvents.describe)),
+            "trust": .string(peer.trustStatus.label),
+            "items": .array(invitation.offer.items.map { .object(JSONEvents.jsonMembers($0)) }),
             "item_count": .number(UInt64(invitation.offer.itemCount)), "entries": .number(invitation.offer.entryCount),
             "total": JSONValue(invitation.offer.totalSize), "free": JSONValue(freeSpace),
         ]
         if let foreign = peer.foreign {
-            fields["protocol"] = .string(foreign.kind.rawValue)
-            if let certificate = foreign.certificate { fields["certificate"] = .string(Hex.encode(certificate)) }
+            members["protocol"] = .string(foreign.kind.rawValue)
+            if let certificate = foreign.certificate { members["certificate"] = .string(Hex.encode(certificate)) }
         }
-        return fields
+        return members
     }
 
-    private static func fields(_ item: DeliveredItem, _ content: DeliveredContent, _ id: TransferID?) -> [String: JSONValue] {
-        var fields: [String: JSONValue] = [
+    private static func jsonMembers(
+        _ item: DeliveredItem, _ content: DeliveredContent, _ id: TransferID?
+    ) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [
             "path": .string(item.path), "name": .string(String(decoding: item.claimedName.bytes, as: UTF8.self)),
             "size": .number(item.size), "type": JSONValue(item.detectedType), "kind": .string(item.kind.word),
             "in_inbox": .bool(item.isInInbox), "warning": JSONValue(item.typeWarning),
         ]
-        if let id { fields["transfer"] = .string(id.hex) }
-        if item.isPresent { fields["already_there"] = .bool(true) }
-        if item.replacedCount > 0 { fields["replaced"] = .number(item.replacedCount) }
-        if item.newerCount > 0 { fields["not_older"] = .number(item.newerCount) }
+        if let id { members["transfer"] = .string(id.hex) }
+        if item.isPresent { members["already_there"] = .bool(true) }
+        if item.replacedCount > 0 { members["replaced"] = .number(item.replacedCount) }
+        if item.newerCount > 0 { members["not_older"] = .number(item.newerCount) }
         switch content {
-        case .text(let text): fields["text"] = .string(text)
-        case .voiceNote(let note): fields["voice"] = .object(note.json)
-        case .notShown: if item.kind == .text { fields["text"] = .null }
+        case .text(let text): members["text"] = .string(text)
+        case .voiceNote(let note): members["voice"] = .object(note.json)
+        case .notShown: if item.kind == .text { members["text"] = .null }
         }
-        return fields
+        return members
     }
 }
