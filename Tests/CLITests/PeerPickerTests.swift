@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test func `peers appear, change and disappear; Enter picks the selected one`() throws {
-        var picker = PeerPicker(book: TrustStore())
+        var picker = PeerPicker(trust: TrustStore())
         #expect(picker.lines(in: .standard).count == 2)
         let (anna, ben) = (try peer("a", "anna"), try peer("b", "ben"))
         picker.update(.found(anna))
@@ -48,7 +48,7 @@ import Testing
 
     @Test("T1: names are escaped")
     func hostile() throws {
-        var picker = PeerPicker(book: TrustStore())
+        var picker = PeerPicker(trust: TrustStore())
         picker.update(.found(try peer("a", "a\u{1b}[2Jnna")))
         #expect(!picker.lines(in: .standard).joined().contains("\u{1b}"))
     }

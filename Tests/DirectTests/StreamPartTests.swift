@@ -32,7 +32,7 @@ import Testing
     @Test func `a full buffer takes no more, and tells when half of it is free`() throws {
         var part = SendingPart()
         let written = try part.write([UInt8](repeating: 1, count: 150)[...], buffer: 100)
-        #expect(written == 100 && part.room(in: 100) == 0)
+        #expect(written == 100 && part.availableByteCount(in: 100) == 0)
         var told: [Bool] = []
         while case .data(_, let isWritable)? = part.next(maximumData: 20, buffer: 100) { told.append(isWritable) }
         // After 60 bytes, and only once.

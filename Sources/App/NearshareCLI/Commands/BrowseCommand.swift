@@ -20,9 +20,10 @@ struct BrowseCommand: AsyncParsableCommand {
     var interface: String?
 
     @Option(help: ArgumentHelp("Look on one transport only: lan or bluetooth.", valueName: "transport"))
-    var via: Medium?
+    var via: DirectTransport?
 
-    enum Medium: String, ExpressibleByArgument, CaseIterable {
+    /// A transport whose peers can be browsed: the mesh lists its own.
+    enum DirectTransport: String, ExpressibleByArgument, CaseIterable {
         case lan, bluetooth
     }
 
@@ -45,7 +46,7 @@ struct BrowseCommand: AsyncParsableCommand {
         try await runCommand {
             try bluetooth.requireAdapter()
             let machine = try LocalMachine()
-            let book = try machine.trust.read()
+            let trust = try machine.trust.read()
             let settings = try machine.nodeSettings(
                 interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(log: global.logger),
                 radio: via == .lan ? nil : bluetooth.makeOpener(log: global.logger),
@@ -55,7 +56,7 @@ struct BrowseCommand: AsyncParsableCommand {
                 ?? (settings.radio == nil ? [.network] : [.network, .bluetooth])
             // Over Bluetooth, learning a name needs a connection.
             let defaultTimeout: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
-            let list = BrowsedPeers(book: book, isJSON: output.json)
+            let list = BrowsedPeers(trust: trust, isJSON: output.json)
             let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
             var interruption: SignalHandling.Interrupted?
             do {

@@ -111,13 +111,13 @@ struct KeysImportCommand: AsyncParsableCommand {
             }
             let sharing = try machine.trust.read().trustedPeers(named: owner).filter { $0.fingerprint != fingerprint }
             let name = try introduce(keys, fingerprint, to: machine)
-            let book = try machine.trust.read()
+            let trust = try machine.trust.read()
             let now = SystemClock.wall()
             let (before, isStored) = try machine.contacts.update { contacts in
                 let before = contacts.entry(of: fingerprint)
                 let isStored = contacts.recordImport(
                     agreementKey: keys.publicKeys.agreementKey, signingKey: keys.publicKeys.signingKey, name: name,
-                    isFriend: { book[$0]?.isFriend == true }, at: now)
+                    isFriend: { trust[$0]?.isFriend == true }, at: now)
                 return (before, isStored)
             }
             guard isStored else {
@@ -145,13 +145,13 @@ struct KeysImportCommand: AsyncParsableCommand {
 
     private var shownFile: String { file == "-" ? "standard input" : TerminalText.escaped(file, columns: 4096) }
 
-    /// Checks that the keys belong to the named owner, and adds the owner to the trust book.
+    /// Checks that the keys belong to the named owner, and adds the owner to the trust store.
     /// - Returns: the owner's local name.
     private func introduce(_ keys: ExportedKeys, _ fingerprint: Fingerprint, to machine: LocalMachine) throws -> DisplayName {
-        let book = try machine.trust.read()
+        let trust = try machine.trust.read()
         let resolved: KeysOwner
         do {
-            resolved = try KeysOwner(named: owner, of: fingerprint, claiming: keys.name, in: book)
+            resolved = try KeysOwner(named: owner, of: fingerprint, claiming: keys.name, in: trust)
         } catch {
             throw CommandFailure(.notTrusted, error.sentence(about: shownFile))
         }
@@ -206,12 +206,12 @@ private struct KnownKeys {
     let contacts: [Contact]
 
     init(_ machine: LocalMachine) throws {
-        let book = try machine.trust.read()
+        let trust = try machine.trust.read()
         contacts = try machine.contacts.read().entries
             .map { fingerprint, entry in
                 Contact(
-                    fingerprint: fingerprint, name: book[fingerprint]?.name ?? entry.name, entry: entry,
-                    isFriend: book[fingerprint]?.isFriend == true)
+                    fingerprint: fingerprint, name: trust[fingerprint]?.name ?? entry.name, entry: entry,
+                    isFriend: trust[fingerprint]?.isFriend == true)
             }
             .sorted { ($0.name.claimed.lowercased(), $0.fingerprint.hex) < ($1.name.claimed.lowercased(), $1.fingerprint.hex) }
     }
@@ -258,10 +258,10 @@ enum KeysOwner: Equatable {
     ///   - fingerprint: the fingerprint of the key in the file.
     ///   - claimed: the name in the file.
     init(
-        named text: String, of fingerprint: Fingerprint, claiming claimed: DisplayName, in book: TrustStore
+        named text: String, of fingerprint: Fingerprint, claiming claimed: DisplayName, in trust: TrustStore
     ) throws(Mismatch) {
         let id = fingerprint.peerID
-        let entry = book[fingerprint]
+        let entry = trust[fingerprint]
         if let entry, entry.trust == .blocked { throw .blocked(entry.name) }
         let name: DisplayName
         if let namedID = PeerID(hex: text) ?? Fingerprint(hex: text)?.peerID {
@@ -275,7 +275,7 @@ enum KeysOwner: Equatable {
             name = claimed
         } else {
             let wanted = text.lowercased()
-            let named = book.entries.filter { $0.value.name.claimed.lowercased() == wanted }
+            let named = trust.entries.filter { $0.value.name.claimed.lowercased() == wanted }
             if let entry, named[fingerprint] != nil {
                 self = .known(entry)
                 return
@@ -288,8 +288,8 @@ enum KeysOwner: Equatable {
             name = given
         }
         // A name that merely looks like that of another peer is rejected as well.
-        if case .nameClash(let owner) = book.trustStatus(of: fingerprint, claiming: name) {
-            throw .other(id, known: owner.peerID, as: book[owner]?.name ?? name)
+        if case .nameClash(let owner) = trust.trustStatus(of: fingerprint, claiming: name) {
+            throw .other(id, known: owner.peerID, as: trust[owner]?.name ?? name)
         }
         self = .new(name)
     }

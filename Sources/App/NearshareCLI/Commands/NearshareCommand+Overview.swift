@@ -10,7 +10,7 @@ extension NearshareCommand {
         guard TerminalProperties.isTerminal(STDOUT_FILENO) else { throw CleanExit.helpRequest(self) }
         try await runCommand {
             let machine = try LocalMachine()
-            let list = BrowsedPeers(book: try machine.trust.read(), isJSON: false)
+            let list = BrowsedPeers(trust: try machine.trust.read(), isJSON: false)
             Console.notice("looking who is near…")
             let settings = try machine.nodeSettings(discovery: machine.discovery())
             try await withNode(settings) { node in try await list.follow(node, [.network], for: .milliseconds(1500)) }
@@ -21,10 +21,11 @@ extension NearshareCommand {
             }
             let example = peers.first.map { PeerArgument.completion($0.name, $0.id) } ?? "anna"
             let more = peers.count - names.count
-            let near = names.isEmpty ? "no peers; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
+            let shownNames =
+                names.isEmpty ? "no peers; on another machine, run `nearshare receive`" : names.joined(separator: ", ")
             Console.writeTable([
                 ["you", "\(settings.name.unquoted) (\(settings.identity.peerID))"],
-                ["near", near + (more > 0 ? " and \(more) more (`nearshare browse`)" : "")],
+                ["near", shownNames + (more > 0 ? " and \(more) more (`nearshare browse`)" : "")],
                 ["send", "nearshare send photo.jpg --to \(example)"],
                 ["receive", "nearshare receive"],
                 ["talk", "nearshare chat \(example)"],

@@ -5,13 +5,13 @@ internal import Synchronization
 
 /// The peers found so far, and their output.
 final class BrowsedPeers: Sendable {
-    private let book: TrustStore
+    private let trust: TrustStore
     private let isJSON: Bool
     private let found = Mutex<[PeerID: NearbyPeer]>([:])
     private let unwritten = Mutex(PeerChangeQueue(now: SystemClock.monotonic()))
 
-    init(book: TrustStore, isJSON: Bool) {
-        self.book = book
+    init(trust: TrustStore, isJSON: Bool) {
+        self.trust = trust
         self.isJSON = isJSON
     }
 
@@ -77,7 +77,7 @@ final class BrowsedPeers: Sendable {
         let (event, sign) =
             change.after == nil ? ("lost", "-") : change.before == nil ? ("found", "+") : ("updated", "~")
         if isJSON {
-            JSONEvents.emit(event, describe(peer))
+            JSONEvents.emit(event, jsonMembers(peer))
         } else if change.before.map(row) != change.after.map(row) {
             Console.writeResult(([sign] + row(peer)).joined(separator: "  "))
         }
@@ -93,7 +93,7 @@ final class BrowsedPeers: Sendable {
                 "no peers nearby; `nearshare receive` advertises a machine, `nearshare doctor` looks for problems")
         }
         if isJSON {
-            for peer in peers { JSONEvents.emit("found", describe(peer)) }
+            for peer in peers { JSONEvents.emit("found", jsonMembers(peer)) }
         } else {
             Console.writeTable(peers.map(row))
         }
@@ -101,13 +101,13 @@ final class BrowsedPeers: Sendable {
 
     func row(_ peer: NearbyPeer) -> [String] {
         [
-            book.shownName(claiming: peer.id, named: peer.name).shown + peer.protocolNote, peer.id.hex,
+            trust.shownName(claiming: peer.id, named: peer.name).shown + peer.protocolNote, peer.id.hex,
             peer.addresses.first?.description ?? "",
-            book.trustText(claiming: peer.id, named: peer.name),
+            trust.trustText(claiming: peer.id, named: peer.name),
         ]
     }
 
-    private func describe(_ peer: NearbyPeer) -> [String: JSONValue] {
+    private func jsonMembers(_ peer: NearbyPeer) -> [String: JSONValue] {
         var members: [String: JSONValue] = [
             "name": .string(peer.name.claimed), "id": .string(peer.id.hex), "trust": .string(trustStatus(peer).label),
             "addresses": .array(peer.addresses.map { .string($0.description) }),
@@ -121,7 +121,7 @@ final class BrowsedPeers: Sendable {
 
     /// The trust status of the claimed id, which is not authenticated: for display only.
     private func trustStatus(_ peer: NearbyPeer) -> TrustStatus {
-        book.trustStatus(claiming: peer.id, named: peer.name)
+        trust.trustStatus(claiming: peer.id, named: peer.name)
     }
 }
 

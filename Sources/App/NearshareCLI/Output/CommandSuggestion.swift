@@ -16,10 +16,12 @@ enum CommandSuggestion {
                 continue
             }
             let names = subcommands.map { name(of: $0) }
-            let near = names.map { (name: $0, distance: distance($0, word)) }
+            let nearest = names.map { (name: $0, distance: distance($0, word)) }
                 .min { ($0.distance, $0.name) < ($1.distance, $1.name) }
             let unknown = "unknown command \(TerminalText.escaped(word, columns: 40))"
-            if let near, near.distance <= max(1, min(2, word.count / 2)) { return "\(unknown); did you mean `\(near.name)`?" }
+            if let nearest, nearest.distance <= max(1, min(2, word.count / 2)) {
+                return "\(unknown); did you mean `\(nearest.name)`?"
+            }
             // Otherwise an operand of the default command.
             guard command.configuration.defaultSubcommand == nil else { return nil }
             return "\(unknown); `\(path.map { name(of: $0) }.joined(separator: " ")) --help` lists the commands"

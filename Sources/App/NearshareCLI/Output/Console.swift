@@ -30,9 +30,9 @@ enum Console {
 
     /// Writes a sentence of the command's result behind a label, wrapped at words on a terminal.
     static func writeResult(_ sentence: String, after label: String) {
-        let room = columns(of: STDOUT_FILENO).map { max(20, $0 - TerminalText.width(of: label)) }
+        let availableColumns = columns(of: STDOUT_FILENO).map { max(20, $0 - TerminalText.width(of: label)) }
         let rows = TextLayout.lines(of: sentence).flatMap { line in
-            room.map { TextLayout.wrapWords(String(line), columns: $0) } ?? [String(line)]
+            availableColumns.map { TextLayout.wrapWords(String(line), columns: $0) } ?? [String(line)]
         }
         let indentation = String(repeating: " ", count: TerminalText.width(of: label))
         writeResult(label + rows.joined(separator: "\n" + indentation), isMessage: true)

@@ -14,7 +14,7 @@ struct DialogPicker: Sendable {
     }
 
     let program: Program
-    let book: TrustStore
+    let trust: TrustStore
     private let termination = ChildProgram.Termination()
 
     /// Time in which peers are found before the list is shown.
@@ -25,17 +25,17 @@ struct DialogPicker: Sendable {
 
     /// The program of this desktop, or else the other one.
     /// - Returns: nil when neither is installed, or there is no desktop.
-    static func ofDesktop(knowing book: TrustStore) -> DialogPicker? {
+    static func ofDesktop(knowing trust: TrustStore) -> DialogPicker? {
         guard hasDesktop else { return nil }
         let isKDE = variable("XDG_CURRENT_DESKTOP").split(separator: ":").contains("KDE")
         let order: [Program] = isKDE ? [.kdialog, .zenity] : [.zenity, .kdialog]
         let folders = variable("PATH").split(separator: ":")
         return order.first { program in folders.contains { access("\($0)/\(program.rawValue)", X_OK) == 0 } }
-            .map { DialogPicker(program: $0, book: book) }
+            .map { DialogPicker(program: $0, trust: trust) }
     }
 
-    private init(program: Program, book: TrustStore) {
-        (self.program, self.book) = (program, book)
+    private init(program: Program, trust: TrustStore) {
+        (self.program, self.trust) = (program, trust)
     }
 
     /// Closes the dialog.
@@ -113,14 +113,14 @@ struct DialogPicker: Sendable {
     }
 
     private func isFriend(_ peer: NearbyPeer) -> Bool {
-        book.trustStatus(claiming: peer.id, named: peer.name).isFriend
+        trust.trustStatus(claiming: peer.id, named: peer.name).isFriend
     }
 
     /// Id, name and trust, escaped and without line breaks.
     private func cells(_ peer: NearbyPeer) -> [String] {
         [
-            peer.id.hex, book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote,
-            book.trustText(claiming: peer.id, named: peer.name),
+            peer.id.hex, trust.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote,
+            trust.trustText(claiming: peer.id, named: peer.name),
         ]
     }
 

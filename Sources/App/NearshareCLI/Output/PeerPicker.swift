@@ -4,15 +4,15 @@ internal import NearshareTerminal
 
 /// A list of the peers nearby but blocked ones, updated while it is shown, from which the user picks one with the arrow keys.
 struct PeerPicker: Sendable {
-    private let book: TrustStore
+    private let trust: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
     private var list = PickerList<PeerID>(
         title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?",
         // The id first, then the name: whether the peer is known stays visible.
         cutting: [1, 0])
 
-    init(book: TrustStore) {
-        self.book = book
+    init(trust: TrustStore) {
+        self.trust = trust
     }
 
     enum Reaction: Sendable, Hashable {
@@ -31,8 +31,9 @@ struct PeerPicker: Sendable {
                 PickerList.Item(
                     id: peer.id,
                     cells: [
-                        book.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote, peer.id.hex,
-                        book.trustText(claiming: peer.id, named: peer.name),
+                        trust.shownName(claiming: peer.id, named: peer.name).shown(of: peer.id) + peer.protocolNote,
+                        peer.id.hex,
+                        trust.trustText(claiming: peer.id, named: peer.name),
                     ])
             })
     }
@@ -60,7 +61,7 @@ extension PeerPicker {
     /// Shows the list until the user has picked a peer.
     /// - Throws: ``CommandFailure`` when there is no terminal, or the user cancels.
     static func pick(
-        on node: Node, _ media: Set<LinkAddress.Medium>, knowing book: TrustStore
+        on node: Node, _ media: Set<LinkAddress.Medium>, knowing trust: TrustStore
     ) async throws -> SendOperation.Target {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "no terminal to pick a receiver on; give one with --to")
@@ -86,7 +87,7 @@ extension PeerPicker {
                 for await key in terminal.keys() { sink.yield(.key(key)) }
                 sink.yield(.ended)
             }
-            return .peer(try await PeerPicker(book: book).pick(from: inputs, on: terminal))
+            return .peer(try await PeerPicker(trust: trust).pick(from: inputs, on: terminal))
         }
     }
 

@@ -24,8 +24,8 @@ enum ProgressLine {
         var facts = facts(of: progress, silence: silence)
         if let bar = bar(of: progress, beside: label, facts, columns: columns) { return bar }
         // The name of the content is cut first. Where that is not enough, the facts that matter least are left out.
-        let room = columns - label.desiredWidth
-        while facts.count > 1, width(of: facts) > room, let least = facts.map(\.rank).max() {
+        let availableColumns = columns - label.desiredWidth
+        while facts.count > 1, width(of: facts) > availableColumns, let least = facts.map(\.rank).max() {
             facts.removeAll { $0.rank == least }
         }
         return line(label, facts.map(\.text).joined(separator: "  "), columns: columns)
@@ -79,15 +79,15 @@ enum ProgressLine {
     private static func bar(
         of progress: TransferProgress, beside label: TransferLabel, _ facts: [Fact], columns: Int
     ) -> String? {
-        let room = columns - label.width - width(of: facts) - 2
-        guard let share = share(of: progress), room >= 8 else { return nil }
-        let bar = BlockGraphics.progressBar(share, width: min(room, 30))
+        let availableColumns = columns - label.width - width(of: facts) - 2
+        guard let share = share(of: progress), availableColumns >= 8 else { return nil }
+        let bar = BlockGraphics.progressBar(share, width: min(availableColumns, 30))
         return ([label.text, bar] + facts.map(\.text)).joined(separator: "  ")
     }
 
     private static func line(_ label: TransferLabel, _ facts: String, columns: Int) -> String {
         // On a very narrow terminal the facts are cut as well, so that the start of the peer's name is visible.
-        let room = max(columns - TerminalText.width(of: facts) - 2, min(8, columns / 3))
-        return TextLayout.truncated("\(label.fitted(to: room))  \(facts)", to: columns)
+        let availableColumns = max(columns - TerminalText.width(of: facts) - 2, min(8, columns / 3))
+        return TextLayout.truncated("\(label.fitted(to: availableColumns))  \(facts)", to: columns)
     }
 }

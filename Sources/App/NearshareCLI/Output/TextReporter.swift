@@ -75,12 +75,12 @@ struct TextReporter: Reporter {
         var rowCount = 0
         var isWhole = true
         for line in lines {
-            let room = (limit - rowCount) * Self.rowColumns
-            guard room > 0 else {
+            let availableColumns = (limit - rowCount) * Self.rowColumns
+            guard availableColumns > 0 else {
                 isWhole = false
                 break
             }
-            let row = TextLayout.truncated(String(line), to: room)
+            let row = TextLayout.truncated(String(line), to: availableColumns)
             rowCount += max(1, (TerminalText.width(of: row) + Self.rowColumns - 1) / Self.rowColumns)
             isWhole = isWhole && row == line
             shown.append(row)

@@ -22,13 +22,13 @@ extension TransferLabel {
     func fitted(to columns: Int) -> String {
         guard width > columns else { return text }
         guard let peer else { return TextLayout.middleCut(content, to: columns) }
-        let room = columns - TerminalText.width(of: Self.arrow)
+        let availableColumns = columns - TerminalText.width(of: Self.arrow)
         let contentMinimum = min(TerminalText.width(of: content), Self.minimumNameColumns)
-        guard room - contentMinimum >= min(TerminalText.width(of: peer), Self.minimumNameColumns) else {
+        guard availableColumns - contentMinimum >= min(TerminalText.width(of: peer), Self.minimumNameColumns) else {
             return TextLayout.truncated(peer, to: columns)
         }
-        let shownPeer = TextLayout.truncated(peer, to: room - contentMinimum)
-        let shownContent = TextLayout.middleCut(content, to: room - TerminalText.width(of: shownPeer))
+        let shownPeer = TextLayout.truncated(peer, to: availableColumns - contentMinimum)
+        let shownContent = TextLayout.middleCut(content, to: availableColumns - TerminalText.width(of: shownPeer))
         return isIncoming ? shownPeer + Self.arrow + shownContent : shownContent + Self.arrow + shownPeer
     }
 }

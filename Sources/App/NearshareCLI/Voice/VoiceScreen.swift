@@ -48,8 +48,8 @@ enum VoiceScreen {
         let share = min(1, now.position.inSeconds / max(0.001, note.duration.inSeconds))
         let times = "\(now.position.asClock) / \(note.duration.asClock)"
         let mark = now.isPaused ? style.yellow("‖") : style.green("▶")
-        let room = width - times.count - 4
-        let shownTitle = room >= 4 ? TextLayout.truncated(title, to: room) : ""
+        let availableColumns = width - times.count - 4
+        let shownTitle = availableColumns >= 4 ? TextLayout.truncated(title, to: availableColumns) : ""
         let gap = width - 2 - TerminalText.width(of: shownTitle) - times.count
         var lines = ["\(mark) \(shownTitle)\(String(repeating: " ", count: max(0, gap)))\(style.bold(times))"]
         if let waveform = note.waveform {

@@ -189,9 +189,9 @@ package struct NotificationMachine: Sendable {
         let name = (contact?.name ?? message.authorName)?.quoted(of: author) ?? author.hex
         let lines = message.text.split(separator: "\n", omittingEmptySubsequences: false)
         let more = lines.count > Self.maximumTextLines ? ["…"] : []
-        let standing = contact.map { $0.isFriend ? "" : ", \(OfferText.describe($0.trustStatus))" } ?? ""
+        let trust = contact.map { $0.isFriend ? "" : ", \(OfferText.describe($0.trustStatus))" } ?? ""
         var notification = DesktopNotification(
-            "message from \(name)\(standing)",
+            "message from \(name)\(trust)",
             lines.prefix(Self.maximumTextLines).map { TerminalText.escaped(String($0), columns: 240) } + more,
             category: "im.received")
         notification.actions = [.init(DesktopNotification.replyKey, "Reply")]

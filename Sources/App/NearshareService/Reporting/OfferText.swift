@@ -40,8 +40,8 @@ package enum OfferText {
         if let note = unlistedNote(of: invitation) { facts += "  \(note)\n" }
         if let certificate = certificate(of: peer) { facts += "  \(certificate)\n" }
         if let digits { facts += "  \(codeLine(digits, name, peer))\n" }
-        let room = size.rows - promptRowCount - rowCount(of: text + facts, columns: size.columns)
-        let listedCount = min(offer.items.count, maximumListedItems, max(minimumListedItems, room - 1))
+        let availableRows = size.rows - promptRowCount - rowCount(of: text + facts, columns: size.columns)
+        let listedCount = min(offer.items.count, maximumListedItems, max(minimumListedItems, availableRows - 1))
         for (number, item) in offer.items.prefix(listedCount).enumerated() {
             let contents = contents(ofItem: number, of: offer, listed: invitation.contents)
             text += "  \(line(item, contents: contents, columns: size.columns - 2))\n"
@@ -213,12 +213,12 @@ package enum OfferText {
                 "/  \(size), \(contents ?? "\(item.entryCount) files and folders")"
             )
         }
-        let room = columns - facts.count
-        guard item.kind == .file else { return quoted(name, columns: room) + facts }
+        let availableColumns = columns - facts.count
+        guard item.kind == .file else { return quoted(name, columns: availableColumns) + facts }
         // A long type leaves a part of the row to the name, and the name all to a short one.
-        let typeColumns = room - min(TerminalText.width(of: TerminalText.quoted(name)), columns / 2)
+        let typeColumns = availableColumns - min(TerminalText.width(of: TerminalText.quoted(name)), columns / 2)
         let type = TerminalText.escaped(item.mediaType.text, columns: max(8, typeColumns))
-        return quoted(name, columns: room - TerminalText.width(of: type)) + facts + type
+        return quoted(name, columns: availableColumns - TerminalText.width(of: type)) + facts + type
     }
 
     private static func quoted(_ name: ClaimedFileName, columns: Int) -> String {

@@ -50,8 +50,8 @@ final class OutputQueue: Sendable {
     /// Queues output. After some was left out, the queue takes more once it is half empty, behind a line that says how much.
     func append(_ bytes: [UInt8], to descriptor: Int32) {
         state.update { state in
-            let room = state.omittedLineCount > 0 ? maximumByteCount / 2 : maximumByteCount
-            guard state.byteCount + bytes.count <= room else {
+            let byteLimit = state.omittedLineCount > 0 ? maximumByteCount / 2 : maximumByteCount
+            guard state.byteCount + bytes.count <= byteLimit else {
                 state.omittedLineCount += bytes.count { $0 == UInt8(ascii: "\n") }
                 return
             }

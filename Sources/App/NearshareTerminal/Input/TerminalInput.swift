@@ -168,8 +168,8 @@ package struct TerminalInput: Sendable {
         let end = pending.indices.first { pending[$0...].starts(with: Self.pasteEnd) }
         // The end marker may be split between two reads.
         let count = end ?? max(0, pending.count - Self.pasteEnd.count + 1)
-        let room = max(0, maximumPasteByteCount - (paste?.count ?? 0))
-        paste? += pending[..<min(count, room)]
+        let availableByteCount = max(0, maximumPasteByteCount - (paste?.count ?? 0))
+        paste? += pending[..<min(count, availableByteCount)]
         pending.removeFirst(count + (end == nil ? 0 : Self.pasteEnd.count))
         guard end != nil, let bytes = paste else { return nil }
         paste = nil

@@ -28,9 +28,9 @@ package enum Table {
             let width = lines(rows).map { TerminalText.width(of: $0) }.max() ?? 0
             guard width > columns else { break }
             let cellWidth = rows.map { column < $0.count ? TerminalText.width(of: $0[column]) : 0 }.max() ?? 0
-            let room = max(cellWidth - (width - columns), minimumCellColumns)
+            let availableColumns = max(cellWidth - (width - columns), minimumCellColumns)
             for index in rows.indices where column < rows[index].count {
-                rows[index][column] = TextLayout.truncated(rows[index][column], to: room)
+                rows[index][column] = TextLayout.truncated(rows[index][column], to: availableColumns)
             }
         }
         return lines(rows).map { TextLayout.truncated($0, to: columns) }

@@ -30,8 +30,8 @@ package struct SafeFileName: Sendable, Hashable {
     /// Inserts a number before the extension: `photo (2).jpg`, `archive (2).tar.gz`.
     package func numbered(_ number: Int) -> SafeFileName {
         let mark = " (\(number))"
-        let room = Self.maximumComponentByteCount - mark.utf8.count
-        let (stem, suffix) = Self.split(text.utf8.count > room ? Self.shortened(text, to: room) : text)
+        let byteLimit = Self.maximumComponentByteCount - mark.utf8.count
+        let (stem, suffix) = Self.split(text.utf8.count > byteLimit ? Self.shortened(text, to: byteLimit) : text)
         return SafeFileName(trusted: "\(stem)\(mark)\(suffix)")
     }
 

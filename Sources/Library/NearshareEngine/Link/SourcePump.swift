@@ -355,8 +355,8 @@ private final class ContentBlocks {
         while left > 0, !isFinished() {
             let header = position + RecordFormat.headerByteCount
             let body = header + RecordFormat.contentHeaderByteCount
-            let room = min(RecordFormat.maximumContentByteCount, Int(clamping: left))
-            let count = try fill(UnsafeMutableRawBufferPointer(rebasing: bytes[body..<body + room]))
+            let requestedCount = min(RecordFormat.maximumContentByteCount, Int(clamping: left))
+            let count = try fill(UnsafeMutableRawBufferPointer(rebasing: bytes[body..<body + requestedCount]))
             guard count > 0 else { break }
             bytes[header] = FrameType.content
             bytes.storeBytes(of: wireID.rawValue.bigEndian, toByteOffset: header + 1, as: UInt64.self)
@@ -365,7 +365,7 @@ private final class ContentBlocks {
             left -= UInt64(count)
             sent += UInt64(count)
             // A source of unknown size returns what it has; the block is not held back for more.
-            if count < room { break }
+            if count < requestedCount { break }
         }
         guard !frames.isEmpty else { return true }
         let start = clock()

@@ -476,10 +476,10 @@ final class LocalSendSender: Sendable {
         defer { buffer.deallocate() }
         var sentCount: UInt64 = 0
         while sentCount < size {
-            let room = waitForRate(upTo: Int(min(UInt64(buffer.count), size - sentCount)))
+            let requestedCount = waitForRate(upTo: Int(min(UInt64(buffer.count), size - sentCount)))
             let count: Int
             do throws(StorageError) {
-                count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+                count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
                 guard count > 0 else {
                     throw StorageError(.changed, "a file has become smaller while it was sent; send it again")
                 }

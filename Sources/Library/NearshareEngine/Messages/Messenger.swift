@@ -153,7 +153,7 @@ package final class Messenger: Sendable {
         _ content: BundleContent, using route: MessageRoute, isEncrypted: Bool?, isPrivate: Bool, fileByteCount: Int?
     ) throws(MessengerError) -> BundleID {
         let prepared: PreparedBundle
-        let isSealed: Bool
+        let isEncrypted = isEncrypted ?? (route.receiver != nil)
         do throws(MessageRule) {
             var receiver: EndpointKeys?
             if let id = route.receiver {
@@ -163,16 +163,15 @@ package final class Messenger: Sendable {
                     throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
                 }
             }
-            isSealed = isEncrypted ?? (receiver != nil)
             prepared = try prepare(
                 MessageRequest(
                     // A mesh message goes to a receiver in range first as well, and keeps one ID, so that it is received once.
                     content, mode: route.mode == .full ? .mesh : route.mode, hasReceiver: receiver != nil,
-                    isEncrypted: isSealed, isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
+                    isEncrypted: isEncrypted, isPrivate: isPrivate, fileByteCount: fileByteCount), to: receiver)
         } catch {
             throw .rule(error)
         }
-        if isSealed, !isPrivate, let line = line(of: content, id: prepared.id, using: route) {
+        if isEncrypted, !isPrivate, let line = line(of: content, id: prepared.id, using: route) {
             do throws(StorageError) {
                 // Before events about the bundle.
                 try storeLine(line, parts: [OutgoingPart(id: prepared.id.hex, isBundle: true)])

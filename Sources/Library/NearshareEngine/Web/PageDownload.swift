@@ -78,8 +78,8 @@ final class PageDownload: Sendable {
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: PageShare.chunkByteCount, alignment: 64)
             defer { buffer.deallocate() }
             while position < bytes.upperBound {
-                let room = Int(min(UInt64(buffer.count), bytes.upperBound - position))
-                let count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+                let requestedCount = Int(min(UInt64(buffer.count), bytes.upperBound - position))
+                let count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
                 guard count > 0 else { return false }
                 waitForRate(count)
                 try link.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))

@@ -263,17 +263,17 @@ private final class PulseInput: AudioInput {
 
     func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
         if library.pa_stream_readable_size(stream.raw) == 0 { try stream.runOnce() }
-        let room = buffer.count / format.channels * format.bytesPerFrame
+        let byteCount = buffer.count / format.channels * format.bytesPerFrame
         guard let target = UnsafeMutableRawPointer(buffer.baseAddress) else { return .timedOut }
         var filled = 0
-        while filled < room {
+        while filled < byteCount {
             var bytes: UnsafeRawPointer?
             var count = 0
             guard library.pa_stream_peek(stream.raw, &bytes, &count) == 0 else {
                 throw AudioError(.deviceGone, "the microphone can't be read any more (\(stream.connection.reason))")
             }
             guard count > 0 else { break }
-            let piece = min(count - consumed, room - filled)
+            let piece = min(count - consumed, byteCount - filled)
             if let bytes {
                 (target + filled).copyMemory(from: bytes + consumed, byteCount: piece)
             } else {
@@ -334,12 +334,12 @@ private final class PulseOutput: AudioOutput {
     }
 
     func write(_ samples: UnsafeBufferPointer<Int16>) throws(AudioError) -> Int {
-        var room = writable
-        if room == 0 {
+        var writableByteCount = writable
+        if writableByteCount == 0 {
             try stream.runOnce()
-            room = writable
+            writableByteCount = writable
         }
-        let frames = min(room / format.bytesPerFrame, samples.count / format.channels)
+        let frames = min(writableByteCount / format.bytesPerFrame, samples.count / format.channels)
         guard frames > 0 else { return 0 }
         let code = library.pa_stream_write(
             stream.raw, samples.baseAddress, frames * format.bytesPerFrame, nil, 0, PA_SEEK_RELATIVE)

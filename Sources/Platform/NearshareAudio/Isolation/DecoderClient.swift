@@ -37,10 +37,10 @@ final class DecoderClient {
     /// Decodes the next frames.
     /// - Returns: the number of frames, 0 at the end, and the position after them.
     func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> (frames: Int, position: Int) {
-        let room = min(buffer.count / channels, DecoderMessage.maximumFrames)
+        let frameCount = min(buffer.count / channels, DecoderMessage.maximumFrames)
         let deadline = SystemClock.monotonic() + Self.timeout
-        let reply = try send(.read, Int64(room), by: deadline)
-        guard (0...Int32(room)).contains(reply.status) else { throw damaged }
+        let reply = try send(.read, Int64(frameCount), by: deadline)
+        guard (0...Int32(frameCount)).contains(reply.status) else { throw damaged }
         let sampleCount = Int(reply.status) * channels
         let samples = UnsafeMutableRawBufferPointer(UnsafeMutableBufferPointer(rebasing: buffer[..<sampleCount]))
         guard connection.receive(into: samples, by: deadline) == samples.count else { throw damaged }

@@ -37,8 +37,8 @@ struct DecoderServer {
                 if request == .seek {
                     try decoder.seek(Int(argument))
                 } else {
-                    let room = min(max(0, Int(argument)), DecoderMessage.maximumFrames) * decoder.channels
-                    count = try decoder.read(UnsafeMutableBufferPointer(rebasing: buffer[..<room]))
+                    let sampleCount = min(max(0, Int(argument)), DecoderMessage.maximumFrames) * decoder.channels
+                    count = try decoder.read(UnsafeMutableBufferPointer(rebasing: buffer[..<sampleCount]))
                 }
                 reply(Int32(count), Int64(decoder.position()))
                 send(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: buffer[..<(count * decoder.channels)])))

@@ -50,12 +50,12 @@ package enum BluetoothDiagnosis {
             }
         }
         found += advertising(interfaces[BlueZ.advertisingManager])
-        let near = devices.filter { $0["UUIDs"]?.strings?.contains(GATTProfile.meshService) ?? false }
+        let bitchatDevices = devices.filter { $0["UUIDs"]?.strings?.contains(GATTProfile.meshService) ?? false }
         let text =
-            switch near.count {
+            switch bitchatDevices.count {
             case 0: "no device that offers bitchat's service was seen lately"
             case 1: "one device that offers bitchat's service was seen lately"
-            default: "\(near.count) devices that offer bitchat's service were seen lately"
+            default: "\(bitchatDevices.count) devices that offer bitchat's service were seen lately"
             }
         found.append(BluetoothFinding(.ok, text))
         return found

@@ -144,9 +144,9 @@ final class InMemoryPipe: Sendable {
         while !rest.isEmpty {
             let written: Int? = state.waitUntilReady { state -> MonitorWait<Int?> in
                 if state.isClosed || state.isFinished { return .ready(nil) }
-                let room = capacity - state.bytes.count
-                guard room > 0 else { return .waiting() }
-                let count = min(room, rest.count)
+                let freeByteCount = capacity - state.bytes.count
+                guard freeByteCount > 0 else { return .waiting() }
+                let count = min(freeByteCount, rest.count)
                 state.bytes.append(contentsOf: rest.prefix(count))
                 return .ready(count)
             }

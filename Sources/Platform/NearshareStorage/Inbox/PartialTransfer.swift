@@ -72,8 +72,8 @@ struct PartialTransfer {
         var remaining = size
         while remaining > 0 {
             try cancellation.check()
-            let room = Int(min(UInt64(buffer.count), remaining))
-            let count = try file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+            let requestedCount = Int(min(UInt64(buffer.count), remaining))
+            let count = try file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
             guard count > 0 else { return }
             hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             remaining -= UInt64(count)

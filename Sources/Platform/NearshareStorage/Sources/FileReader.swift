@@ -156,9 +156,9 @@ final class FileReader: ResourceReader {
     private func read(
         _ content: Content, of header: EntryHeader, _ size: UInt64, into buffer: UnsafeMutableRawBufferPointer
     ) throws(StorageError) -> Int {
-        let room = Int(min(UInt64(buffer.count), size - content.position))
-        let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
-        guard count > 0 || room == 0 else { throw changed(header) }
+        let requestedCount = Int(min(UInt64(buffer.count), size - content.position))
+        let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
+        guard count > 0 || requestedCount == 0 else { throw changed(header) }
         self.content?.position += UInt64(count)
         self.content?.checksum.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         if content.position + UInt64(count) == size { try checkEnd(of: header) }
@@ -180,8 +180,8 @@ final class FileReader: ResourceReader {
         try content.file.seek(to: position)
         while position < size {
             try cancellation.check()
-            let room = Int(min(UInt64(buffer.count), size - position))
-            let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+            let requestedCount = Int(min(UInt64(buffer.count), size - position))
+            let count = try content.file.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
             guard count > 0 else { throw changed(header) }
             again.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             position += UInt64(count)

@@ -93,8 +93,8 @@ private final class ZipReader: ResourceReader {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 16)
         defer { buffer.deallocate() }
         while position < offset {
-            let room = Int(min(UInt64(buffer.count), offset - position))
-            guard try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room])) > 0 else { return }
+            let requestedCount = Int(min(UInt64(buffer.count), offset - position))
+            guard try read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount])) > 0 else { return }
         }
     }
 

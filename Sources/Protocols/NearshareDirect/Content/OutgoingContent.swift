@@ -84,8 +84,9 @@ package struct OutgoingContent: Sendable {
                 finishedEntryCount = finishedEntryCount.addingClamped(1)
                 state = .between
             case .knownSize(let remaining):
-                let room = Int(min(UInt64(buffer.count - filled), remaining))
-                let count = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<filled + room]))
+                let requestedCount = Int(min(UInt64(buffer.count - filled), remaining))
+                let count = try provider.read(
+                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<filled + requestedCount]))
                 precondition(count > 0, "a provider must throw when an entry is shorter than its header says")
                 filled += count
                 contentByteCount = contentByteCount.addingClamped(UInt64(count))
@@ -98,9 +99,9 @@ package struct OutgoingContent: Sendable {
                     try bufferChunk(of: &provider, remaining)
                     continue
                 }
-                let room = Int(min(UInt64(buffer.count - lengthEnd), remaining))
+                let requestedCount = Int(min(UInt64(buffer.count - lengthEnd), remaining))
                 let count = try provider.read(
-                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[lengthEnd..<lengthEnd + room]))
+                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[lengthEnd..<lengthEnd + requestedCount]))
                 buffer.storeBytes(of: UInt32(count).bigEndian, toByteOffset: filled, as: UInt32.self)
                 filled = lengthEnd + count
                 finishChunk(of: count, remaining, in: provider)

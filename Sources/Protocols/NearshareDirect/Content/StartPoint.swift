@@ -59,8 +59,8 @@ package struct StartPoint: Sendable, Hashable {
         var hasher = SHA256Hasher()
         var remaining = count
         while remaining > 0 {
-            let room = Int(min(UInt64(buffer.count), remaining))
-            let read = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<room]))
+            let requestedCount = Int(min(UInt64(buffer.count), remaining))
+            let read = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
             guard read > 0 else { break }
             hasher.update(UnsafeRawBufferPointer(rebasing: buffer[..<read]))
             remaining = remaining.subtractingClamped(UInt64(read))

@@ -97,7 +97,9 @@ package struct ByteStreams: Sendable {
     }
 
     /// The number of bytes that can be written without waiting.
-    package func availableByteCount(on id: StreamID) -> Int { streams[id]?.sending.room(in: limits.sendBuffer) ?? 0 }
+    package func availableByteCount(on id: StreamID) -> Int {
+        streams[id]?.sending.availableByteCount(in: limits.sendBuffer) ?? 0
+    }
 
     /// Writes bytes as far as there is room.
     /// - Returns: The number of bytes written; ``StreamEvent/writable(_:)`` follows when it is not all.

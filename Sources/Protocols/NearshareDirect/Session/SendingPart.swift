@@ -16,13 +16,13 @@ struct SendingPart: Sendable {
     var isReady: Bool { queue.isEmpty ? isFinishing && !isFinished : limit > sent }
 
     /// The bytes that fit into a buffer of this size.
-    func room(in buffer: Int) -> Int { max(0, buffer - queue.count) }
+    func availableByteCount(in buffer: Int) -> Int { max(0, buffer - queue.count) }
 
     /// Queues bytes as far as the buffer has room.
     /// - Returns: The number of bytes queued.
     mutating func write(_ bytes: ArraySlice<UInt8>, buffer: Int) throws(StreamError) -> Int {
         guard !isFinishing else { throw .notOpen }
-        let count = min(bytes.count, room(in: buffer))
+        let count = min(bytes.count, availableByteCount(in: buffer))
         queue.append(bytes.prefix(count))
         if count < bytes.count { isProgramWaiting = true }
         return count
@@ -50,7 +50,7 @@ struct SendingPart: Sendable {
         }
         let bytes = queue.popPrefix(min(maximumData, Int(clamping: limit.subtractingClamped(sent))))
         sent = sent.addingClamped(UInt64(bytes.count))
-        let isWritable = isProgramWaiting && room(in: buffer) >= buffer / 2
+        let isWritable = isProgramWaiting && availableByteCount(in: buffer) >= buffer / 2
         if isWritable { isProgramWaiting = false }
         return .data(bytes, isWritable: isWritable)
     }

@@ -114,7 +114,7 @@ extension ControlFrame {
 
     /// The first entries, while the frame has room for them.
     private static func encodedPrefix(of entries: [EntryHeader]) -> [[UInt8]] {
-        var room = maximumContentsByteCount - 1 - 8 - 2
+        var remainingByteCount = maximumContentsByteCount - 1 - 8 - 2
         var encoded: [[UInt8]] = []
         var componentCount = 0
         for header in entries.prefix(maximumContentsCount) {
@@ -123,8 +123,8 @@ extension ControlFrame {
             guard componentCount <= maximumContentsComponentCount else { break }
             let bytes = header.encoded
             // Bounded: a header has less than 64 KiB.
-            room -= MemoryLayout<UInt16>.size + bytes.count
-            guard room >= 0 else { break }
+            remainingByteCount -= MemoryLayout<UInt16>.size + bytes.count
+            guard remainingByteCount >= 0 else { break }
             encoded.append(bytes)
         }
         return encoded

@@ -53,8 +53,8 @@ package struct MeshFragmentation: Sendable {
     /// there is room, because Android assumes a header that much longer.
     /// - Parameter maximumFrameByteCount: at least ``MeshLinkProfile/smallestWrite``.
     package static func chunkByteCount(forLargestWrite maximumFrameByteCount: Int) -> Int {
-        let room = maximumFrameByteCount - headerByteCount
-        return max(room - androidReserve, min(leastChunk, room))
+        let payloadByteCount = maximumFrameByteCount - headerByteCount
+        return max(payloadByteCount - androidReserve, min(leastChunk, payloadByteCount))
     }
 
     /// The largest slice of a packet with a source route, which each fragment repeats.

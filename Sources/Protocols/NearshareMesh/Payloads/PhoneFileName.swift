@@ -49,8 +49,8 @@ package struct PhoneFileName: Sendable, Hashable {
     private static func shortened(_ text: String) -> String {
         let (stem, fileExtension) = parts(of: text)
         guard !fileExtension.isEmpty else { return String(text.prefix(maximumCharacterCount)) }
-        let room = max(minimumStemCharacterCount, maximumCharacterCount - fileExtension.count - 1)
-        return "\(stem.prefix(room)).\(fileExtension)"
+        let stemCharacterCount = max(minimumStemCharacterCount, maximumCharacterCount - fileExtension.count - 1)
+        return "\(stem.prefix(stemCharacterCount)).\(fileExtension)"
     }
 
     /// The parts before and after the last dot.

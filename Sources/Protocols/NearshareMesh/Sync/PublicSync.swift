@@ -76,12 +76,12 @@ struct PublicSync: Sendable {
         let recent = (answered[link] ?? []).filter { now - $0 < Self.responseTimeout }
         guard recent.count < Self.maximumAnswerCount else { return [] }
         answered[link] = recent + [now]
-        var room = Self.answerByteLimit
+        var remainingByteCount = Self.answerByteLimit
         var answer: [MeshFrame] = []
         for (store, limit) in [(store, Self.answerLimit), (fragments, Self.fragmentAnswerLimit), (files, Self.fileAnswerLimit)]
         {
-            let missing = store.missing(for: request, limit: limit, byteLimit: room)
-            room -= missing.reduce(0) { $0 + $1.bytes.count }
+            let missing = store.missing(for: request, limit: limit, byteLimit: remainingByteCount)
+            remainingByteCount -= missing.reduce(0) { $0 + $1.bytes.count }
             answer += missing
         }
         // A large file has an answer for itself.

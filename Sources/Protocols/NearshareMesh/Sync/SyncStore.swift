@@ -184,10 +184,10 @@ struct SyncStore: Sendable {
                 && entry.frame.packet.timestamp >= (request.since ?? 0)
                 && !members.contains(GolombFilter.value(of: entry.id.filterHash, range: request.filter.range))
         }
-        var room = byteLimit
+        var remainingByteCount = byteLimit
         var selected: [Entry] = []
-        for entry in Self.inTurn(missing) where selected.count < limit && room >= entry.frame.bytes.count {
-            room -= entry.frame.bytes.count
+        for entry in Self.inTurn(missing) where selected.count < limit && remainingByteCount >= entry.frame.bytes.count {
+            remainingByteCount -= entry.frame.bytes.count
             selected.append(entry)
         }
         return selected.filter(\.isAnnouncement).map(\.frame) + selected.filter { !$0.isAnnouncement }.map(\.frame).reversed()
