@@ -116,8 +116,8 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         }
     }
 
-    /// Removes everything once a node that is shutting down has released it.
-    /// - Parameter node: the node's process; nil where it was this one.
+    /// Removes all state, after the node has ended that may still use it.
+    /// - Parameter node: the process of the node, which is shutting down; nil for a node of this process.
     static func destroy(_ state: StateDirectory, after node: ProcessHandle?) async throws {
         if let node, try await !BlockingThread.run({ node.awaitEnd(timeout: shutdownTimeout) }) {
             throw CommandFailure(

@@ -8,8 +8,8 @@ enum ChatMessageRenderer {
     /// - Parameter isBundle: whether its bundle was shown already.
     static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isLocal && !isBundle }
 
-    /// The message outside of a conversation, escaped line by line on access: most lines of a long text are not shown. Any peer
-    /// can claim any name, so a part of the id follows it (K2).
+    /// The lines of a message that is shown outside of a conversation. Each line is escaped on access, as most lines of a long text
+    /// are not shown. Any peer can claim any name, so a part of the id follows the name (K2).
     static func lines(_ message: ChatMessage) -> some Sequence<String> {
         var author = "you"
         if let id = message.author { author = message.authorName?.tagged(id) ?? id.hex }

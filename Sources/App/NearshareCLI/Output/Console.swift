@@ -5,10 +5,11 @@ internal import Synchronization
 
 /// The tool's output: results on standard output, everything else on standard error.
 enum Console {
-    /// Shows messages while the terminal is in full-screen mode, which other output would destroy; nil for standard error.
+    /// Shows messages in full-screen mode, where output to the terminal would overwrite the screen; nil to write them to standard
+    /// error.
     static let fullScreenMessageHandler = Mutex<MessageHandler?>(nil)
 
-    /// A value that contains the function: a `Mutex` of a function wraps it once more each time it is read.
+    /// A function in a struct: a `Mutex` of a function itself would wrap the function once more on each read.
     struct MessageHandler {
         let show: @Sendable (String) -> Void
     }
@@ -22,7 +23,7 @@ enum Console {
         }
     }
 
-    /// Writes a text of the command's result, in which peers may have chosen words, wrapped on a terminal.
+    /// Writes a text of the command's result that may contain words of peers, wrapped on a terminal.
     static func writeWrappedResult(_ text: String) {
         writeResult(
             columns(of: STDOUT_FILENO).map { TextLayout.wrappedText(text, columns: $0, keepsAddresses: false) } ?? text)
@@ -52,7 +53,7 @@ enum Console {
         }
     }
 
-    /// Writes the lines of a picture for the user, which are not wrapped.
+    /// Writes the lines of a drawing, such as a QR code, for the user. They are not wrapped.
     static func drawing(_ lines: [String], on descriptor: Int32) {
         let text = lines.joined(separator: "\n") + "\n"
         StatusDisplay.shared.withAreaCleared { DescriptorOutput.write(text, to: descriptor) }

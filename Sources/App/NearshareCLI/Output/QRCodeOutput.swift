@@ -1,6 +1,6 @@
 internal import NearshareTerminal
 
-/// QR codes between the lines of a command's output.
+/// Writes QR codes among the lines of a command's output.
 enum QRCodeOutput {
     /// A text that is shown as a code, with a line for the user.
     struct Item: Sendable {
@@ -15,15 +15,16 @@ enum QRCodeOutput {
     /// Rows below a code that the user has to see with it.
     private static let captionRowCount = 2
 
-    /// Writes the QR code of a text, or says why it is not shown: a part of it, or one in other characters, cannot be scanned.
+    /// Writes the QR code of a text, or the reason why the code is not shown: cut off, or drawn in other characters, it could not be
+    /// scanned.
     /// - Returns: whether it is shown.
     @discardableResult
     static func write(_ text: String, to descriptor: Int32) -> Bool {
         code(of: text).map { write($0, to: descriptor) } ?? false
     }
 
-    /// Writes the codes of several texts, which are scanned one after the other, each with its caption. In a terminal that has
-    /// no room for one below the other they stand side by side, so that none is scrolled away.
+    /// Writes the codes of several texts, each with its caption, to be scanned one after the other. Where the terminal has too few
+    /// rows for all, the codes stand side by side, so that none is scrolled away.
     static func write(_ items: [Item], to descriptor: Int32) {
         let codes = items.map { code(of: $0.text) }
         let made = codes.compactMap(\.self)

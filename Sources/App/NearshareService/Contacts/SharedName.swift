@@ -1,6 +1,6 @@
 package import Nearshare
 
-/// The name that several peers have, when one of them is meant by it (K2).
+/// A name that several peers have: how each is shown, and which of them a command uses (K2).
 package enum SharedName {
     /// A peer's name, with the tag of its key where another contact has the name as well.
     package static func shown(
@@ -9,10 +9,10 @@ package enum SharedName {
         name.shown(of: id, columns: columns, isTagged: contacts.contains { $0.id != id && areEqual($0.name, name) })
     }
 
-    /// The sentence that tells a user which of several peers nearby is meant, when it is one that the user knows.
+    /// The sentence that tells the user which of several peers in range with one name is used: the one that the user knows.
     /// - Parameters:
     ///   - contact: the peer that the user's text selects.
-    ///   - contacts: with the peers in range.
+    ///   - contacts: the contacts, which include the peers in range.
     /// - Returns: nil when no other peer in range has the name, and for a peer that is not known.
     package static func notice(for contact: Contact, among contacts: [Contact]) -> String? {
         let others = contacts.filter { other in

@@ -5,7 +5,8 @@ package struct ShownPeer: Sendable, Hashable {
     package let id: PeerID
     /// The name that the user has given to the peer, or else the one that it claims.
     package let name: DisplayName
-    /// The source that a share of others' room counts for: keys are free, so peers that are no friends count by their address.
+    /// The key under which limits count what the peer causes. Keys of peers are free, so peers that are no friends share the limits of
+    /// their address.
     package let limitSource: String
 
     package init(id: PeerID, name: DisplayName, limitSource: String) {
@@ -42,15 +43,15 @@ extension LocalMachine {
         (try? trust.read())?.name(of: fingerprint, claiming: name) ?? name
     }
 
-    /// The same for a peer that may claim no name; nil where the user has given it none either.
+    /// The name under which the user knows the owner of a key that may claim no name; nil where the user has given none either.
     func name(of fingerprint: Fingerprint, claiming name: DisplayName?) -> DisplayName? {
         name.map { self.name(of: fingerprint, claiming: $0) } ?? (try? trust.read())?[fingerprint]?.givenName
     }
 }
 
 extension TrustStore {
-    /// The trust in a peer as its claimed id says, for lists; with a note where the peer was never met and its name may imitate
-    /// another one (T9).
+    /// The trust in a peer of a list, whose claimed id is not proven. A note follows where the peer was never met and its name may
+    /// imitate another one (T9).
     package func trustText(claiming id: PeerID, named name: DisplayName) -> String {
         let status = trustStatus(claiming: id, named: name)
         if case .nameClash = status { return "\(status.label): another key" }
@@ -58,15 +59,15 @@ extension TrustStore {
             ? status.label : "\(status.label), \(MixedScripts.note)"
     }
 
-    /// The name of a peer in lists of what was sent and received: that of the list of peers, or else the one that it claimed then;
-    /// with a tag where it is that of another known peer (K2).
+    /// The name of a peer in lists of what was sent and received: the name by which the user knows the peer, or else the one that it
+    /// claimed at the time. A tag follows where another known peer has the name (K2).
     package func listedName(of id: PeerID, claiming claimed: DisplayName) -> String {
         let name = entry(claiming: id)?.entry.name ?? claimed
         let isTagged = if case .nameClash = trustStatus(claiming: id, named: name) { true } else { false }
         return name.shown(of: id, columns: 24, isTagged: isTagged)
     }
 
-    /// The name under which the user knows a peer that claims an id. Not proven: for lists of peers nearby.
+    /// The name under which the user knows the peer that has an id. The id is claimed, not proven: only for lists of peers nearby.
     package func shownName(claiming id: PeerID, named name: DisplayName) -> DisplayName {
         entry(claiming: id).map { self.name(of: $0.fingerprint, claiming: name) } ?? name
     }

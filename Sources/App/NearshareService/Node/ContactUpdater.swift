@@ -45,12 +45,12 @@ final class ContactUpdater: Sendable {
         }
     }
 
-    /// Stores the keys of peers in range. Announced keys are free: the file is not replaced for each of a flood (R14).
+    /// Stores the keys of peers in range. Announced keys are free, so a flood of them must not replace the file each time (R14).
     private func storeAnnouncedKeys(of ids: Set<PeerID>) throws {
-        // Only ``run()`` changes them, one change after the other.
+        // Only ``run()`` changes the postponed keys, so none are lost between the two locks.
         var postponed = postponedKeys.withLock { $0 }
         postponed.add(ids) { directory.hasAnnouncedKeys($0) }
-        // Kept also when the file cannot be written.
+        // Before the file is written, which may fail.
         postponedKeys.withLock { $0 = postponed }
         guard try directory.storeAnnouncedKeys(of: postponed.owners, ifAllowed: { keyWrites.admit() }) else { return }
         postponedKeys.withLock { $0.removeAll() }
@@ -84,7 +84,7 @@ final class ContactUpdater: Sendable {
 
     // MARK: Trust
 
-    /// Makes a peer a friend, or no longer one. One that is not known yet proves its key first.
+    /// Makes a peer a friend, or revokes that. A peer that is not known yet has to prove its key first.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
     func setFriend(_ id: PeerID, _ isFriend: Bool) async throws -> Contact {
@@ -108,8 +108,7 @@ final class ContactUpdater: Sendable {
         return try await publishChange(of: id)
     }
 
-    /// Blocks a peer by the key that it has announced. It need not prove that it has the key: it would decide whether it can be
-    /// blocked.
+    /// Blocks a peer by the key that it has announced. No proof of the key is required: a peer could escape by withholding the proof.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
     func block(_ id: PeerID) async throws -> Contact {
@@ -124,7 +123,7 @@ final class ContactUpdater: Sendable {
         return try await publishChange(of: id)
     }
 
-    /// - Parameter name: of a blocked peer, the beginning of one, or an id.
+    /// - Parameter name: the id, the name, or the beginning of the name of a blocked peer.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
     func unblock(_ name: String) async throws -> Contact {
@@ -158,7 +157,7 @@ final class ContactUpdater: Sendable {
         return try directory.snapshot().contact(id)
     }
 
-    /// Verifies the peer whose verification link the user has received: it proves the keys of the link.
+    /// Verifies the peer of a verification link that the user has received: the peer proves that it holds the keys of the link.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
     func verify(_ link: String) async throws -> Contact {

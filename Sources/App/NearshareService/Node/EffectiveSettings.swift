@@ -22,8 +22,8 @@ package struct EffectiveSettings: Sendable {
     }
 
     package private(set) var settings: [Setting] = []
-    /// Sentences about the settings that are valid by themselves and name what does not exist, or that no node can use. Each
-    /// begins with the file or option, and the setting.
+    /// Sentences about settings that are well-formed but cannot be used: they name something that does not exist, or something that no
+    /// node supports. Each sentence begins with the file or option, and the setting.
     package private(set) var problems: [String] = []
 
     private let configuration: Configuration

@@ -61,18 +61,18 @@ package struct NotificationMachine: Sendable {
     private var entries: [Entry] = []
     private var lastToken = 0
     private var running: [TransferID: RunningTransfer] = [:]
-    /// The items that have arrived of transfers that have not ended.
+    /// The items that have arrived so far, of each running transfer.
     private var arrived: [TransferID: ArrivedItems] = [:]
     private var names: [PeerID: Contact] = [:]
     private var rate = RateWindow()
     private var peerRates: [PeerID: RateWindow] = [:]
     private var overflow = RateWindow()
 
-    /// Limit on the notifications whose actions are remembered; the oldest that are no questions give way.
+    /// Limit on the notifications whose actions are remembered. Beyond it the oldest one that is no question is forgotten.
     static let maximumEntryCount = 64
     /// Limit on the transfers whose progress is shown.
     static let maximumTransferCount = 16
-    /// Limits on arrivals and messages that are shown (R11); questions have those of the node.
+    /// Limits on arrivals and messages that are shown (R11). The node limits its questions itself.
     static let maximumCount = 20
     static let maximumCountPerPeer = 8
     static let interval = Duration.seconds(60)
@@ -176,7 +176,7 @@ package struct NotificationMachine: Sendable {
             notification.actions = []
             notification.lines.append("it waits until the inbox is available")
         }
-        // The notification of its progress becomes that of its arrival.
+        // Replaces the notification of the progress.
         let replaced = transfer.flatMap { id in index(of: .transfer(id)) }.flatMap { entries.remove(at: $0).id }
         return show(notification, about: .arrival(arrival.path), replacing: replaced)
     }

@@ -4,7 +4,7 @@ internal import NearshareDiscovery
 
 /// The addresses of this machine at which a phone's browser can open a page, the most likely one first.
 package enum PageHosts {
-    /// The reasons for which a phone reaches one interface rather than another, the best one first.
+    /// The kinds of interfaces, by how likely a phone reaches them, the likeliest first.
     enum Likelihood: Int, Sendable {
         /// The interface leads to the internet: phones are in its network as well.
         case defaultRoute
@@ -22,14 +22,14 @@ package enum PageHosts {
             let place = "/sys/class/net/\(interface.name)"
             let isAdapter = access("\(place)/device", F_OK) == 0
             let isBridge = access("\(place)/bridge", F_OK) == 0
-            // A bridge may be the network of this machine as well: then the default route leads over it.
+            // A bridge that has the default route joins this machine to its own network, not to containers.
             if interface.isPointToPoint || isBridge && interface.name != route { return .virtual }
             return interface.name == route ? .defaultRoute : isAdapter ? .adapter : .other
         }
     }
 
-    /// IPv4 before IPv6, whose addresses are long; those of interfaces with a carrier first, in the order of their likelihood.
-    /// Link-local addresses of IPv6 are left out, because browsers know no zones.
+    /// The addresses, IPv4 before IPv6, whose addresses are long. Of each version, interfaces with a carrier come first, in the order
+    /// of their likelihood. Link-local addresses of IPv6 are left out, because browsers know no zones.
     static func hosts(
         of interfaces: [NetworkInterface], on chosen: String?, likelihood: (NetworkInterface) -> Likelihood
     ) -> [String] {
@@ -54,7 +54,7 @@ package enum PageHosts {
         return defaultRouteInterface(of: lines)
     }
 
-    /// - Parameter lines: of `/proc/net/route`: interface, destination, gateway, flags, two counts, metric and mask.
+    /// - Parameter lines: the lines of `/proc/net/route`: interface, destination, gateway, flags, two counts, metric and mask.
     static func defaultRouteInterface(of lines: [String]) -> String? {
         let routes = lines.compactMap { line -> (name: String, metric: Int)? in
             let fields = line.split(whereSeparator: \.isWhitespace)

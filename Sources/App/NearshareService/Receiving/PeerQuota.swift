@@ -1,8 +1,8 @@
 package import Nearshare
 internal import Synchronization
 
-/// Limit on the disk space that one peer may take without the user being asked: by what it has sent while this process runs,
-/// and by what is kept of its unfinished transfers (R8, Q7).
+/// Limit on the disk space that one peer may take without a question to the user. What the peer has sent while this process runs
+/// counts, and what is kept of its unfinished transfers (R8, Q7).
 package final class PeerQuota: Sendable {
     package enum Reservation: Sendable, Hashable {
         case reserved
@@ -12,7 +12,7 @@ package final class PeerQuota: Sendable {
         case exceeds(limit: UInt64, used: UInt64)
     }
 
-    /// A peer, or the address of one that is no friend: keys are free, and one host can have many.
+    /// The owner of a share: a peer, or the address of peers that are no friends, as one host can have many keys.
     private enum Holder: Hashable {
         case peer(Fingerprint)
         case source(String)

@@ -9,13 +9,14 @@ package enum OperationEvent: Sendable {
     // Sending.
     case inviting(OutgoingInvitation)
     /// The code that both users compare.
-    /// - Parameter isKnown: whether the user knows the peer, which may have verified this machine: then it shows its user no code.
+    /// - Parameter isKnown: whether the user knows the peer. A known peer may have verified this machine before, and shows no code
+    ///   then.
     case authenticationDigits(PeerID, DisplayName, ShortAuthenticationDigits, isKnown: Bool = false)
     /// The receiver has been asked and has not answered yet.
     case waitingForAnswer(TransferID)
     case acceptedByReceiver(TransferID)
-    /// A part of an offer was accepted, here or by the receiver.
-    /// - Parameter receiver: escaped; nil for a part that was accepted here.
+    /// A part of an offer was accepted, by the local user or by the receiver.
+    /// - Parameter receiver: escaped; nil for the local user.
     case partAccepted(TransferID, OfferPart.Counts, by: String?)
     case progress(TransferProgress)
     /// The progress of a transfer that this machine's node performs.
@@ -26,7 +27,7 @@ package enum OperationEvent: Sendable {
     ///   - timeLeft: the time until the attempts end.
     case reconnecting(PeerID, name: String, timeLeft: Duration)
     case sent(SendResult)
-    /// A receiver did not get it, whether or not a transfer has begun: the last event about this receiver.
+    /// Nothing, or not all, was sent to a receiver, whether or not a transfer had begun. The last event about this receiver.
     /// - Parameter receiver: as the user has named it, not escaped.
     case failed(receiver: String, CommandFailure)
 
@@ -49,7 +50,7 @@ package enum OperationEvent: Sendable {
     /// An event of the node in this process.
     case node(ControlEvent)
 
-    /// A result that is more than a notice.
+    /// A line that is the result of a command, such as the id of a message.
     case result(String)
     /// A message for the user.
     case notice(String)
@@ -125,13 +126,13 @@ package struct SendResult: Sendable {
         return RecordedOutcome(outcome)
     }
 
-    /// The reason why a rule of the receiver has declined it, in a few words for the history; nil for the answer of a user.
+    /// The reason why a rule of the receiver has declined the transfer, in a few words for the history; nil for the answer of a user.
     var declineReason: String? {
         guard case .declined(let reason) = outcome else { return nil }
         return switch reason {
         case .declined: nil
         case .expired: "not answered in time"
-        // The only rule of those devices.
+        // The only rule of LocalSend devices.
         case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
         case .acceptsNothing: "nothing is accepted there"
         case .busy: "busy, or asked too often"
@@ -156,7 +157,7 @@ package struct ReceiveResult: Sendable {
     package var compared: ComparedFiles?
     /// The files that were not stored although others were; nil where there are none.
     package var missing: MissingFiles?
-    /// Whether the user is told nothing: of a decline by a rule that was reported a moment ago, or of a transfer that goes on in a
+    /// Whether the result is not shown: a rule has declined the offer, which was reported a moment ago, or the transfer goes on in a
     /// hotspot.
     package var isSilent = false
     /// Whether the content that a broken transfer has stored can be resumed.

@@ -15,15 +15,15 @@ struct NodeSendClient: Sendable {
     /// Timeout of the delivery of a text, and of the receiver's answer to a file.
     let timeout: Duration
 
-    /// - Parameter confirm: asks the user, where the app of the receiver takes only files that all relays can read.
+    /// - Parameter confirm: asks the user whether all relays may read the file, for a receiver whose app takes no other files.
     func sendFile(_ path: String, to contact: Contact, confirmingUnsealed confirm: UnsealedConfirmation? = nil) async throws {
         if try await sendFile(path, to: contact, isSealed: true, isLast: confirm == nil) { return }
         guard await confirm?.ask(contact.name.shown) == true else { throw UnsealedConfirmation.refusal(of: contact.name.shown) }
         _ = try await sendFile(path, to: contact, isSealed: false, isLast: true)
     }
 
-    /// - Parameter isLast: whether the failure that the app takes no sealed files is thrown.
-    /// - Returns: false for that failure otherwise.
+    /// - Parameter isLast: whether no other attempt follows, so that an app that takes no sealed files is a failure.
+    /// - Returns: false for such an app, when another attempt follows.
     private func sendFile(_ path: String, to contact: Contact, isSealed: Bool, isLast: Bool) async throws -> Bool {
         let name = contact.name.shown
         let absolute = try ResolvedPath.of(path)
@@ -35,7 +35,7 @@ struct NodeSendClient: Sendable {
         } catch {
             switch error.kind {
             case .gone: throw NodeEnded()
-            // It was in range when it was found, or else is only known.
+            // A peer in range has left since it was found; any other was known, but never in range.
             case .peerNotFound where contact.id != .broadcast:
                 throw CommandFailure(
                     contact.isNear ? .peerGone : .peerNotFound,

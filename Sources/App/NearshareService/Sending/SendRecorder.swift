@@ -8,7 +8,7 @@ final class SendRecorder: Reporter {
     private let history: TransferLog
     private let source: SendSource
     private struct State {
-        /// The begun transfers. One that goes on over another path keeps its record.
+        /// The entries of the transfers that have begun. A transfer that goes on over another path keeps its entry.
         var begun: [PeerID: TransferLog.Entry] = [:]
         var receiverCount = 1
     }
@@ -23,7 +23,7 @@ final class SendRecorder: Reporter {
         switch event {
         case .inviting(let invitation): recordStart(of: invitation)
         case .sent(let result): recordEnd(result)
-        // Without a result, such as the refusal to send a file that relays can read.
+        // A failure without a result, such as the user's refusal to send a file that relays can read.
         case .failed(_, let failure): if failure.status != .peerGone { recordFailure() }
         default: break
         }
@@ -32,7 +32,7 @@ final class SendRecorder: Reporter {
 
     func showProgress(of transfers: RunningTransfers) async { await reporter.showProgress(of: transfers) }
 
-    /// Sets the number of receivers, which is 1 otherwise.
+    /// Sets the number of receivers (default: 1).
     func setReceiverCount(_ count: Int) { state.withLock { $0.receiverCount = count } }
 
     private func recordStart(of invitation: OutgoingInvitation) {
@@ -56,9 +56,9 @@ final class SendRecorder: Reporter {
             size: result.byteCount, outcome: result.recordedOutcome.rawValue,
             reason: result.declineReason,
             presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) }, attempt: start?.attempt)
-        // The parts of a content have results of their own.
+        // Content that is sent in parts has a result for each part.
         entry.offeredSize = result.part?.size ?? (result.content == source.label ? source.size : nil)
-        // A text that the node has sent is a message of the conversation.
+        // A text that this machine's node has sent has no transfer, and is in the conversation already.
         if result.outcome == .completed, result.transfer != nil, case .text(let text) = source.content,
             text.utf8.count <= TransferLog.maximumTextByteCount
         {
@@ -67,7 +67,7 @@ final class SendRecorder: Reporter {
         append(entry)
     }
 
-    /// Records the end of a begun transfer, where it is clear which one has failed.
+    /// Records a failure as the end of the transfer that has begun. With several transfers it is not clear which one has failed.
     private func recordFailure() {
         let failed = state.withLock { state in
             guard state.begun.count == 1, state.receiverCount == 1 else { return nil as TransferLog.Entry? }

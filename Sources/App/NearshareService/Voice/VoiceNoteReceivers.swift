@@ -10,8 +10,8 @@ package struct VoiceNoteReceivers: Sendable {
     package private(set) var notices: [String] = []
 
     /// Searches for all receivers at once. They are searched for again when the note is sent.
-    /// - Parameter requiresAll: throws for a receiver that is not found. Otherwise the limit is the smallest of all transports,
-    ///   so that the note fits any of them.
+    /// - Parameter requiresAll: whether a receiver that is not found is an error. If not, the limit is the smallest one of all
+    ///   transports, so that the note fits whichever is used later.
     package static func resolve(
         _ peers: [String], with resolver: PeerResolver, on node: Node, requiresAll: Bool
     ) async throws -> VoiceNoteReceivers {

@@ -4,10 +4,10 @@ internal import CNearshareShims
 package struct QRCode: Sendable, Hashable {
     /// Modules in a row, and rows.
     package let moduleCount: Int
-    /// Row by row from the top; true for dark ones.
+    /// The modules row by row from the top; true for dark ones.
     private let modules: [Bool]
 
-    /// Light modules around the code, by which readers find it.
+    /// Width of the light border by which readers find the code, in modules.
     package static let quietZone = 4
     /// Modules in a row of version 40, the largest.
     private static let maximumModuleCount = 177
@@ -31,8 +31,8 @@ package struct QRCode: Sendable, Hashable {
     package var rowCount: Int { (columns + 1) / 2 }
 
     /// The rows of the drawing, with the quiet zone.
-    /// - Parameter isInverted: light modules are drawn in the foreground colour, for a terminal with light text on a dark ground;
-    ///   otherwise dark ones are, for ``TextStyle/blackOnWhite``.
+    /// - Parameter isInverted: whether light modules are drawn in the foreground colour, for light text on a dark background.
+    ///   Otherwise dark modules are, for ``TextStyle/blackOnWhite``.
     package func lines(isInverted: Bool) -> [String] {
         let range = -Self.quietZone..<moduleCount + Self.quietZone
         return stride(from: range.lowerBound, to: range.upperBound, by: 2).map { row in

@@ -64,7 +64,7 @@ final class MachineDriver<Driven: Machine>: Sendable {
 
     // MARK: Threads
 
-    /// Lets all waiting threads look for work again.
+    /// Wakes all waiting threads, which look for work again.
     func wake() { state.update { _ in } }
 
     /// Waits for work of one kind, such as frames to write, without regard to the deadline.
@@ -89,8 +89,8 @@ final class MachineDriver<Driven: Machine>: Sendable {
         }
     }
 
-    /// Runs the machine until it is finished: keeps its time, and performs the reactions that wait for this thread. All that
-    /// are waiting are performed together.
+    /// Runs the machine until it is finished: keeps its time, and performs the reactions that wait for this thread. All reactions
+    /// that wait at a time are passed in one call.
     func run(_ perform: ([Driven.Reaction]) -> Void = { _ in }) {
         while let reactions = next({ machine -> [Driven.Reaction]?? in
             if machine.hasReactions { return .some(machine.drainReactions()) }

@@ -36,14 +36,14 @@ package final class HotspotNegotiation: Sendable {
     }
 
     /// Agrees to a network.
-    /// - Parameter port: at which this end accepts connections.
+    /// - Parameter port: the TCP port at which this end accepts connections.
     package func agree(accessPoint: HotspotEnd, port: UInt16) {
         driver.decideHotspot { connection, now in
             connection.agreeHotspot(accessPoint: accessPoint, port: port, now: now)
         }
     }
 
-    /// Sends the network, whose access point this end has started, to the peer.
+    /// Sends the peer the network whose access point this end has started.
     package func announce(_ network: HotspotNetwork) {
         driver.decideHotspot { connection, now in connection.announceHotspot(network, now: now) }
     }
@@ -87,8 +87,8 @@ package struct HotspotRequest: Sendable {
         negotiation.end(reason)
     }
 
-    /// Agrees, after the user has.
-    /// - Parameter port: at which this end accepts connections.
+    /// Agrees, after the user has agreed.
+    /// - Parameter port: the TCP port at which this end accepts connections.
     package func agree(accessPoint: HotspotEnd, port: UInt16) {
         prompt.release()
         negotiation.agree(accessPoint: accessPoint, port: port)

@@ -5,8 +5,8 @@ internal import NearshareHTTP
 internal import NearshareInterfaces
 internal import NearshareLocalSend
 
-/// Stores the files of an accepted session. Each is written by the thread of its connection; the others wait for their turn. A file
-/// that does not arrive whole ends alone.
+/// Stores the files of an accepted session. The thread of a connection writes its file, while those of other files wait for their
+/// turn. A file that does not arrive whole fails without the others.
 final class LocalSendUpload: Sendable {
     private struct State {
         /// Whether a thread uses the sink.
@@ -39,7 +39,7 @@ final class LocalSendUpload: Sendable {
         case mismatch
         /// The connection has ended, or there was more or less content than was offered.
         case broken
-        /// The session has ended, or ends with this.
+        /// The session has ended, or ends because of this file.
         case failed
     }
 
@@ -186,7 +186,7 @@ final class LocalSendUpload: Sendable {
         try sink.sink.begin(header, at: 0, entriesDigest: sink.digest.bytes)
     }
 
-    /// Gives the files their final names, after the last one.
+    /// Gives the files their final names, after the last file has ended.
     /// - Parameters:
     ///   - missing: the numbers of the accepted files that are not stored.
     ///   - count: the number of accepted files.

@@ -128,7 +128,7 @@ package struct VerificationRequest: Sendable {
         self.prompt = prompt
     }
 
-    /// Ends the link, because the local user cannot be asked. Nothing is said about the codes.
+    /// Ends the link without an answer about the codes, because the local user cannot be asked.
     package func declineUnattended() {
         prompt.releaseUnprompted()
         link.close(.unattended)

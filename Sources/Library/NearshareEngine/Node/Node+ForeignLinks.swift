@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 
 /// Links of peers that speak another protocol than this node's: browsers, LocalSend devices.
 extension Node {
-    /// The time in which such peers get their last response, before the node stops.
+    /// Time for a last response to these peers when the node stops.
     private static var lastResponseTimeout: Duration { .seconds(1) }
 
     /// Listens on a port; on a free one if another socket has it.
@@ -24,7 +24,7 @@ extension Node {
     /// Accepts links on a thread of its own, and serves each in a task, until the listener is closed.
     /// - Parameters:
     ///   - service: its name for the log.
-    ///   - reject: returns what tells the peer of a link that there is no slot for it; nil to close the link.
+    ///   - reject: returns the function that tells a peer beyond the limit of links so; nil to close the link at once.
     func startAcceptingForeignLinks(
         from listener: any StreamListener, for service: String,
         rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)? = { _ in nil },
@@ -70,8 +70,8 @@ extension Node {
         }
     }
 
-    /// Runs blocking code on a link until it returns. The link is closed at its deadline, which may move, and a while after the
-    /// node has begun to stop.
+    /// Runs blocking code on a link until it returns. The link is closed at its deadline, which may move, and
+    /// ``lastResponseTimeout`` after the node has begun to stop.
     func run(
         on link: any StreamLink, until deadline: @escaping @Sendable () -> MonotonicInstant,
         _ body: @escaping @Sendable () -> Void

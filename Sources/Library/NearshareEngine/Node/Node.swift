@@ -326,7 +326,7 @@ public final class Node: Sendable {
         return LinkDriver(
             link: link,
             parts: LinkDriver.Parts(
-                role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.here,
+                role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.local,
                 encryption: settings.encryption, limits: limits, clock: settings.clock,
                 wallClock: settings.wallClock, random: settings.random))
     }

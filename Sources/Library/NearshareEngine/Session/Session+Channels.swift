@@ -31,13 +31,13 @@ extension Session {
         }
     }
 
-    /// Opens a channel of values: all that members send into their channels of this name. Values that have arrived before are in
-    /// it, unless they were read from ``messages``: a value of a channel that the program has not opened is a message there.
+    /// Opens a channel for the values that members send into their channels of this name. Until it is opened, its values are
+    /// messages in ``messages``; those that were not read there are in the channel.
     ///
     ///     let moves = try session.channel(Move.self, named: "moves")
     ///     try await moves.send(Move(from: 12, to: 28))
     ///     for await (move, sender) in moves { … }
-    /// - Parameter name: 1 to 63 bytes of UTF-8. Opened again, a channel has the same values and the same one reader.
+    /// - Parameter name: 1 to 63 bytes of UTF-8. A channel that is opened again is the same one, with one reader in all.
     /// - Throws: ``SessionError/invalidParameter(_:)`` for an empty or too long name.
     public func channel<Value: Codable & Sendable>(
         _ type: Value.Type = Value.self, named name: String

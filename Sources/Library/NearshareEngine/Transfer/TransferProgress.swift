@@ -84,7 +84,7 @@ public struct TransferProgress: Sendable, Hashable {
 
 /// The outcome of a transfer, and its delivered items.
 public struct TransferResult: Sendable, Hashable {
-    /// How it ended: the same on both ends, but for the side that it names.
+    /// How the transfer ended: the same on both ends, except for the side that the outcome names.
     public var outcome: TransferOutcome
     /// Details of a failure for users, beyond the outcome.
     public var detail: String?
@@ -94,7 +94,7 @@ public struct TransferResult: Sendable, Hashable {
     package var changedNames: ChangedNames
     /// The files of a completed transfer that both ends have compared; nil where none were.
     package var compared: ComparedFiles?
-    /// The files that were not stored, where others were: a transfer that has failed for them alone.
+    /// The files that were not stored, of a transfer that has failed for them alone; nil where all or none were stored.
     package var missing: MissingFiles?
 
     /// Whether at least a part was stored, and nothing of it is sent again.

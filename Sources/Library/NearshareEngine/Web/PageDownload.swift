@@ -33,8 +33,8 @@ final class PageDownload: Sendable {
         var isEnded = false
     }
 
-    /// The time for which a browser may be silent, as with a locked screen, before its transfer ends. Another request of it needs no
-    /// second answer.
+    /// Timeout of a silent browser, such as that of a phone with a locked screen, after which its transfer ends. Until then another
+    /// request of the browser needs no second answer.
     static let silenceTimeout = Duration.seconds(600)
 
     let transfer: Transfer
@@ -50,7 +50,7 @@ final class PageDownload: Sendable {
         state = Monitor(State(doneByteCounts: content.sources.map { _ in 0 }, lastUse: clock()))
     }
 
-    /// The time after which the browser was silent too long.
+    /// The time at which the transfer ends if the browser stays silent.
     var silenceDeadline: MonotonicInstant { state.withLock { $0.lastUse } + Self.silenceTimeout }
 
     /// Reads a chunk of an item.
@@ -126,8 +126,8 @@ final class PageDownload: Sendable {
     }
 }
 
-/// Reads one item in chunks that are fetched about in order. The last ones are kept, because a browser fetches some at a time, and
-/// again those whose response was lost.
+/// Reads one item in chunks, which a browser fetches roughly in order. The latest chunks are kept: a browser fetches several at a
+/// time, and repeats those whose response was lost.
 private final class PageItemReader: Sendable {
     /// Used by one thread at a time, but cancelled from any.
     private struct Reader: @unchecked Sendable {
@@ -136,7 +136,7 @@ private final class PageItemReader: Sendable {
 
     private struct State {
         var reader: Reader?
-        /// The chunk that the reader is at.
+        /// The index of the chunk that the reader reads next.
         var next: UInt32 = 0
         var kept: [(index: UInt32, content: [UInt8])] = []
         /// The number of chunks, once it is known.
@@ -175,7 +175,7 @@ private final class PageItemReader: Sendable {
             if let kept = state.kept.first(where: { $0.index == index }) { return (kept.content, index + 1 == state.count) }
             guard state.count.map({ index < $0 }) ?? true else { return nil }
             let isNear = index >= state.next && index - state.next < Self.maximumKeptCount
-            // A stream throws: it cannot be read from another place.
+            // A stream cannot be read from another offset, and throws.
             if state.reader == nil || !isNear {
                 let reader = Reader(reader: try makeReader(from: UInt64(index) * UInt64(PageShare.chunkByteCount)))
                 (state.reader, state.next) = (reader, index)

@@ -40,7 +40,7 @@ package final class PageRequest: Sendable {
         get async { await endEvent.value }
     }
 
-    /// Waits until the browser begins to download an item by itself, which others on the network can read.
+    /// Waits until the browser begins a direct download of an item, which others on the network can read.
     /// - Returns: false when the task is cancelled first.
     package func isDownloadedReadably() async -> Bool { await directDownload.value ?? false }
 
