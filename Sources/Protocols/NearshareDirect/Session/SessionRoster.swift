@@ -47,9 +47,7 @@ package struct SessionRoster: Sendable {
     private var departureClaims: [PeerID: DepartureClaim] = [:]
     /// The member from which a member was first heard of, for those that have not joined at this member.
     private var announcers: [PeerID: PeerID] = [:]
-    private var changes: [SessionChange] = []
-    /// The state of each member that was reported last.
-    private var reportedStates: [PeerID: MemberState] = [:]
+    private var changes = SessionChangeQueue()
     /// Members to which a link is needed that the topology does not require.
     private var demandedLinks: Set<PeerID> = []
     /// The members to which all others keep links, each with the time since which this roster has chosen it; empty in a mesh.
@@ -69,10 +67,7 @@ package struct SessionRoster: Sendable {
     // MARK: Reading
 
     /// Returns and removes the changes since the last call.
-    package mutating func drainChanges() -> [SessionChange] {
-        defer { changes = [] }
-        return changes
-    }
+    package mutating func drainChanges() -> [SessionChange] { changes.drain() }
 
     /// Returns the frames with news for members with a direct link. Changes within one interval are sent together.
     package mutating func drainUpdates(
@@ -191,7 +186,6 @@ package struct SessionRoster: Sendable {
             reachability.remove(member.id)
             departureClaims[member.id] = nil
             announcers[member.id] = nil
-            reportedStates[member.id] = nil
             demandedLinks.remove(member.id)
             // Other members may have rejected a member for which there is room now.
             if wasFull { table.markAllChanged() }
@@ -354,11 +348,7 @@ package struct SessionRoster: Sendable {
 
     /// Reports the state of a member when it has changed.
     private mutating func report(_ id: PeerID) {
-        guard table.member(id) != nil else { return }
-        let state = state(of: id)
-        guard reportedStates[id] ?? .notConnected != state else { return }
-        reportedStates[id] = state
-        changes.append(.state(id, state))
+        if table.member(id) != nil { changes.report(state(of: id), of: id) }
     }
 
     // MARK: Connection attempts
