@@ -1,3 +1,4 @@
+import Logging
 import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
@@ -104,6 +105,22 @@ import Testing
         }
     }
 
+    @Test("a mesh that is joined while the node stops logs no error")
+    func joinsMeshTooLate() async {
+        let lines = Mutex<[String]>([])
+        var settings = TestNetwork(.memory).settings(0)
+        settings.log = Logger(label: "test") { _ in RecordingLogHandler { line in lines.withLock { $0.append(line) } } }
+        settings.discovery = InMemorySegment().join(host: "10.0.0.1")
+        // The shutdown begins before the mesh browses in some of them.
+        for _ in 0..<100 {
+            let node = Node.start(settings)
+            _ = node.startMesh(connecting: .local, invitations: nil)
+            node.beginShutdown()
+            await node.stop()
+        }
+        #expect(lines.withLock { $0 }.isEmpty)
+    }
+
     @Test("a node listens once under each service type") func listensOnce() async throws {
         try await withNode(TestNetwork(.memory).settings(0)) { node in
             let first = try node.listen()
@@ -113,4 +130,20 @@ import Testing
             _ = try node.listen()
         }
     }
+}
+
+/// Passes the messages of warnings and errors on.
+private struct RecordingLogHandler: LogHandler {
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.warning
+    private let record: @Sendable (String) -> Void
+
+    init(_ record: @escaping @Sendable (String) -> Void) { self.record = record }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { record("\(event.message)") }
 }

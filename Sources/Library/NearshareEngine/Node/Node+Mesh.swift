@@ -37,7 +37,8 @@ extension Node {
                     let changes = try browseNetwork()
                     await mesh.neighbours.maintainLinks(to: changes, initiator)
                 } catch {
-                    settings.log.error("\(error)")
+                    // A command may end before its node has begun to browse.
+                    if !state.withLock(\.isShuttingDown) { settings.log.error("\(error)") }
                 }
             }
         }
