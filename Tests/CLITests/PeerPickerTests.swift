@@ -37,7 +37,7 @@ import Testing
         let now = WallTime(milliseconds: 0)
         let isBlocked = book.block(key, named: try DisplayName("mallory"), at: now)
         #expect(isBlocked)
-        var picker = PeerPicker(book: book)
+        var picker = PeerPicker(trust: book)
         for name in ["mallory", "anna"] {
             picker.update(.found(NearbyPeer(id: key.peerID, name: try DisplayName(name), addresses: [])))
             #expect(!picker.lines(in: .standard).joined().contains(name))

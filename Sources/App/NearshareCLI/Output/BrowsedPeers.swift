@@ -18,7 +18,7 @@ final class BrowsedPeers: Sendable {
     var peers: [NearbyPeer] { PeerTable.sorted(found.withLock { $0 }) }
 
     /// The peers without blocked ones, for a proposal to the user.
-    var proposedPeers: [NearbyPeer] { peers.filter { !book.isBlocked($0) } }
+    var proposedPeers: [NearbyPeer] { peers.filter { !trust.isBlocked($0) } }
 
     /// Collects peers until the time is over, or the node stops.
     /// - Parameters:

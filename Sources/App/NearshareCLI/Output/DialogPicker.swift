@@ -77,7 +77,7 @@ struct DialogPicker: Sendable {
             defer { group.cancelAll() }
             let isListed = Monitor(false)
             group.addTask {
-                for try await change in changes.compactMap(\.change) where change.isPresent && !book.isBlocked(change.peer) {
+                for try await change in changes.compactMap(\.change) where change.isPresent && !trust.isBlocked(change.peer) {
                     let isNew = found.withLock { found in
                         guard found[change.peer.id] != nil || found.count < Self.maximumPeerCount else { return false }
                         return found.updateValue(change.peer, forKey: change.peer.id) == nil

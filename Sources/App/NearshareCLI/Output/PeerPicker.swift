@@ -23,7 +23,7 @@ struct PeerPicker: Sendable {
 
     mutating func update(_ change: PeerTable.Change) {
         switch change {
-        case .found(let peer), .updated(let peer): peers[peer.id] = book.isBlocked(peer) ? nil : peer
+        case .found(let peer), .updated(let peer): peers[peer.id] = trust.isBlocked(peer) ? nil : peer
         case .lost(let peer): peers[peer.id] = nil
         }
         list.setItems(

@@ -224,7 +224,8 @@ extension Messenger {
                 // A sender that was killed sends the same line again, as another bundle.
                 guard
                     try storeLine(
-                        text, id: id ?? message.id.hex, from: sender, isBundle: true, written: Self.timeOfWriting(written, of: message))
+                        text, id: id ?? message.id.hex, from: sender, isBundle: true,
+                        written: Self.timeOfWriting(written, of: message))
                 else { return }
             case .part(let id, let index, let count, let text, let written):
                 guard let piece = TextFragment(sender: sender.id, textID: id, index: index, count: count, text: text) else {
@@ -232,7 +233,8 @@ extension Messenger {
                 }
                 let isFriend = node.friends().contains(sender.id)
                 if let whole = try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
-                    try storeLine(whole, id: id, from: sender, isBundle: true, written: Self.timeOfWriting(written, of: message))
+                    try storeLine(
+                        whole, id: id, from: sender, isBundle: true, written: Self.timeOfWriting(written, of: message))
                 }
             }
         }
