@@ -259,6 +259,17 @@ class BitchatStory(Story):
         phone = self.join(node, "phone")
         self.assertEqual(lines, [phone.wait_for_message(30)["text"] for _ in lines])
 
+    def test_texts_of_a_phone_are_lines_also_where_only_a_receiver_runs(self):
+        """All of them, at once: nothing asks about a line that is shown anyway."""
+        anna = self.receive(accept="ask")
+        phone = self.join(anna, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        lines = [f"line {number}" for number in range(9)]
+        for line in lines:
+            phone.wait_for_receipt(phone.send_private_message(there, line))
+        self.assertEqual(lines, [anna.wait_for("chat_message")["text"] for _ in lines])
+        self.assertNotIn("invitation", [event["event"] for event in anna.events])
+
     def test_a_file_for_a_phone_that_goes_away_is_not_reported_as_sent(self):
         node, ios = self.node(), 0x329
         phone = self.join(node, "phone", capabilities=ios)

@@ -221,7 +221,12 @@ package final class Messenger: Sendable {
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
     private func receive(_ event: MeshMessageEvent) -> Bool {
-        if case .privateText = event, !settings.acceptsTexts() { return false }
+        // A phone's app asks nobody before it sends: its texts are lines, as in its own screen.
+        if case .privateText(let peer, _, _) = event, !settings.acceptsTexts(),
+            mesh.read({ $0.peer(peer.id)?.software }) == .nearshare
+        {
+            return false
+        }
         state.update { state in
             // Beyond the limit events are dropped (R1). A peer sends a private text again that is not acknowledged; what the loss of
             // another event leaves waiting is sent after the next start.

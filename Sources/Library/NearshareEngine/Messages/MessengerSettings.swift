@@ -15,7 +15,8 @@ package struct MessengerSettings: Sendable {
     package var contact: @Sendable (PeerID) -> ContactKeys?
     /// Returns whether an unauthenticated sender is blocked: its texts are not stored.
     package var isBlocked: @Sendable (ClaimedSender) -> Bool = { _ in false }
-    /// Returns whether a text in the mesh's own packets becomes a line of a conversation; otherwise it is offered like a file.
+    /// Returns whether a text that a nearshare peer sends in the mesh's own packets becomes a line of a conversation; otherwise it
+    /// is offered like a file.
     package var acceptsTexts: @Sendable () -> Bool = { true }
     /// Notifies authors that their lines were read.
     package var sendsReadMarks = true
