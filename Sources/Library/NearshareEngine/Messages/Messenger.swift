@@ -221,7 +221,7 @@ package final class Messenger: Sendable {
 
     /// - Returns: false for a text that is to be offered instead, see ``MessengerSettings/acceptsTexts``.
     private func receive(_ event: MeshMessageEvent) -> Bool {
-        // A phone's app asks nobody before it sends: its texts are lines, as in its own screen.
+        // A phone's app sends without asking first: its texts are lines, as in its own screen.
         if case .privateText(let peer, _, _) = event, !settings.acceptsTexts(),
             mesh.read({ $0.peer(peer.id)?.software }) == .nearshare
         {
