@@ -171,6 +171,7 @@ private final class PseudoTerminal: Sendable {
         _ = await terminal.output(through: "n\r\n")
         async let answer = YesNoPrompt.ask("sure? ", on: device)
         _ = await terminal.output(through: "sure? ")
+        await terminal.waitForRawMode()
         terminal.type("maybe\n\ny\n")
         #expect(await answer)
     }
@@ -183,7 +184,29 @@ private final class PseudoTerminal: Sendable {
         question.cancel()
         #expect(await !question.value)
         device.write("ended\n")
-        #expect(await terminal.output(through: "ended\r\n") == "sure? \r\nended\r\n")
+        #expect(await terminal.output(through: "ended\r\n").hasSuffix("sure? \r\nended\r\n"))
+    }
+
+    @Test("a question stays below other output, with what was typed, and is answered there", .timeLimit(.minutes(1)))
+    func questionBelowOutput() async throws {
+        let terminal = try PseudoTerminal()
+        let device = terminal.device
+        let question = Task { await YesNoPrompt.ask("a code\nsure? ", on: device) }
+        #expect(await terminal.output(through: "sure? ").contains("a code\r\n"))
+        await terminal.waitForRawMode()
+        terminal.type("y")
+        _ = await terminal.output(through: "y")
+        device.write("progress\n")
+        #expect(await terminal.output(through: "sure? y").contains("progress\r\n"))
+        terminal.type("\r")
+        #expect(await question.value)
+    }
+
+    @Test("a question that is not answered in time is answered with no")
+    func questionWithTimeout() async throws {
+        let terminal = try PseudoTerminal()
+        #expect(await !YesNoPrompt.ask("sure? ", on: terminal.device, timeout: .milliseconds(1)))
+        #expect(await terminal.output(through: "0:00\r\n").hasSuffix("sure? \r\nno answer within 0:00\r\n"))
     }
 
     @Test("keyboard events are queued without a handler, and delivered in order")
