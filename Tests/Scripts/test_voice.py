@@ -416,16 +416,21 @@ class MeshStory(VoiceStory):
         received = json_lines(self.anna.run("voice", "list", "--json"))
         self.assertEqual([f"from {self.phone_name}"] * 2, [note["way"] for note in received])
 
-    def test_a_note_for_a_phone_fits_its_limit(self):
+    def test_an_input_file_that_does_not_fit_a_phone_is_not_sent_in_part(self):
         receiver = self.receive()
         phone = self.join(receiver, capabilities=0x100)
         source = write_wave(self.place / "s.wav", numpy_noise(self.random, 90))
         note = self.place / "note.opus"
-        result = self.voice(source, self.phone_name, "-o", note)
-        self.assertCode(0, result)
-        events = json_lines(result)
-        self.assertEqual(115_000, event_named(events, "recording")["limit"])
-        self.assertEqual("limit", event_named(events, "recorded")["ending"])
+        result = self.voice(source, self.phone_name, "-o", note, "--limit", "2MiB")
+        self.assertCode(7, result)
+        self.assertEqual(115_000, event_named(json_lines(result), "recording")["limit"])
+        words = result.stderr.decode()
+        self.assertIn(f"--limit 2.1 MB is too large: {self.phone_name}'s phone accepts notes of at most 115 KB", words)
+        fitting = re.search(r"only the first (0:[2-5][0-9]) of the input fits", words)
+        self.assertIsNotNone(fitting, words)
+        self.assertFalse(note.exists())
+        # What the sentence advises is the first thing that arrives.
+        self.assertCode(0, self.voice(source, self.phone_name, "-o", note, "--duration", fitting[1]))
         self.assertLessEqual(note.stat().st_size, 115_000)
         self.assertGreater(note.stat().st_size, 90_000)
         self.assertNote(note)

@@ -158,6 +158,21 @@ struct ContactSnapshotTests {
         #expect(isStored)
     }
 
+    @Test(
+        "a voice note through the node has the limit that a file has",
+        arguments: [
+            (0x329, nil, 1_048_576), (0x329, 1_000, 452_976), (0x100, nil, 115_000), (0x100, 1_000, 452_976),
+            (0x20, nil, 5 << 20),
+        ] as [(UInt64, UInt16?, UInt64)])
+    func limits(_ capabilities: UInt64, _ fragments: UInt16?, _ limit: UInt64) throws {
+        var presence = try snapshot(nearby: [(anna, "anna")]) { _, _ in }.presence
+        presence.meshPeers[anna.peerID]?.capabilities = MeshCapabilities(rawValue: capabilities)
+        presence.meshPeers[anna.peerID]?.statedFragmentLimit = fragments
+        let contact = ContactSnapshot(trust: TrustStore(), addressBook: ContactBook(), presence: presence).contact(anna.peerID)
+        #expect(contact.contentLimit == limit)
+        #expect(VoiceNoteReceivers(through: contact).limit?.byteCount == limit)
+    }
+
     @Test("a list has friends, peers in range and conversations, near ones first, and no blocked peer")
     func listed() throws {
         let snapshot = try snapshot(blueChat: [(9, "zoe")]) { trust, _ in

@@ -32,6 +32,9 @@ final class RecordingSession: Sendable {
         var receivers: [String]
         /// Whether the user decides about the note, if there is a terminal.
         var needsReview: Bool
+        /// The sentence about the receiver whose limit is that of the note; nil for the user's own limit. An input file beyond it
+        /// is not sent in part.
+        var receiverLimit: String?
     }
 
     private struct State {
@@ -246,6 +249,13 @@ final class RecordingSession: Sendable {
                         : "only silence was recorded; check the microphone and its mute switch (--list-devices lists devices). "
                             + "--no-trim keeps silence")
             }
+        }
+        if case .limit = result.reason, let receiverLimit = parameters.receiverLimit, !parameters.source.isMicrophone {
+            unlink(file.path)
+            throw CommandFailure(
+                .noSpace,
+                "nothing was sent: \(receiverLimit), and only the first \(lengthText) of the input fits; choose a lower --bitrate, or "
+                    + "send a part with --duration \(lengthText)")
         }
         let note = try VoiceNote(path: file.path)
         if isJSON {

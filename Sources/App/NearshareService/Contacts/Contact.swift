@@ -25,6 +25,8 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var hasKeys: Bool
     /// Links between this node and the peer, as far as its announcements tell; nil out of the mesh.
     package var hops: Int?
+    /// Limit on the content of a file through the mesh, in bytes; nil where the peer is not in the mesh.
+    package var contentLimit: UInt64?
 
     package var isFriend: Bool { trustStatus.isFriend }
 
@@ -40,9 +42,10 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
 
     package init(
         id: PeerID, name: DisplayName, trustStatus: TrustStatus, isNear: Bool, software: Software, hasKeys: Bool,
-        hops: Int? = nil
+        hops: Int? = nil, contentLimit: UInt64? = nil
     ) {
         self.hops = hops
+        self.contentLimit = contentLimit
         self.id = id
         self.name = name
         self.trustStatus = trustStatus

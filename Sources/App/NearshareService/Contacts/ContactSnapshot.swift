@@ -51,7 +51,7 @@ package struct ContactSnapshot: Sendable {
             trustStatus: announcedFingerprint(of: id).map { trust.trustStatus(of: $0, claiming: claimedName(of: id)) } ?? .new,
             isNear: peer?.isReachable ?? false,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
-            hasKeys: presence.hasKeys(id), hops: peer?.hops)
+            hasKeys: presence.hasKeys(id), hops: peer?.hops, contentLimit: (peer?.contentLimit).map(UInt64.init))
     }
 
     /// The name that a peer claims, or has claimed when it was last in range.

@@ -6,6 +6,8 @@ internal import NearshareMesh
 package struct VoiceNoteReceivers: Sendable {
     /// Limit on the note's size that fits all paths; nil for none.
     package private(set) var limit: NoteSizeLimit?
+    /// The sentence about the receiver with this limit; nil for a limit without a known receiver.
+    package private(set) var limitText: String?
     /// Messages for the user before the recording.
     package private(set) var notices: [String] = []
 
@@ -44,16 +46,17 @@ package struct VoiceNoteReceivers: Sendable {
 
     /// The receiver of a note that goes through the node of this machine.
     package init(through contact: Contact) {
-        // Only the node knows the software of the phone.
+        // Without a path the smallest limit of all apps: the peer may come back with any of them.
         let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid
-        self.init(throughMeshTo: contact.name, maximumByteCount: UInt64(software.contentLimit))
+        self.init(throughMeshTo: contact.name, maximumByteCount: contact.contentLimit ?? UInt64(software.contentLimit))
     }
 
     init(throughMeshTo name: DisplayName, maximumByteCount: UInt64) {
         limit = NoteSizeLimit(byteCount: maximumByteCount)
         let isNarrow = maximumByteCount < NoteSizeLimit.framePath.byteCount
         let path = isNarrow ? "'s phone accepts" : " is reached through the mesh, which carries"
-        notices = ["\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"]
+        let text = "\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"
+        (limitText, notices) = (text, [text])
     }
 
     init(toAbsent peer: String, transport: Transport?) {
@@ -63,7 +66,9 @@ package struct VoiceNoteReceivers: Sendable {
     }
 
     mutating func add(_ other: VoiceNoteReceivers) {
-        limit = NoteSizeLimit.smaller(limit, other.limit)
+        let smaller = NoteSizeLimit.smaller(limit, other.limit)
+        if smaller != limit { limitText = other.limitText }
+        limit = smaller
         notices += other.notices
     }
 }

@@ -75,10 +75,11 @@ package struct MeshPeer: Sendable, Hashable {
 
     /// Limit on the content of a file, in bytes.
     package var contentLimit: Int {
-        // On Android alone the limit follows from the fragments that an app reassembles.
-        guard let limit = statedFragmentLimit, software == .bitchatOnAndroid else { return software.contentLimit }
+        // For phones alone a fragment has the same size on all links.
+        guard statedFragmentLimit != nil, software.isPhone else { return software.contentLimit }
         let chunk = MeshFragmentation.chunkByteCount(forLargestWrite: MeshLinkProfile.radio.maximumFrameByteCount)
-        return min(max(0, Int(limit) * chunk - Self.overheadByteCount), MeshFile.maximumContentByteCount)
+        let largest = software == .bitchatOnIOS ? software.contentLimit : MeshFile.maximumContentByteCount
+        return min(max(0, fragmentLimit * chunk - Self.overheadByteCount), largest)
     }
 
     /// Name, seal and headers of a file.
