@@ -124,6 +124,12 @@ struct MessengerStoryTests {
                     #expect(await first(own) { isStatusChange($0, .delivered, of: message.id) } != nil)
                     #expect(await firstLine(received)?.text == said)
                 }
+                for word in ["[FAVORITED]", "[UNFAVORITED]:npub1 and more"] {
+                    let error = await #expect(throws: MessengerError.self) {
+                        _ = try await adaMessenger.sendLine(word, in: .peer(bea.id))
+                    }
+                    #expect(error?.description.contains("for a command") == true)
+                }
                 try await beaMessenger.markRead(.peer(ada.id))
                 let lines = try await adaMessenger.history(of: .peer(bea.id))
                 #expect(await first(own) { isStatusChange($0, .read, of: lines[2].id) } != nil)

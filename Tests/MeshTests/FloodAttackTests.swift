@@ -191,7 +191,8 @@ import Testing
         let lie = try mallory.signed(
             MeshPacket(type: .message, timestamp: now(), sender: anna, payload: Array("a lie".utf8)[...]))
         mesh.inject(lie, on: attacked)
-        try mesh.node(2) { try $0.sendPublicMessage("the truth", now: $1) }
+        // An empty text is none.
+        for text in ["", " \n", "the truth"] { try mesh.node(2) { try $0.sendPublicMessage(text, now: $1) } }
         mesh.run(for: .seconds(1))
         #expect(mesh.nodes[0].events.texts == ["the truth"])
         // Again, also when others have filled the memory of keys.

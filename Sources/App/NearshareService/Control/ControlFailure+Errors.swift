@@ -12,7 +12,7 @@ extension ControlFailure {
             case .storage: self.init(.storage, error.description)
             case .rule(let rule): self.init(rule)
             case .file: self.init(.unavailable, error.description)
-            case .nothingToSay, .tooLong: self.init(.refused, error.description)
+            case .nothingToSay, .tooLong, .reservedText: self.init(.refused, error.description)
             }
         case let rule as MessageRule:
             switch rule {

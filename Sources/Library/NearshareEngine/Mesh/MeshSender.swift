@@ -122,6 +122,7 @@ final class MeshSender: Sendable {
         let messages = parts.map { (id: DerivedMessageID.uuid(from: settings.random(16)), text: $0) }
         outgoing.withLock {
             $0.insert(
+        guard ChatContent.isFavorite(text) == nil else { throw MessengerError.reservedText }
                 OutgoingMeshTransfers.Text(
                     transfer: transfer, receiver: peer.id, receiverName: peer.name.shown,
                     unacknowledged: Set(messages.map(\.id))))

@@ -202,6 +202,7 @@ package final class Messenger: Sendable {
         guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
             throw .tooLong(limit: ChatMessage.maximumTextByteCount)
         }
+        if case .peer = conversation, ChatContent.isFavorite(text) != nil { throw .reservedText }
         return try await stored { () throws(StorageError) in
             var message = ChatMessage(
                 id: DerivedMessageID.uuid(from: self.node.random(16)), conversation: conversation, author: nil,

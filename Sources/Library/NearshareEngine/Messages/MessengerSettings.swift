@@ -135,6 +135,8 @@ package enum MessengerError: Error, Sendable, CustomStringConvertible {
     case nothingToSay
     /// A line over the limit, in bytes.
     case tooLong(limit: Int)
+    /// A line that phones take for a notice of a favourite (bitchat specification, section 9.1).
+    case reservedText
     /// The message violates a rule.
     case rule(MessageRule)
     /// The accompanying file cannot be sent.
@@ -146,6 +148,7 @@ package enum MessengerError: Error, Sendable, CustomStringConvertible {
         switch self {
         case .nothingToSay: "the text is empty; enter a text"
         case .tooLong(let limit): "the text exceeds \(limit) bytes; send it as a file"
+        case .reservedText: "phones take a text that begins with [FAVORITED] or [UNFAVORITED] for a command; begin it otherwise"
         case .rule(let rule): rule.description
         case .file(let error): error.description
         case .storage(let error): error.description

@@ -279,6 +279,8 @@ extension MeshRouter {
                     .publicTexts, Double(packet.payload.count + Self.textOverheadByteCount), on: link, now: now.monotonic)
         else { return .rejected }
         storeForSync(frame, from: link)
+        // Phones send empty texts, too.
+        guard text.contains(where: { !$0.isWhitespace }) else { return .handled }
         emit(
             .publicMessage(
                 from: sender,
