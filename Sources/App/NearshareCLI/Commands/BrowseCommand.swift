@@ -85,8 +85,17 @@ struct BrowseCommand: AsyncParsableCommand {
                     RecentPeers.Entry(
                         id: $0.id, name: $0.name, lastSeen: SystemClock.wall(), isLocalSend: $0.destination.isLocalSend)
                 }, in: machine.state)
-            if !watch, interruption == nil || !list.peers.isEmpty { try list.report() }
+            if !watch, interruption == nil || !list.peers.isEmpty {
+                try list.report(isPhoneLinked: list.peers.isEmpty ? await Self.isPhoneLinked(to: machine) : false)
+            }
             if let interruption { throw interruption }
         }
+    }
+
+    /// Whether the running node of this user has phones in its mesh.
+    private static func isPhoneLinked(to machine: LocalMachine) async -> Bool {
+        // Without its answer only this advice is missing.
+        let status = try? await withRunningNode(of: machine) { try await $0.status() }
+        return (status ?? nil)?.neighbours.contains { $0.contact.software == .phone } ?? false
     }
 }

@@ -84,13 +84,16 @@ final class BrowsedPeers: Sendable {
     }
 
     /// Writes all peers.
+    /// - Parameter isPhoneLinked: whether the running node of this user has phones in its mesh, which are no peers of a search.
     /// - Throws: ``CommandFailure`` when there are none.
-    func report() throws {
+    func report(isPhoneLinked: Bool) throws {
         let peers = self.peers
         guard !peers.isEmpty else {
             throw CommandFailure(
                 .peerNotFound,
-                "no peers nearby; `nearshare receive` advertises a machine, `nearshare doctor` looks for problems")
+                isPhoneLinked
+                    ? "no peers nearby but phones in the mesh, which `nearshare mesh status` lists"
+                    : "no peers nearby; `nearshare receive` advertises a machine, `nearshare doctor` looks for problems")
         }
         if isJSON {
             for peer in peers { JSONEvents.emit("found", jsonMembers(peer)) }
