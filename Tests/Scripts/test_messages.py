@@ -222,7 +222,7 @@ class NeighbourStory(MessageStory):
         self.assertCode(7, refused)
         self.assertRegex(
             refused.stderr.decode(),
-            "at most 5.2 MB to ben; when both are on one network, `nearshare send` without --via mesh sends it",
+            "at most 5.2 MB to ben; a direct connection carries it: `nearshare send` makes one when both are on one network",
         )
         self.assertNotIn("at least", refused.stderr.decode())
         self.assertEqual({"photo.jpg": path.read_bytes()}, self.ben.received())

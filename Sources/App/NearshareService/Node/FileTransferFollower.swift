@@ -74,11 +74,10 @@ final class FileTransferFollower: Sendable {
             status.isWaitingForAnswer = progress.phase == .waiting
             publish(status)
         }
-        let result = await transfer.result
+        let contact = status.peer == .broadcast ? nil : try? contacts.snapshot().contact(status.peer)
+        let result = MeshAdvice.completed(await transfer.result, to: contact?.software)
         state.withLock { _ = $0.running.removeValue(forKey: status.id) }
-        let name =
-            status.peer == .broadcast
-            ? "everyone" : (try? contacts.snapshot().contact(status.peer).name.shown) ?? status.peer.hex
+        let name = status.peer == .broadcast ? "everyone" : contact?.name.shown ?? status.peer.hex
         status.outcome = result.outcome
         status.detail = result.detail ?? result.outcome.sentence(name, canResume: false)
         publish(status)

@@ -64,11 +64,12 @@ struct NodeSender: Sendable {
         guard let size = source.offer.totalSize, let item = source.offer.items.first, item.kind != .folder,
             let limit = messenger.peers.first(where: { $0.id == peer })?.contentLimit, size > limit
         else { return }
-        let (file, name) = (item.name.shown, try contacts.snapshot().contact(peer).name.shown)
+        let contact = try contacts.snapshot().contact(peer)
+        let (file, name) = (item.name.shown, contact.name.shown)
         throw ControlFailure(
             .tooLarge,
             "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
-                + "when both are on one network, `nearshare send` without --via mesh sends it")
+                + MeshAdvice.forLargeFile(to: contact.software))
     }
 
     /// A message about the duration of a file transfer; nil for a short one.

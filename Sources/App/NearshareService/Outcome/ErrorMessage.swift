@@ -25,7 +25,7 @@ package enum ErrorMessage {
         case MessageRule.fileTooLarge: "send it with `nearshare send`"
         case ExportedKeys.Invalid.notAKeysFile: "create one with `nearshare keys export` on the other machine"
         case MessageRule.receiverKeyUnknown: missingKeysAdvice
-        case MessageRule.receiverTakesNone: "run `nearshare mesh run` there, or use `nearshare chat`"
+        case MessageRule.receiverTakesNone: "use `nearshare chat`"
         default: nil
         }
     }

@@ -81,6 +81,8 @@ package struct OutgoingInvitation: Sendable {
     package var name: String
     package var trustStatus: TrustStatus
     package var path: Path
+    /// The part of the content that is sent, escaped for a terminal, and its size; nil for all of it.
+    package var part: (content: String, size: UInt64?)?
 
     package var transport: Transport {
         switch path {

@@ -538,8 +538,10 @@ package final class SendOperation: Sendable {
             .inviting(
                 OutgoingInvitation(
                     transfer: transfer.id, peer: peer.id, receiver: known.claimed, name: known.quoted, trustStatus: trustStatus,
-                    path: .mesh(isNeighbour: peer.isDirect, estimate: estimate))))
-        let result = await finish(transfer, of: part, to: name)
+                    path: .mesh(isNeighbour: peer.isDirect, estimate: estimate),
+                    part: source.parts == nil ? nil : (OfferText.summary(part.offer), part.offer.totalSize))))
+        let result = MeshAdvice.completed(
+            await finish(transfer, of: part, to: name), to: peer.software == .nearshare ? .nearshare : .phone)
         if isSealed, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
         try conclude(result, of: transfer, part, to: peer.id, name: name)
         return true
@@ -554,7 +556,7 @@ package final class SendOperation: Sendable {
                     OutgoingInvitation(
                         transfer: transfer.id, peer: everyone.id, receiver: everyone.name.claimed, name: everyone.name.shown,
                         trustStatus: .new, path: .node)))
-            let result = await finish(transfer, of: part, to: everyone.name.shown)
+            let result = MeshAdvice.completed(await finish(transfer, of: part, to: everyone.name.shown), to: nil)
             try conclude(result, of: transfer, part, to: everyone.id, name: everyone.name.shown)
         }
     }

@@ -83,7 +83,11 @@ final class MeshSender: Sendable {
 
     private static func result(of error: any Error) -> TransferResult {
         let outcome: TransferOutcome =
-            if case MeshSendError.fileTooLarge = error { .declined(.tooLarge) } else { .failed(.sourceUnreadable, at: .local) }
+            if case MeshSendError.fileTooLarge = error {
+                .failed(.tooLarge, at: .local)
+            } else {
+                .failed(.sourceUnreadable, at: .local)
+            }
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
 
@@ -118,11 +122,11 @@ final class MeshSender: Sendable {
     }
 
     private func sendText(_ text: String, as transfer: Transfer, to peer: MeshPeer) throws {
+        guard ChatContent.isFavorite(text) == nil else { throw MessengerError.reservedText }
         let parts = text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
         let messages = parts.map { (id: DerivedMessageID.uuid(from: settings.random(16)), text: $0) }
         outgoing.withLock {
             $0.insert(
-        guard ChatContent.isFavorite(text) == nil else { throw MessengerError.reservedText }
                 OutgoingMeshTransfers.Text(
                     transfer: transfer, receiver: peer.id, receiverName: peer.name.shown,
                     unacknowledged: Set(messages.map(\.id))))
@@ -221,6 +225,7 @@ final class MeshSender: Sendable {
         case .receiverLost:
             TransferResult(
                 outcome: .interrupted, detail: "\(name) went out of reach before all of it was sent; send it again later")
+        case .tooLarge(let limit): Self.result(of: MeshSendError.fileTooLarge(limit: limit))
         case .lost:
             TransferResult(
                 outcome: .interrupted, detail: "too many fragments to \(name) were lost; move closer, or send it again")

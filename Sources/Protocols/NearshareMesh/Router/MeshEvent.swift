@@ -84,6 +84,8 @@ package enum MeshFileOutcome: Sendable, Hashable {
     case noResponse
     /// The peer does not accept private files.
     case unsupported
+    /// The peer has stated a lower limit since the file was queued, in bytes.
+    case tooLarge(limit: Int)
     /// Too many fragments were lost.
     case lost
     /// The receiver, which does not confirm, went out of reach before all of it was sent.
@@ -108,9 +110,9 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .unknownPeer: "peer not found in the mesh"
-        case .emptyFile: "phones refuse empty files in the mesh; send it directly, or add content"
+        case .emptyFile: "the mesh carries no empty files, which phones refuse; add content"
         case .fileTooLarge(let limit):
-            "too large for the mesh, which carries \(UInt64(limit).asByteCount) to this peer; send it directly"
+            "too large for the mesh, which carries at most \(UInt64(limit).asByteCount) to this peer"
         case .textTooLong(let limit): "a message has at most \(limit) bytes; split it"
         case .sealedFilesSupported: "the app of the peer takes encrypted files; send it encrypted"
         case .queueFull: "too many messages are waiting for this peer; try again later"

@@ -33,7 +33,9 @@ extension MeshRouter {
         let count = try fragmentCount(encodedByteCount: encoded.count, chunk: chunk, to: recipient)
         // Phones of either kind reassemble no more of an unsealed file for one peer (bitchat specification, section 6.2).
         let limit = MeshPeer.Software.bitchatOnAndroid.fragmentLimit
-        if recipient != nil, !isSealed, count > limit { throw .fileTooLarge(limit: limit * chunk - 512) }
+        if recipient != nil, !isSealed, count > limit {
+            throw .fileTooLarge(limit: Self.contentLimit(fragments: limit, of: chunk))
+        }
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: encoded[...]), with: recipient)
         guard outgoingFiles[key] == nil else { throw .alreadyInProgress }
         let offer = MeshFileOffer(
@@ -101,9 +103,12 @@ extension MeshRouter {
     ) throws(MeshSendError) -> Int {
         let limit = recipient.flatMap { peer($0) }?.fragmentLimit ?? MeshFragment.maximumCount
         let count = (encodedByteCount + Self.fileFrameOverhead(isSealed: recipient != nil) + chunk - 1) / chunk
-        guard count <= limit else { throw .fileTooLarge(limit: limit * chunk - 512) }
+        guard count <= limit else { throw .fileTooLarge(limit: Self.contentLimit(fragments: limit, of: chunk)) }
         return count
     }
+
+    /// The content of a file in this number of fragments, less its name and headers.
+    private static func contentLimit(fragments: Int, of chunk: Int) -> Int { max(0, fragments * chunk - 512) }
 
     /// Header in version 2, sender and signature; a sealed file has a recipient, a counter, a tag and a byte for its kind
     /// besides.
@@ -143,7 +148,8 @@ extension MeshRouter {
             if signed.isPublic { sync.insert(try MeshFrame(signed, using: &node.compressor)) }
             // The peer may have stated less since the file was accepted from the program.
             if let limit = key.peer.flatMap({ peer($0) })?.fragmentLimit, fragmentation.count > limit {
-                return perform(outgoingFiles.end(key, .declined(.tooLarge)), now: now)
+                let outcome = MeshFileOutcome.tooLarge(limit: Self.contentLimit(fragments: limit, of: file.chunkByteCount))
+                return perform(outgoingFiles.end(key, outcome), now: now)
             }
             emit(
                 .fileSendStarted(
