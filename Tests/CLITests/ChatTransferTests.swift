@@ -46,7 +46,10 @@ private let peerID = ChatTyping.peerID
         #expect(text(transfer(10, of: 10, outcome: .completed, isIncoming: true)).contains("received a.jpg of 10 B"))
         #expect(
             text(transfer(5, of: 10, outcome: .declined(.declined), detail: "anna declined")).contains("a.jpg: anna declined"))
-        #expect(text(transfer(5, of: 10, outcome: .failed(.refused, at: .remote))).contains("a.jpg: failed"))
+        #expect(text(transfer(5, of: 10, outcome: .failed(.storageFailed, at: .remote))).contains("a.jpg: failed"))
+        // An app that takes no private files.
+        let refused = text(transfer(0, of: 10, outcome: .failed(.refused, at: .remote), detail: "unsupported"))
+        #expect(refused.contains("/send --allow-unencrypted") && !refused.contains("unsupported"), "\(refused)")
     }
 
     @Test("T1: the claimed name of a file is escaped")

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -42,6 +43,34 @@ class PseudoTerminal:
         self.buffer += got
         self.transcript += got
         return bool(got)
+
+    def rows(self):
+        """Returns what the screen shows, of a command that moves the cursor as a line of state does, with all that has scrolled
+        away."""
+        columns = struct.unpack("HHHH", fcntl.ioctl(self.device, termios.TIOCGWINSZ, bytes(8)))[1]
+        rows, row, column, saved = [""], 0, 0, (0, 0)
+        for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[78]|[\r\n]|[^\x1b\r\n]", self.transcript.decode(errors="replace")):
+            if part == "\r":
+                column = 0
+            elif part == "\n":
+                row += 1
+            elif part == "\x1b[2K":
+                rows[row] = ""
+            elif part == "\x1b7":
+                saved = row, column
+            elif part == "\x1b8":
+                row, column = saved
+            elif part.startswith("\x1b"):
+                if part.endswith("A"):
+                    row -= int(part[2:-1])
+            else:
+                if column == columns:
+                    row, column = row + 1, 0
+                rows += [""] * (row + 1 - len(rows))
+                rows[row] = rows[row][:column].ljust(column) + part + rows[row][column + 1 :]
+                column += 1
+            rows += [""] * (row + 1 - len(rows))
+        return rows
 
     def press(self, keys):
         os.write(self.device, keys.encode())

@@ -349,8 +349,21 @@ class BitchatStory(Story):
             result = self.ben.run(
                 "send", self.file("a.jpg", 1_000), "--to", name, "--via", "mesh", "--interface", "lo", timeout=60
             )
-            self.assertNotEqual(0, result.returncode)
-            self.assertIn(f"{name}'s app does not accept private files", result.stderr.decode())
+            self.assertCode(1, result)
+            self.assertIn(
+                f"{name}'s app does not accept private files; `nearshare send --allow-unencrypted` sends it readable",
+                result.stderr.decode(),
+            )
+        result = self.anna.run("send", self.file("b.jpg", 1_000), "--to", "old", "--via", "mesh", "--json", timeout=60)
+        self.assertCode(1, result)
+        self.assertIn("nearshare send --allow-unencrypted", result.stdout.decode())
+        chat = Chat(self, self.anna)
+        chat.read_until("old")
+        chat.type("/chat old")
+        chat.read_until("old is near")
+        chat.type(f"/send {self.file('c.jpg', 1_000)}")
+        chat.read_until("`/send --allow-unencrypted` sends it")
+        chat.quit()
 
     def test_an_old_app_gets_a_file_unencrypted_after_consent(self):
         anna = self.receive()
@@ -369,6 +382,9 @@ class BitchatStory(Story):
         # No phone reassembles more than 256 fragments of such a file.
         large = self.ben.run("send", self.file("c.jpg", 200_000), *send[2:], "--allow-unencrypted")
         self.assertCode(7, large)
+        self.assertIn("; send a smaller one, or open a page for the phone's browser", large.stderr.decode())
+        # No peer was asked, so none has declined it.
+        self.assertEqual([("completed", "a.jpg"), ("failed", "a.jpg"), ("failed", "c.jpg")], sorted(self.sent()))
 
     def test_K12_an_app_that_takes_encrypted_files_gets_no_other(self):
         anna = self.receive()
@@ -381,24 +397,46 @@ class BitchatStory(Story):
         )
         self.assertTrue(phone.wait_for_file(10)["private"])
 
+    def ask(self, answer, columns, *command):
+        """Answers the question of a command, which stays on the screen until then. Returns the exit status and the screen."""
+        terminal = PseudoTerminal(
+            self.ben.command(*command), self.ben.environment() | {"LANG": "C.UTF-8", "TERM": "xterm"}, columns=columns, rows=24
+        )
+        self.addCleanup(terminal.close)
+
+        def shown():
+            return " ".join(" ".join(terminal.rows()).split())
+
+        question = "old's app takes files only readable by everyone who relays them: send it so? [y]es, [n]o:"
+        deadline = time.monotonic() + 30
+        while not shown().endswith(question):
+            self.assertLess(time.monotonic(), deadline, terminal.rows())
+            self.assertTrue(terminal.read(1), terminal.rows())
+        # The progress is drawn ten times a second.
+        terminal.press(answer)
+        while time.monotonic() < deadline and not shown().endswith(f"{question} {answer}"):
+            self.assertTrue(terminal.read(1), terminal.rows())
+        self.assertTrue(shown().endswith(f"{question} {answer}"), terminal.rows())
+        terminal.press("\r")
+        while terminal.read(10):
+            pass
+        return terminal.wait(), shown()
+
+    def sent(self):
+        """The outcome and the content of each file in Ben's history."""
+        lines = self.ben.run("history", "--sent", "--json").stdout.splitlines()
+        return [(entry["outcome"], entry["content"]) for entry in map(json.loads, lines)]
+
     def test_the_question_before_a_file_goes_out_unencrypted(self):
         anna = self.receive()
         old = self.join(anna, "old", capabilities=0x20, states=False)
-        path = self.file("a.jpg", 3_000)
-        for answer, code in (("n", 4), ("y", 0)):
-            command = self.ben.command("send", path, "--to", "old", "--via", "mesh", "--interface", "lo")
-            terminal = PseudoTerminal(command, self.ben.environment() | {"LANG": "C.UTF-8"}, columns=120, rows=24)
-            self.addCleanup(terminal.close)
-            deadline = time.monotonic() + 30
-            while b"readable by everyone who relays them" not in terminal.buffer:
-                self.assertLess(time.monotonic(), deadline, terminal.buffer)
-                self.assertTrue(terminal.read(1), terminal.buffer)
-            terminal.press(f"{answer}\r")
-            while terminal.read(10):
-                pass
-            self.assertEqual(code, terminal.wait(), terminal.buffer)
+        send = ("--to", "old", "--via", "mesh", "--interface", "lo")
+        for answer, code, columns in (("n", 4, 80), ("y", 0, 40)):
+            status, shown = self.ask(answer, columns, "send", self.file("a.jpg", 3_000), *send)
+            self.assertEqual(code, status, shown)
         self.assertEqual("a.jpg", old.wait_for_file(10)["name"])
         self.assertEqual(1, sum(event["event"] == "file" for event in old.events))
+        self.assertEqual([("cancelled", "a.jpg"), ("completed", "a.jpg")], sorted(self.sent()))
 
     def test_a_file_for_everyone_and_for_those_who_come_later(self):
         anna = self.receive()
@@ -711,9 +749,45 @@ class BitchatStory(Story):
         send = ("--to", "phone", "--via", "mesh", "--interface", "lo")
         result = self.ben.run("send", self.file("large.jpg", 100_000), *send)
         self.assertCode(7, result)
+        # Before the session the limit is not known. Through the node, which has a session, it is.
+        for words in (result.stderr.decode(), self.large_through_the_node("phone")):
+            self.assertRegex(words, "too large for the mesh, which carries at most .* to this peer; send a smaller one")
+            self.assertIn("`nearshare send --qr`", words)
+            self.assertNotIn("--max-size", words)
         self.assertEqual(10_000, phone.wait_for("peer-state")["fragment_limit"])
         self.assertCode(0, self.ben.run("send", self.file("small.jpg", 20_000), *send))
         self.assertEqual("small.jpg", phone.wait_for_file(10)["name"])
+
+    def large_through_the_node(self, name):
+        result = self.anna.run("send", self.file("large.jpg", 100_000), "--to", name, "--via", "mesh")
+        self.assertCode(7, result)
+        return result.stderr.decode()
+
+    def test_what_a_phone_does_not_take_is_refused_with_advice_for_its_owner(self):
+        anna = self.receive()
+        self.join(anna, "phone").wait_for_peer("anna", 10)
+        film = self.file("film.mp4", 5_300_000)
+        for arguments in (("--via", "mesh"), ()):
+            result = self.anna.run("send", film, "--to", "phone", *arguments)
+            self.assertCode(7, result)
+            words = result.stderr.decode()
+            self.assertIn("; send a smaller one, or open a page for the phone's browser with `nearshare send --qr`", words)
+            self.assertNotIn("--via", words)
+        message = self.anna.run("message", "hi", "--to", "phone")
+        self.assertCode(3, message)
+        self.assertRegex(message.stderr.decode(), "use `nearshare chat`\n$")
+        self.assertNotIn("mesh run", message.stderr.decode())
+        # Phones have no links but those of the node.
+        browsed = self.anna.run("browse", "--interface", "lo", "--via", "lan", "--timeout", "0.5")
+        self.assertCode(3, browsed)
+        self.assertIn("phones in the mesh, which `nearshare mesh status` lists", browsed.stderr.decode())
+        chat = Chat(self, self.anna)
+        chat.read_until("phone")
+        chat.type("/msg phone [FAVORITED] films")
+        chat.read_until("is new here; nothing was sent")
+        chat.type("")
+        chat.read_until("phones take a text that begins with [FAVORITED]")
+        chat.quit()
 
     def test_too_large_for_a_phone(self):
         anna = self.receive()

@@ -436,6 +436,33 @@ class MeshStory(VoiceStory):
         self.assertNote(note)
         self.assertEqual(note.read_bytes(), phone.wait_for_file(10)["content"])
 
+    def test_a_note_through_the_node_has_the_limit_of_the_phone(self):
+        receiver = self.receive()
+        phone = self.join(receiver, capabilities=0x329)
+        phone.wait_for_peer(self.anna_name, 10)
+        source = write_wave(self.place / "s.wav", numpy_noise(self.random, 70))
+        result = self.anna.run("voice", "--input", source, "--to", self.phone_name, "--via", "mesh", "--json", timeout=120)
+        self.assertCode(0, result)
+        events = json_lines(result)
+        self.assertEqual(1_048_576, event_named(events, "recording")["limit"])
+        self.assertEqual("source-ended", event_named(events, "recorded")["ending"])
+        content = phone.wait_for_file(30)["content"]
+        self.assertGreater(len(content), 115_000)
+        self.assertEqual(pathlib.Path(event_named(events, "recorded")["path"]).read_bytes(), content)
+
+    def test_a_note_for_an_app_that_takes_no_private_files_needs_the_users_consent(self):
+        phone = self.join(self.receive(), capabilities=0x20, states=False)
+        source = write_wave(self.place / "s.wav", tone(1))
+        refused = self.voice(source, self.phone_name)
+        self.assertCode(1, refused)
+        self.assertIn("`nearshare send --allow-unencrypted` sends it readable", refused.stderr.decode())
+        command = self.ben.command("voice", "--input", source, "--to", self.phone_name, "--via", "mesh", "--interface", "lo")
+        screen = Screen(self, command, self.ben.environment() | {"NO_COLOR": "1"})
+        screen.wait_for(r"\[y\]es, \[n\]o:")
+        screen.press("y\r")
+        self.assertFalse(phone.wait_for_file(20)["private"])
+        self.assertEqual(0, screen.end())
+
     def test_a_smaller_limit_option_takes_precedence(self):
         self.join(self.receive(), capabilities=0x100)
         result = self.voice(write_wave(self.place / "s.wav", numpy_noise(self.random, 20)), self.phone_name, "--limit", "40KiB")

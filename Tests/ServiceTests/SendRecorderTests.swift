@@ -24,19 +24,20 @@ import Testing
 
     private var invitation: OperationEvent { invitation(of: DisplayName(truncating: "anna")!) }
 
-    private func invitation(of name: DisplayName) -> OperationEvent {
+    private func invitation(of name: DisplayName, part: String? = nil) -> OperationEvent {
         .inviting(
             OutgoingInvitation(
                 transfer: TransferID(rawValue: 5), peer: peer, receiver: name.claimed, name: name.quoted(of: peer),
-                trustStatus: .new, path: .node))
+                trustStatus: .new, path: .node, part: part.map { ($0, 7) }))
     }
 
     private func end(
-        _ outcome: TransferOutcome, _ byteCount: UInt64, to receiver: String = "anna", transfer: TransferID? = nil
+        _ outcome: TransferOutcome, _ byteCount: UInt64, to receiver: String = "anna", transfer: TransferID? = nil,
+        of content: String = "message"
     ) -> OperationEvent {
         .sent(
             SendResult(
-                transfer: transfer, peer: peer, outcome: outcome, label: "message → \(receiver)", content: "message",
+                transfer: transfer, peer: peer, outcome: outcome, label: "message → \(receiver)", content: content,
                 byteCount: byteCount,
                 receiver: receiver))
     }
@@ -52,6 +53,15 @@ import Testing
                 invitation, end(.interrupted, 2), invitation, end(.expired, 0, transfer: TransferID(rawValue: 5)),
             ])
                 == [["message", "interrupted", "2", "5"], ["message", "expired", "0", "5"]])
+    }
+
+    @Test func `a user's no to one of several files is listed as cancelled, under the name of this file`() throws {
+        let name = try DisplayName("anna")
+        let refusal = OperationEvent.failed(receiver: "anna", UnsealedConfirmation.refusal(of: "anna"))
+        let events = [
+            invitation(of: name, part: "a"), end(.completed, 7, of: "a"), invitation(of: name, part: "b"), refusal,
+        ]
+        #expect(try entries(after: events) == [["a", "completed", "7", ""], ["b", "cancelled", "0", "7"]])
     }
 
     @Test func `a chat message that the node has not delivered in time is listed as kept, not as expired`() throws {

@@ -472,6 +472,8 @@ extension ChatScreen {
                 + (percentage.map { ", \($0)%" } ?? "")
         case .completed?:
             return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)"
+        case UnsealedConfirmation.occasion? where !transfer.isIncoming:
+            return "\(name): the app takes no private files; `/send --allow-unencrypted` sends it readable by all who relay it"
         case let outcome?: return "\(name): \(transfer.detail ?? outcome.word)"
         }
     }

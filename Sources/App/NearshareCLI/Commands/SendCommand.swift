@@ -301,13 +301,10 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
-    /// Asks on the terminal; nil where there is none, and nothing is allowed.
+    /// nil where the user cannot be asked, and has allowed nothing.
     private var unsealedConfirmation: UnsealedConfirmation? {
         if allowUnencrypted { return UnsealedConfirmation { _ in true } }
-        guard !output.json, !quiet, let terminal = TerminalDevice() else { return nil }
-        return UnsealedConfirmation { name in
-            await YesNoPrompt.ask("\(UnsealedConfirmation.question(name)) [y]es, [n]o: ", on: terminal)
-        }
+        return output.json || quiet ? nil : .onTerminal
     }
 
     private func reportLeftOut(_ reasons: [String]) {

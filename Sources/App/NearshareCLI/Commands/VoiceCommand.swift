@@ -197,7 +197,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         let operation = try VoiceNoteSendOperation(
             note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
             timeout: machine.configuration.answerTimeout(timeout?.duration), transport: transport.preferred,
-            pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
+            unsealed: json || quiet ? nil : .onTerminal, pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
         @Sendable func cancelOrExit() { if !operation.cancel() { SignalHandling.exitNow() } }
         do {
             try await SignalHandling.run(onSignal: cancelOrExit) { try await operation.run(on: node) }

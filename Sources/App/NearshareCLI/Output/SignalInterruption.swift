@@ -25,6 +25,16 @@ extension PromptDisplay where Self == TerminalPromptDisplay {
     static var terminal: TerminalPromptDisplay? { TerminalDevice().map { TerminalPromptDisplay(terminal: $0) } }
 }
 
+extension UnsealedConfirmation {
+    /// Asks on the controlling terminal; nil for a process without one.
+    static var onTerminal: UnsealedConfirmation? {
+        guard let terminal = TerminalDevice() else { return nil }
+        return UnsealedConfirmation { name in
+            await YesNoPrompt.ask("\(question(name)) [y]es, [n]o: ", on: terminal, timeout: timeout)
+        }
+    }
+}
+
 /// Asks on the controlling terminal.
 struct TerminalPromptDisplay: PromptDisplay {
     let terminal: TerminalDevice

@@ -15,16 +15,22 @@ struct NodeSendClient: Sendable {
     /// Timeout of the delivery of a text, and of the receiver's answer to a file.
     let timeout: Duration
 
-    /// - Parameter confirm: asks the user whether all relays may read the file, for a receiver whose app takes no other files.
-    func sendFile(_ path: String, to contact: Contact, confirmingUnsealed confirm: UnsealedConfirmation? = nil) async throws {
-        if try await sendFile(path, to: contact, isSealed: true, isLast: confirm == nil) { return }
+    /// - Parameters:
+    ///   - isPart: whether it is one of several files of the send.
+    ///   - confirm: asks the user whether all relays may read the file, for a receiver whose app takes no other files.
+    func sendFile(
+        _ path: String, to contact: Contact, isPart: Bool = false, confirmingUnsealed confirm: UnsealedConfirmation? = nil
+    ) async throws {
+        if try await sendFile(path, to: contact, isPart: isPart, isSealed: true, isLast: confirm == nil) { return }
         guard await confirm?.ask(contact.name.shown) == true else { throw UnsealedConfirmation.refusal(of: contact.name.shown) }
-        _ = try await sendFile(path, to: contact, isSealed: false, isLast: true)
+        _ = try await sendFile(path, to: contact, isPart: isPart, isSealed: false, isLast: true)
     }
 
     /// - Parameter isLast: whether no other attempt follows, so that an app that takes no sealed files is a failure.
     /// - Returns: false for such an app, when another attempt follows.
-    private func sendFile(_ path: String, to contact: Contact, isSealed: Bool, isLast: Bool) async throws -> Bool {
+    private func sendFile(
+        _ path: String, to contact: Contact, isPart: Bool, isSealed: Bool, isLast: Bool
+    ) async throws -> Bool {
         let name = contact.name.shown
         let absolute = try ResolvedPath.of(path)
         let events: AsyncStream<ControlEvent>
@@ -44,13 +50,12 @@ struct NodeSendClient: Sendable {
             default: throw error
             }
         }
+        let content = NameText.shown(absolute.pathComponents.last ?? absolute)
         reporter.report(
             .inviting(
                 OutgoingInvitation(
                     transfer: id, peer: contact.id, receiver: contact.name.claimed, name: contact.name.quoted,
-                    trustStatus: contact.trustStatus, path: .node)))
-        let file = absolute.pathComponents.last ?? absolute
-        let content = NameText.shown(file)
+                    trustStatus: contact.trustStatus, path: .node, part: isPart ? (content, nil) : nil)))
         let label = TransferLabel(content, to: name)
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)
@@ -63,7 +68,8 @@ struct NodeSendClient: Sendable {
         }
         guard let end, let outcome = end.outcome else { throw NodeEnded() }
         if !isLast, outcome == UnsealedConfirmation.occasion { return false }
-        let detail = outcome == .completed ? nil : end.detail
+        let isRefused = isSealed && outcome == UnsealedConfirmation.occasion
+        let detail = outcome == .completed ? nil : isRefused ? UnsealedConfirmation.advice(for: name) : end.detail
         reporter.report(
             .sent(
                 SendResult(

@@ -543,7 +543,8 @@ package final class SendOperation: Sendable {
         let result = MeshAdvice.completed(
             await finish(transfer, of: part, to: name), to: peer.software == .nearshare ? .nearshare : .phone)
         if isSealed, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
-        try conclude(result, of: transfer, part, to: peer.id, name: name)
+        let shown = isSealed ? UnsealedConfirmation.withAdvice(result, for: name) : result
+        try conclude(shown, of: transfer, part, to: peer.id, name: name)
         return true
     }
 
@@ -597,7 +598,8 @@ package final class SendOperation: Sendable {
                             "the node of this machine sends only files whose path is UTF-8; rename \(TerminalText.escaped(path.text))"
                         )
                     }
-                    try await sender.sendFile(path.text, to: contact, confirmingUnsealed: unsealed)
+                    try await sender.sendFile(
+                        path.text, to: contact, isPart: paths.count > 1, confirmingUnsealed: unsealed)
                     progress.fileCount += 1
                 }
             case .text(let text): try await sender.sendText(text, to: contact)

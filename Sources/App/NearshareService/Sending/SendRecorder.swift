@@ -24,7 +24,7 @@ final class SendRecorder: Reporter {
         case .inviting(let invitation): recordStart(of: invitation)
         case .sent(let result): recordEnd(result)
         // A failure without a result, such as the user's refusal to send a file that relays can read.
-        case .failed(_, let failure): if failure.status != .peerGone { recordFailure() }
+        case .failed(_, let failure): if failure.status != .peerGone { recordFailure(failure) }
         default: break
         }
         reporter.report(event)
@@ -37,10 +37,11 @@ final class SendRecorder: Reporter {
 
     private func recordStart(of invitation: OutgoingInvitation) {
         var entry = TransferLog.Entry(
-            when: SystemClock.wall(), peer: invitation.peer, peerName: invitation.receiver, content: source.label, size: 0,
+            when: SystemClock.wall(), peer: invitation.peer, peerName: invitation.receiver,
+            content: invitation.part?.content ?? source.label, size: 0,
             outcome: TransferLog.runningOutcome,
             attempt: TransferLog.Attempt(process: getpid(), token: Hex.encode(LocalMachine.randomBytes(8))))
-        entry.offeredSize = source.size
+        entry.offeredSize = invitation.part == nil ? source.size : invitation.part?.size
         let isNew = state.withLock { state in
             guard state.begun[entry.peer] == nil else { return false }
             state.begun[entry.peer] = entry
@@ -68,13 +69,15 @@ final class SendRecorder: Reporter {
     }
 
     /// Records a failure as the end of the transfer that has begun. With several transfers it is not clear which one has failed.
-    private func recordFailure() {
+    private func recordFailure(_ failure: CommandFailure) {
         let failed = state.withLock { state in
             guard state.begun.count == 1, state.receiverCount == 1 else { return nil as TransferLog.Entry? }
             return state.begun.popFirst()?.value
         }
         guard var entry = failed else { return }
-        (entry.when, entry.outcome) = (SystemClock.wall(), RecordedOutcome.failed.rawValue)
+        // A receiver that declines has a result: it was the user's own no.
+        let outcome: RecordedOutcome = failure.status == .declined ? .cancelled : .failed
+        (entry.when, entry.outcome) = (SystemClock.wall(), outcome.rawValue)
         append(entry)
     }
 
