@@ -78,29 +78,24 @@ private final class PseudoTerminal: Sendable {
         #expect(!TerminalProperties.hasColor(null))
     }
 
-    @Test("keys arrive decoded, sequences split over writes included, and raw mode ends with the stream")
+    @Test("keys arrive decoded, sequences split over writes included, and raw mode ends with the reading")
     func keys() async throws {
         let terminal = try PseudoTerminal()
         let cooked = terminal.localModes
-        try await withThrowingTaskGroup(of: [TerminalKey].self) { group in
-            group.addTask { [device = terminal.device] in
-                var keys: [TerminalKey] = []
-                for await key in device.keys() {
-                    keys.append(key)
-                    if key == .escape { break }
-                }
-                return keys
-            }
-            await terminal.waitForRawMode()
-            let bytes = Array("é\u{1b}[A\u{1b}[1;5C".utf8)
-            for byte in bytes { DescriptorOutput.write([byte], to: terminal.user) }
-            terminal.type("\r\u{1b}")
-            let keys = try #require(try await group.next())
-            var expected: [TerminalKey] = [.text("é"), .up, .wordRight, .enter, .escape]
-            #expect(keys == expected)
-            expected.removeAll()
+        let (keys, sink) = AsyncStream.makeStream(of: TerminalKey.self)
+        let reading = Task { [device = terminal.device] in await device.readKeys { sink.yield($0) } }
+        await terminal.waitForRawMode()
+        for byte in Array("é\u{1b}[A\u{1b}[1;5C".utf8) { DescriptorOutput.write([byte], to: terminal.user) }
+        terminal.type("\r\u{1b}")
+        var received: [TerminalKey] = []
+        for await key in keys {
+            received.append(key)
+            if key == .escape { break }
         }
-        while terminal.localModes != cooked { await Task.yield() }
+        #expect(received == [.text("é"), .up, .wordRight, .enter, .escape])
+        reading.cancel()
+        await reading.value
+        #expect(terminal.localModes == cooked)
     }
 
     @Test("a screen that ends late leaves the raw mode of its successor alone")

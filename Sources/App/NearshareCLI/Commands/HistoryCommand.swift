@@ -47,7 +47,8 @@ struct HistoryCommand: AsyncParsableCommand {
             }
             if shown.isEmpty {
                 let direction = sent ? "sent" : received ? "received" : "sent or received"
-                let other = peer.map { " \(sent ? "to" : "from") \(TerminalText.escaped($0))" } ?? ""
+                let preposition = sent ? "to" : received ? "from" : "to or from"
+                let other = peer.map { " \(preposition) \(TerminalText.escaped($0))" } ?? ""
                 return Console.notice("nothing was \(direction)\(other) yet")
             }
             Console.writeTable(shown.map(Self.row))

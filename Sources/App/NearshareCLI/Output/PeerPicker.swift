@@ -84,7 +84,7 @@ extension PeerPicker {
                 }
             }
             group.addTask {
-                for await key in terminal.keys() { sink.yield(.key(key)) }
+                await terminal.readKeys { sink.yield(.key($0)) }
                 sink.yield(.ended)
             }
             return .peer(try await PeerPicker(trust: trust).pick(from: inputs, on: terminal))

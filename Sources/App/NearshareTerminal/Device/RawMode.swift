@@ -14,6 +14,8 @@ package enum RawMode {
     nonisolated(unsafe) private static var savedMode = termios()
     private static let descriptor = Atomic<Int32>(-1)
     private static let latest = Atomic<Int>(0)
+    /// Raised when the mode is restored at the end of the process.
+    private static let endsAtExit = OnceFlag()
 
     /// Switches the terminal to raw mode.
     /// - Parameter keepsSignals: Ctrl-C and Ctrl-Z stay signals; otherwise they become keys.
@@ -28,7 +30,7 @@ package enum RawMode {
         raw.c_oflag |= tcflag_t(OPOST)
         if keepsSignals { raw.c_lflag |= tcflag_t(ISIG) }
         descriptor.store(terminal, ordering: .releasing)
-        if isFirst { atexit { RawMode.end() } }
+        if endsAtExit.raise() { atexit { RawMode.end() } }
         tcsetattr(terminal, TCSANOW, &raw)
         return token
     }

@@ -186,16 +186,10 @@ package final class TerminalDevice: Sendable {
 
     // MARK: Keys
 
-    /// The keys that the user presses. The terminal is in raw mode until the consumer stops or the terminal closes. A return to
-    /// the foreground emits Ctrl-L, so that the consumer draws its screen again.
-    package func keys() -> AsyncStream<TerminalKey> {
-        setReadsAnswer(true)
-        return answerKeys()
-    }
-
-    /// Calls `receive` with the keys that the user presses, as ``keys()`` emits them, until the task is cancelled or the terminal
-    /// closes. Returns when no read is under way: what is typed from then on is left to the next reader.
-    func readKeys(_ receive: @escaping @Sendable (TerminalKey) -> Void) async {
+    /// Calls `receive` with the keys that the user presses, until the task is cancelled or the terminal closes; the terminal is in
+    /// raw mode meanwhile. A return to the foreground is Ctrl-L, so that the screen is drawn again. Returns when no read is under
+    /// way: what is typed from then on is left to the next reader.
+    package func readKeys(_ receive: @escaping @Sendable (TerminalKey) -> Void) async {
         let wakeUp = InputWakeUp()
         setReadsAnswer(true)
         await withTaskCancellationHandler {

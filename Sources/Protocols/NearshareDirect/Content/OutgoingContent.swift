@@ -67,7 +67,8 @@ package struct OutgoingContent: Sendable {
     }
 
     /// Fills `buffer` with the next bytes of the stream.
-    /// - Returns: The number of bytes; 0 after the end. A source of unknown size may fill only a part of the buffer.
+    /// - Returns: The number of bytes; 0 only after the end, or for an empty buffer. A source of unknown size may fill only a part
+    ///   of the buffer.
     package mutating func fill<Provider: ContentProvider>(
         _ buffer: UnsafeMutableRawBufferPointer, from provider: inout Provider
     ) throws(Provider.Failure) -> Int {
@@ -96,7 +97,7 @@ package struct OutgoingContent: Sendable {
             case .chunks(let remaining):
                 let lengthEnd = filled + ContentStreamFormat.chunkLengthByteCount
                 guard lengthEnd < buffer.count else {
-                    try bufferChunk(of: &provider, remaining)
+                    finishChunk(of: try bufferChunk(of: &provider, upTo: remaining), remaining, in: provider)
                     continue
                 }
                 let requestedCount = Int(min(UInt64(buffer.count - lengthEnd), remaining))
@@ -107,14 +108,17 @@ package struct OutgoingContent: Sendable {
                 finishChunk(of: count, remaining, in: provider)
             case .unknownSize:
                 let lengthEnd = filled + ContentStreamFormat.chunkLengthByteCount
-                guard lengthEnd < buffer.count else { return filled }
+                guard lengthEnd < buffer.count else {
+                    // A receiver chooses how much room there is; without a byte the caller would try again at once (R5).
+                    if filled > 0 { return filled }
+                    finishUnsizedChunk(of: try bufferChunk(of: &provider))
+                    continue
+                }
                 let count = try provider.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[lengthEnd...]))
                 buffer.storeBytes(of: UInt32(count).bigEndian, toByteOffset: filled, as: UInt32.self)
                 filled = lengthEnd + count
-                contentByteCount = contentByteCount.addingClamped(UInt64(count))
+                finishUnsizedChunk(of: count)
                 guard count == 0 else { return filled }
-                finishedEntryCount = finishedEntryCount.addingClamped(1)
-                state = .between
             case .ended:
                 return filled
             }
@@ -123,14 +127,23 @@ package struct OutgoingContent: Sendable {
     }
 
     /// Reads a small chunk for a buffer that has no room for its length.
+    /// - Returns: The number of bytes of its content.
     private mutating func bufferChunk<Provider: ContentProvider>(
-        of provider: inout Provider, _ remaining: UInt64
-    ) throws(Provider.Failure) {
-        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(min(remaining, 64)), alignment: 1)
+        of provider: inout Provider, upTo limit: UInt64 = .max
+    ) throws(Provider.Failure) -> Int {
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(min(limit, 64)), alignment: 1)
         defer { bytes.deallocate() }
         let count = try provider.read(into: bytes)
         pending = (UInt32(count).bigEndianBytes + bytes[..<count])[...]
-        finishChunk(of: count, remaining, in: provider)
+        return count
+    }
+
+    /// Counts a chunk of an entry of unknown size. An empty one ends it.
+    private mutating func finishUnsizedChunk(of count: Int) {
+        contentByteCount = contentByteCount.addingClamped(UInt64(count))
+        guard count == 0 else { return }
+        finishedEntryCount = finishedEntryCount.addingClamped(1)
+        state = .between
     }
 
     /// Counts a chunk. An empty one ends a file that the provider has withdrawn.

@@ -75,7 +75,7 @@ package struct ByteStreams: Sendable {
 
     /// The streams whose end the program has written, and whose bytes are not all sent.
     package var unsentFinished: [StreamID] {
-        streams.filter { $0.value.sending.isFinishing && !$0.value.sending.isFinished }.map(\.key)
+        streams.filter { $0.value.sending.isFinishing && !$0.value.sending.isFinished }.map(\.key).sorted()
     }
 
     /// Whether there are bytes, or the end, to read.

@@ -37,6 +37,7 @@ struct PrivateMessages: Sendable {
     func isAcknowledged(_ id: String, of peer: PeerID) -> Bool { acknowledged[peer]?.contains(id) ?? false }
 
     mutating func recordAcknowledgement(_ id: String, of peer: PeerID) {
+        guard !isAcknowledged(id, of: peer) else { return }
         acknowledged[peer, default: []].append(id)
         if let count = acknowledged[peer]?.count, count > Self.maximumAcknowledgedCount { acknowledged[peer]?.removeFirst() }
     }
@@ -50,7 +51,7 @@ struct PrivateMessages: Sendable {
     /// Messages whose receipt is overdue, those of a peer in the order in which they were sent first.
     mutating func advance(to now: MonotonicInstant) -> [Reaction] {
         var reactions: [Reaction] = []
-        for (peer, messages) in unacknowledged {
+        for (peer, messages) in unacknowledged.sorted(by: { $0.key < $1.key }) {
             var remaining: [Unacknowledged] = []
             for var message in messages {
                 guard now - message.sent >= Self.receiptTimeout else {
