@@ -246,7 +246,7 @@ class TransferStory(RadioStory):
             command = [word for word in command if word != "-vv"]
             ben = Terminal(self.ben, *command, columns=80, rows=24)
             try:
-                ben.wait_for(r"find it over Bluetooth")
+                ben.wait_for(r"find this machine over Bluetooth")
                 sending = self.send(file)
                 ben.wait_for(r"accept\?[^\n]*: ")
                 ben.press("y\r")

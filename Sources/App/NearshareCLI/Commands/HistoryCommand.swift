@@ -36,7 +36,7 @@ struct HistoryCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             var history = try TransferHistory(of: LocalMachine())
-            // Among all transfers: a peer that has only sent is not unknown where those to it are listed.
+            // Before the direction is filtered: with --sent, a peer that has only sent would be unknown.
             if let peer { try history.restrict(toPeer: peer) }
             if sent { history.restrict(to: .outgoing) }
             if received { history.restrict(to: .incoming) }

@@ -26,7 +26,7 @@ struct MessageCommand: ConfinedCommand {
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peer: String?
 
-    @Flag(help: "Send it to every node that is reached; everyone can read it.")
+    @Flag(help: "Send the message to every node that is reached; everyone can read it.")
     var broadcast = false
 
     @Option(
@@ -40,7 +40,7 @@ struct MessageCommand: ConfinedCommand {
         transform: PathArgument.expanded)
     var file: String?
 
-    @Flag(help: "Do not encrypt it: every node that relays it can read it.")
+    @Flag(help: "Do not encrypt the message: every node that relays it can read it.")
     var unencrypted = false
 
     @Flag(name: .customLong("private"), help: "Hide sender and receiver from the nodes that relay it.")
@@ -48,7 +48,7 @@ struct MessageCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Wait until it is sent (another node has accepted it; the default) or delivered; or none.", valueName: "event")
+            "Wait until the message is sent (another node has accepted it; the default) or delivered; or none.", valueName: "event")
     )
     var wait: MessageOperation.Goal?
 
@@ -112,11 +112,11 @@ struct MessageCommand: ConfinedCommand {
     private func send(_ value: StructuredValue?, file path: String?, from machine: LocalMachine) async throws {
         let options = nearby.nodeOptions(global)
         let limit = BundleContent.maximumByteCount
-        let said =
+        let lineText =
             text == "-"
             ? try InputReader.readText(upTo: limit, tooLong: MessengerError.tooLong(limit: limit).description) : text
         let operation = MessageOperation(
-            value ?? .object(["text": .string(said ?? "")]), mode: effectiveMode, to: peer,
+            value ?? .object(["text": .string(lineText ?? "")]), mode: effectiveMode, to: peer,
             isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
             timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
             requiresSession: requireSession, reporter: TextReporter())

@@ -199,7 +199,7 @@ struct ReceiveCommand: ConfinedCommand {
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
             let localSend = try reception.security.map { try node.serveLocalSend(for: listener, $0, pin: reception.pin) }
             let notice = ReceiverNotice(
-                node: node, destination: destination, engine: engine,
+                node: node, destination: destination, discoveryEngine: engine,
                 chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
                 localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: reception.shown)
             let follower = PrimaryRoleFollower(machine, node, listener, controller, reporter: reporter, followerSettings)

@@ -286,9 +286,9 @@ struct SendCommand: AsyncParsableCommand {
                     sending: operation.contents(), rateLimit: source.rateLimit, port: Node.defaultPagePort)
                 let action = "get \(source.label)"
                 if let hotspot {
-                    HotspotNotice.show(hotspot, page, isJSON: isJSON, toDo: action)
+                    HotspotNotice.show(hotspot, page, isJSON: isJSON, purpose: action)
                 } else {
-                    PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: isJSON, toDo: action)
+                    PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: isJSON, purpose: action)
                 }
                 try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in

@@ -6,7 +6,7 @@ internal import NearshareTerminal
 /// The QR codes and the address by which a phone joins a hotspot and opens its page.
 enum HotspotNotice {
     /// - Parameter action: what the page is for, as the end of "open the page to …".
-    static func show(_ hotspot: Hotspot, _ page: PageServer, isJSON: Bool, toDo action: String) {
+    static func show(_ hotspot: Hotspot, _ page: PageServer, isJSON: Bool, purpose action: String) {
         let url = page.url(host: hotspot.address.description)
         if isJSON { return emit(hotspot, url) }
         let network = hotspot.network

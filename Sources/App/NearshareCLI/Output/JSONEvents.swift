@@ -20,7 +20,7 @@ enum JSONValue: Encodable, Sendable {
         var container = encoder.singleValueContainer()
         switch self {
         case .string(let text): try container.encode(text)
-        // Readers with signed integers fail on more, which only a peer's lie can be.
+        // Readers with signed integers fail on a larger number, which only a false claim of a peer can be.
         case .number(let number): try container.encode(Int64(clamping: number))
         case .integer(let number): try container.encode(number)
         // JSON has no infinities.
@@ -41,7 +41,7 @@ enum JSONEvents {
 
     static func print(_ object: [String: JSONValue]) { Console.writeResult(line(object)) }
 
-    /// The event that counts those left out.
+    /// The event with the number of omitted events.
     @Sendable static func omitted(_ count: Int) -> String { line("omitted", ["count": .number(UInt64(clamping: count))]) }
 
     /// The line of an event.

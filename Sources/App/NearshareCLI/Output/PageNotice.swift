@@ -7,7 +7,7 @@ enum PageNotice {
     /// - Parameters:
     ///   - hosts: the addresses of this machine, the most likely one first.
     ///   - action: what the page is for, as the end of "scan it with a phone to …".
-    static func show(_ page: PageServer, at hosts: [String], isJSON: Bool, toDo action: String) {
+    static func show(_ page: PageServer, at hosts: [String], isJSON: Bool, purpose action: String) {
         if hosts.isEmpty {
             Console.warn("this machine has no address that a phone could reach; connect it to a network, and start again")
         }

@@ -6,7 +6,8 @@ internal import NearshareTerminal
 struct ReceiverNotice: Sendable {
     let node: Node
     let destination: ReceiveDestination
-    let engine: String?
+    /// The name of the service that announces this machine on the network; nil for none.
+    let discoveryEngine: String?
     /// The port that the user has chosen.
     let chosenPort: UInt16?
     /// The page for browsers; nil for none.
@@ -31,11 +32,11 @@ struct ReceiverNotice: Sendable {
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
         let action = "send files to this machine"
         if isFirst, let page, hotspot == nil {
-            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, toDo: action)
+            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, purpose: action)
         }
         if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
         // Last: two codes fill a terminal, and other lines would scroll them away.
-        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, toDo: action) }
+        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, purpose: action) }
         guard case .own(let port, let other) = state else { return }
         if let other {
             Console.warn(
@@ -51,7 +52,7 @@ struct ReceiverNotice: Sendable {
         if case .node(_, let process) = state { members["node"] = .number(UInt64(max(0, process))) }
         guard isFirst else { return JSONEvents.emit("port", members) }
         (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
-        members["discovery"] = JSONValue(engine)
+        members["discovery"] = JSONValue(discoveryEngine)
         JSONEvents.emit("ready", members)
     }
 
@@ -77,7 +78,7 @@ struct ReceiverNotice: Sendable {
         switch await listener.radio {
         case .on(let channel)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .string("on"), "channel": .number(UInt64(channel))]) }
-            if !isJSON { Console.notice("peers in range find it over Bluetooth, too") }
+            if !isJSON { Console.notice("peers in range find this machine over Bluetooth, too") }
         case .unavailable(let reason)?:
             if isJSON { JSONEvents.emit("bluetooth", ["state": .string("unavailable"), "reason": .string(reason)]) }
             if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }

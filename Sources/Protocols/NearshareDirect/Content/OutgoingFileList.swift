@@ -16,13 +16,13 @@ package struct OutgoingFileList: Sendable {
     private var state = State.listing
     private var pending: ArraySlice<UInt8> = []
     /// The number of the provider's next entry.
-    private var number: UInt64 = 0
+    private var entryNumber: UInt64 = 0
     /// The index of the next listed file while hashing.
-    private var index = 0
+    private var fileIndex = 0
     private var hashedByteCount: UInt64 = 0
     private let offer: Offer
 
-    /// Digests of so much content may wait for one another.
+    /// Content that is hashed before the digests so far are sent: the receiver hashes the same files meanwhile.
     private static let hashedByteCountPerFill: UInt64 = 4 << 20
 
     /// Whether the source had fewer files when they were hashed than when they were listed.
@@ -42,10 +42,10 @@ package struct OutgoingFileList: Sendable {
         }
     }
 
-    /// Starts the digests. The next provider is at its first entry.
+    /// Starts the digests. ``fill(_:from:)`` is called with a new provider from now on.
     package mutating func begin(hashing candidates: FileSet) {
         state = .hashing(candidates: candidates, left: candidates.memberCount)
-        (number, index) = (0, 0)
+        (entryNumber, fileIndex) = (0, 0)
     }
 
     /// Fills `buffer` with the next bytes of the stream; a digest reads a whole file.
@@ -64,7 +64,6 @@ package struct OutgoingFileList: Sendable {
             case .listing: try listNext(of: &provider)
             case .hashing(_, left: 0): state = .hashed
             case .hashing(let candidates, let left):
-                // The receiver hashes the same files meanwhile.
                 guard filled == 0 || hashedByteCount.subtractingClamped(hashedBefore) < Self.hashedByteCountPerFill else {
                     return filled
                 }
@@ -83,12 +82,12 @@ package struct OutgoingFileList: Sendable {
     private mutating func listNext<Provider: ContentProvider>(of provider: inout Provider) throws(Provider.Failure) {
         var writer = ByteWriter(reserving: 128)
         if list.count < FileSet.maximumCount, let header = try provider.nextEntry() {
-            defer { number = number.addingClamped(1) }
+            defer { entryNumber = entryNumber.addingClamped(1) }
             guard isListed(header) else { return }
             let encoded = header.encoded
-            list.append(number: number, encodedHeader: encoded)
+            list.append(number: entryNumber, encodedHeader: encoded)
             writer.write(ContentStreamFormat.listed)
-            writer.write(number)
+            writer.write(entryNumber)
             writer.writeCounted(encoded, by: UInt16.self)
         } else {
             writer.write(ContentStreamFormat.listEnd)
@@ -103,8 +102,8 @@ package struct OutgoingFileList: Sendable {
     ) throws(Provider.Failure) -> Bool {
         while let header = try provider.nextEntry() {
             guard isListed(header) else { continue }
-            defer { index += 1 }
-            guard candidates.contains(index) else { continue }
+            defer { fileIndex += 1 }
+            guard candidates.contains(fileIndex) else { continue }
             var digest = FileDigest(encodedHeader: header.encoded)
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 64)
             defer { buffer.deallocate() }
