@@ -48,7 +48,8 @@ struct MessageCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Wait until the message is sent (another node has accepted it; the default) or delivered; or none.", valueName: "event")
+            "Wait until the message is sent (another node has accepted it; the default) or delivered; or none.",
+            valueName: "event")
     )
     var wait: MessageOperation.Goal?
 
