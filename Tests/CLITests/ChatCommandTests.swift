@@ -282,9 +282,11 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(other.type("/block 1a2b").isEmpty && other.text.contains("1a2b is not in the list"), "\(other.text)")
         let unknown = typing.type("/block nobody")
         #expect(unknown.isEmpty && typing.text.contains("nobody is not in the list of /who"), "\(typing.text)")
-        typing.handle(.replied(.ping(.peer(peerID), showsPath: false), .success(.pong(PingReport(milliseconds: 7, hops: 2)))))
-        #expect(typing.text.contains("answer after 7 ms over 2 hops"), "\(typing.text)")
-        typing.handle(.replied(.ping(.peer(peerID), showsPath: true), .success(.pong(PingReport(milliseconds: 7, hops: 1)))))
+        typing.handle(
+            .replied(.ping(.peer(peerID), peerID, showsPath: false), .success(.pong(PingReport(milliseconds: 7, hops: 2)))))
+        #expect(typing.text.contains("* anna: answer after 7 ms over 2 hops"), "\(typing.text)")
+        typing.handle(
+            .replied(.ping(.peer(peerID), peerID, showsPath: true), .success(.pong(PingReport(milliseconds: 7, hops: 1)))))
         #expect(typing.text.contains("over 1 hop, from a neighbour"), "\(typing.text)")
         typing.handle(.replied(.setBlocked(.peer(peerID), true), .failure(ControlFailure(.peerNotFound, "no key"))))
         #expect(typing.text.contains("no key"), "\(typing.text)")

@@ -293,6 +293,22 @@ private final class ChatHarness {
         #expect(busy.lines.last == "> /wh")
     }
 
+    @Test("a conversation keeps the name of a peer that has left, also where the last line is the user's")
+    func nameOfOneThatHasLeft() {
+        let chat = ChatHarness(.publicRoom)
+        let last = ChatHarness.message(7, "see you", from: nil)
+        let summary = ConversationSummary(
+            conversation: .peer(ChatHarness.anna), last: last, unreadCount: 0, peerName: ChatHarness.claim("anna"))
+        chat.handle(.replied(.conversations, .success(.conversations([summary]))))
+        #expect(chat.lines[0].contains(" 2 anna "), "\(chat.text)")
+        // One that has never written.
+        chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.ben, "ben")])))
+        chat.write("/chat ben")
+        chat.handle(.replied(.lookup("ben"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.ben, ChatHarness.ben.hex, isNear: false)])))
+        #expect(chat.lines[0].contains("[3 ben]") && chat.text.contains("ben is away"), "\(chat.text)")
+    }
+
     @Test("without a conversation nothing is sent")
     func startView() {
         let chat = ChatHarness(.latest)

@@ -44,6 +44,19 @@ struct ConversationStoreTests {
         #expect(try again.conversations().map(\.unreadCount) == [1, 1])
     }
 
+    @Test("a conversation has the newest name of its peer, also behind lines without one")
+    func peerNames() throws {
+        for (number, name) in ["Anna", "Anja", nil].enumerated() {
+            let message = ChatMessage(
+                id: "\(number)", conversation: .peer(anna), author: anna, authorName: try name.map { try DisplayName($0) },
+                text: "hello", when: WallTime(milliseconds: 0), status: .delivered)
+            #expect(try store.insert(message) != nil)
+        }
+        _ = try store.insert(line("x", in: .peer(anna)))
+        _ = try store.insert(line("y", in: .publicRoom, by: anna))
+        #expect(try store.conversations().map { $0.peerName?.claimed } == [nil, "Anja"])
+    }
+
     @Test("the time of writing is stored where it tells more than that of the arrival, within bounds")
     func written() throws {
         let arrival: Int64 = 100 * 86_400_000

@@ -134,7 +134,7 @@ struct ContactSnapshotTests {
     private let cleo = identity(3)
 
     private func snapshot(
-        blueChat: [(UInt8, String)] = [], nearby: [(LocalIdentity, String)] = [],
+        blueChat: [(UInt8, String)] = [], nearby: [(LocalIdentity, String)] = [], written: [(LocalIdentity, String)] = [],
         _ change: (inout TrustStore, inout ContactBook) throws -> Void
     ) throws -> ContactSnapshot {
         var (trust, book) = (TrustStore(), ContactBook())
@@ -149,7 +149,9 @@ struct ContactSnapshotTests {
                 id: identity.peerID, name: try DisplayName(name), fingerprint: identity.fingerprint, capabilities: nil,
                 isDirect: true, isReachable: true, hops: 1, statedFragmentLimit: nil)
         }
-        return ContactSnapshot(trust: trust, addressBook: book, presence: presence)
+        let names = try written.map { ($0.0.peerID, try DisplayName($0.1)) }
+        return ContactSnapshot(
+            trust: trust, addressBook: book, presence: presence, conversationNames: Dictionary(names) { $1 })
     }
 
     private func introduce(_ identity: LocalIdentity, _ name: String, to trust: inout TrustStore) throws {
@@ -225,6 +227,26 @@ struct ContactSnapshotTests {
         let signed = received(sealedBy: nil, signedBy: EndpointID(of: anna.signingKey.publicKey))
         #expect(signed.sender == (isProven ? anna.peerID : nil))
         #expect(signed.senderName?.claimed == (isProven ? "anna" : nil))
+    }
+
+    @Test("a peer that has left is found by the name in its conversation")
+    func conversationName() throws {
+        let snapshot = try snapshot(written: [(ben, "Later")]) { _, _ in }
+        let contact = try #require(try snapshot.contact(named: "later", with: [ben.peerID]))
+        #expect(contact.id == ben.peerID && contact.name.claimed == "Later" && !contact.isNear)
+        #expect(snapshot.listed(with: [ben.peerID]).map(\.name.claimed) == ["Later"])
+        // Another one that comes with the name is not taken for it (K2).
+        let near = try self.snapshot(nearby: [(cleo, "Later")], written: [(ben, "Later")]) { _, _ in }
+        let failure = #expect(throws: ControlFailure.self) { try near.contact(named: "later", with: [self.ben.peerID]) }
+        #expect(failure?.description.contains(ben.peerID.hex) == true && failure?.description.contains(cleo.peerID.hex) == true)
+    }
+
+    @Test("K2: a conversation under the name of a known peer does not make the name ambiguous")
+    func conversationWithKnownName() throws {
+        let snapshot = try snapshot(nearby: [(anna, "anna")], written: [(ben, "Anna")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+        }
+        #expect(try snapshot.contact(named: "anna", with: [ben.peerID])?.id == anna.peerID)
     }
 
     @Test("a text means contacts of all sources, by id or name, but no peer that proves nothing")

@@ -334,13 +334,19 @@ package final class SQLiteConversationStore: ConversationStore {
                 sql: """
                     SELECT \(Self.columns), (
                         SELECT count(*) FROM line AS other
-                        WHERE other.conversation = line.conversation AND other.author IS NOT NULL AND other.mark = ?)
+                        WHERE other.conversation = line.conversation AND other.author IS NOT NULL AND other.mark = ?), (
+                        SELECT authorName FROM line AS other
+                        WHERE other.conversation = line.conversation AND author IS NOT NULL AND authorName IS NOT NULL
+                        ORDER BY number DESC LIMIT 1)
                     FROM line WHERE number IN (SELECT max(number) FROM line GROUP BY conversation) ORDER BY number DESC
                     """,
                 arguments: [MessageStatus.delivered.rawValue]
             ).compactMap { row in
                 guard let last = ChatMessage(row) else { return nil }
-                return ConversationSummary(conversation: last.conversation, last: last, unreadCount: row[9])
+                let name: String? = last.conversation == .publicRoom ? nil : row[10]
+                return ConversationSummary(
+                    conversation: last.conversation, last: last, unreadCount: row[9],
+                    peerName: name.flatMap { try? DisplayName($0) })
             }
         }
     }

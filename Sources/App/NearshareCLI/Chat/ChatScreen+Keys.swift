@@ -131,7 +131,7 @@ extension ChatScreen {
             return withPeer(argument, at: now) { [.request(.setFriend($0, isFriend), .setFriend(conversation, isFriend))] }
         case .ping, .trace:
             let showsPath = command == .trace
-            return withPeer(argument, at: now) { [.request(.ping($0), .ping(conversation, showsPath: showsPath))] }
+            return withPeer(argument, at: now) { [.request(.ping($0), .ping(conversation, $0, showsPath: showsPath))] }
         case .message: return message(argument, at: now)
         case .accept, .decline:
             let answer: PromptAnswer = command == .accept ? .yes : .no

@@ -40,7 +40,7 @@ struct ChatScreen: Sendable {
         /// - Parameter former: the trust in the peer before, as far as it is known.
         case setBlocked(Conversation?, Bool, former: TrustStatus? = nil)
         case setFriend(Conversation?, Bool)
-        case ping(Conversation?, showsPath: Bool)
+        case ping(Conversation?, PeerID, showsPath: Bool)
         /// The link of this node, for the user of a peer to scan.
         case verificationLink(Conversation?)
         /// The proof of the peer whose link the user has pasted.
@@ -531,7 +531,13 @@ struct ChatScreen: Sendable {
         // No list of the node has blocked peers, nor new ones that are away: conversations with them may be open.
         var others = contacts.filter { views.index(of: .peer($0.key)) != nil || $0.value.trustStatus.isBlocked }
         for id in others.keys { others[id]?.isNear = false }
-        contacts = Dictionary(all.map { ($0.id, $0) }, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
+        let listed = all.map { contact in
+            // The node knows the name of a peer that has never written only while it is in range.
+            var named = contact
+            if contact.name.claimed == contact.id.hex, let former = others[contact.id] { named.name = former.name }
+            return (contact.id, named)
+        }
+        contacts = Dictionary(listed, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
         return resolveFailedLookups(at: now)
     }
 
@@ -585,8 +591,8 @@ struct ChatScreen: Sendable {
             contacts[contact.id] = contact
             let text = isFriend ? "is a friend: --accept friends takes its files without a question" : "is no longer a friend"
             addReply("\(name(of: contact.id)) \(text)", in: conversation, at: now)
-        case (.ping(let conversation, let showsPath), .pong(let report)):
-            addReply(Self.text(report, showsPath: showsPath), in: conversation, at: now)
+        case (.ping(let conversation, let peer, let showsPath), .pong(let report)):
+            addReply("\(name(of: peer)): \(Self.text(report, showsPath: showsPath))", in: conversation, at: now)
         case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
         case (.verify(let conversation), .contact(let contact)):
             contacts[contact.id] = contact
@@ -629,7 +635,7 @@ struct ChatScreen: Sendable {
             }
         case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
             addNotice(reason, in: conversation, at: now)
-        case .setBlocked(let conversation, _, _), .setFriend(let conversation, _), .ping(let conversation, _):
+        case .setBlocked(let conversation, _, _), .setFriend(let conversation, _), .ping(let conversation, _, _):
             addReply(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addReply("not verified: \(reason)", in: conversation, at: now)
@@ -645,7 +651,7 @@ struct ChatScreen: Sendable {
                 continue
             }
             if !isOpen { views.recordAge(age, of: index) }
-            if !summary.last.isLocal { views[index].claimedName = summary.last.authorName }
+            views[index].claimedName = summary.peerName ?? (summary.last.isLocal ? nil : summary.last.authorName)
             guard !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount
         }

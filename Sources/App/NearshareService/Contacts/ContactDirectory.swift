@@ -15,10 +15,12 @@ package struct ContactDirectory: Sendable {
     }
 
     /// The current contacts. Reads the files once.
-    package func snapshot() throws(StorageError) -> ContactSnapshot {
+    /// - Parameter names: that peers have claimed in conversations.
+    package func snapshot(names: [PeerID: DisplayName] = [:]) throws(StorageError) -> ContactSnapshot {
         ContactSnapshot(
             trust: try machine.trust.read(), addressBook: try machine.contacts.read(),
-            presence: messenger.map { ContactSnapshot.Presence(of: $0) } ?? ContactSnapshot.Presence())
+            presence: messenger.map { ContactSnapshot.Presence(of: $0) } ?? ContactSnapshot.Presence(), conversationNames: names
+        )
     }
 
     /// The address at which a peer has last proven its key; nil for one that was never reached on the network.
@@ -26,14 +28,19 @@ package struct ContactDirectory: Sendable {
 
     /// The contacts of a list, see ``ContactSnapshot/listed(with:)``.
     package func listed() async throws -> [Contact] {
-        let conversations = try await conversationIDs()
-        return try snapshot().listed(with: conversations)
+        let conversations = try await conversations()
+        return try snapshot(names: conversations.names).listed(with: conversations.ids)
     }
 
-    private func conversationIDs() async throws -> [PeerID] {
-        try await messenger?.conversations().compactMap {
-            if case .peer(let id) = $0.conversation { id } else { nil }
-        } ?? []
+    /// The peers of conversations, and the names that they have claimed in them last.
+    private func conversations() async throws -> (ids: [PeerID], names: [PeerID: DisplayName]) {
+        var (ids, names): ([PeerID], [PeerID: DisplayName]) = ([], [:])
+        for summary in try await messenger?.conversations() ?? [] {
+            guard case .peer(let id) = summary.conversation else { continue }
+            ids.append(id)
+            names[id] = summary.peerName
+        }
+        return (ids, names)
     }
 
     /// Waits until a peer that `text` selects is known or in range.
@@ -100,8 +107,8 @@ package struct ContactDirectory: Sendable {
     /// The contact that a text selects without waiting, see ``ContactSnapshot/contact(named:with:)``.
     package func knownContact(_ text: String) async throws -> Contact? {
         let text = try wholeID(of: text)
-        let conversations = try await conversationIDs()
-        return try snapshot().contact(named: text, with: conversations)
+        let conversations = try await conversations()
+        return try snapshot(names: conversations.names).contact(named: text, with: conversations.ids)
     }
 
     /// The whole id of the known peer that a text means by the beginning of its id; any other text as it is.

@@ -24,11 +24,17 @@ package struct ContactSnapshot: Sendable {
     package let trust: TrustStore
     package let addressBook: ContactBook
     package let presence: Presence
+    /// The names that peers have claimed in their latest messages.
+    package let conversationNames: [PeerID: DisplayName]
 
-    package init(trust: TrustStore, addressBook: ContactBook, presence: Presence = Presence()) {
+    package init(
+        trust: TrustStore, addressBook: ContactBook, presence: Presence = Presence(),
+        conversationNames: [PeerID: DisplayName] = [:]
+    ) {
         self.trust = trust
         self.addressBook = addressBook
         self.presence = presence
+        self.conversationNames = conversationNames
     }
 
     /// Peers whose keys were imported or met.
@@ -57,7 +63,8 @@ package struct ContactSnapshot: Sendable {
     /// The name that a peer claims, or has claimed when it was last in range.
     private func claimedName(of id: PeerID) -> DisplayName? {
         if let peer = presence.meshPeers[id] { return peer.name }
-        return addressBook.entry(of: id).flatMap { $0.origin == .met ? $0.name : nil }
+        guard let entry = addressBook.entry(of: id) else { return conversationNames[id] }
+        return entry.origin == .met ? entry.name : nil
     }
 
     /// The fingerprint of a known key; nil for one that was only announced.
@@ -70,11 +77,11 @@ package struct ContactSnapshot: Sendable {
         fingerprint(of: id) ?? presence.meshPeers[id]?.fingerprint ?? addressBook.entry(of: id)?.fingerprint
     }
 
-    /// The name of a peer that is in range, in the trust book or in the address book; nil for others.
+    /// The name of a peer that is in range, in the trust book or in the address book, or that has written; nil for others.
     package func knownName(of id: PeerID) -> DisplayName? {
         if let peer = presence.blueChatPeers[id] { return peer.name }
         if let name = presence.meshPeers[id]?.name { return trust.shownName(claiming: id, named: name) }
-        return trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name
+        return trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name ?? conversationNames[id]
     }
 
     /// The contacts of a list: in range, friends and `conversations`; near ones first, then by name.
@@ -112,8 +119,11 @@ package struct ContactSnapshot: Sendable {
 
     /// The other known peer to which the name of a contact belongs (K2); nil for none.
     private func nameOwner(of contact: Contact) -> Fingerprint? {
-        guard let name = claimedName(of: contact.id), let fingerprint = announcedFingerprint(of: contact.id) else { return nil }
-        return trust.otherOwner(of: name, claimedBy: fingerprint)
+        guard let name = claimedName(of: contact.id) else { return nil }
+        if let fingerprint = announcedFingerprint(of: contact.id) { return trust.otherOwner(of: name, claimedBy: fingerprint) }
+        // The key of a peer that has only written is not known here.
+        return trust.peersListed(as: name.claimed).compactMap { trust.entry(claiming: $0) }
+            .first { $0.entry.trust != .blocked }?.fingerprint
     }
 
     /// Refuses a contact that uses the name of another known peer, and a new one with the beginning of such a name (K2).

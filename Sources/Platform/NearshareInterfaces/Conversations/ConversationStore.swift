@@ -6,11 +6,14 @@ package struct ConversationSummary: Sendable, Hashable, Codable {
     package var last: ChatMessage
     /// The number of received messages that were not shown yet.
     package var unreadCount: Int
+    /// The name that the peer has claimed in its newest message that has one; nil in the public room, and where there is none.
+    package var peerName: DisplayName?
 
-    package init(conversation: Conversation, last: ChatMessage, unreadCount: Int) {
+    package init(conversation: Conversation, last: ChatMessage, unreadCount: Int, peerName: DisplayName? = nil) {
         self.conversation = conversation
         self.last = last
         self.unreadCount = unreadCount
+        self.peerName = peerName
     }
 }
 
