@@ -72,8 +72,8 @@ private let peerID = ChatTyping.peerID
         #expect(!isListing(arrive(&typing)))
         typing.meet("anna")
         #expect(isListing(typing.handle(.replied(.history(.peer(peerID)), .success(.chatMessages([]))))))
-        // The notices of its arrival are there.
-        #expect(!isListing(arrive(&typing)))
+        // A node without this screen sends no notice.
+        #expect(isListing(arrive(&typing)))
         typing.press(.alt("1"))
         #expect(isListing(arrive(&typing)))
         let file = SharedFile(
@@ -84,6 +84,118 @@ private let peerID = ChatTyping.peerID
         #expect(typing.text.contains("2 anna (1)") && !typing.text.contains("received trip"))
         typing.press(.alt("2"))
         #expect(typing.text.contains("received trip"))
+    }
+
+    @Test func `the start page asks about all offers, and the conversation of each once it is opened`() {
+        var typing = ChatTyping(.latest)
+        let question = OpenPrompt(
+            number: 1, title: "accept from \"ben\"?", lines: [], yes: "Accept", no: "Decline", conversation: .peer(peerID),
+            peerName: DisplayName(truncating: "ben"))
+        typing.handle(.event(.receiving(.prompt(question))))
+        #expect(count("accept from", in: typing) == 1 && typing.text.contains(" 2 ben (1) "), "\(typing.text)")
+        #expect(!typing.text.contains("[a question in"), "\(typing.text)")
+        typing.handle(.event(.notice("/inbox/b.txt  (3 B) from ben", in: .peer(peerID))))
+        #expect(count("b.txt", in: typing) == 1, "\(typing.text)")
+        typing.press(.alt("2"))
+        typing.handle(.replied(.history(.peer(peerID)), .success(.chatMessages([]))))
+        #expect(count("accept from", in: typing) == 1 && typing.text.contains("[2 ben]"), "\(typing.text)")
+        #expect(count("b.txt", in: typing) == 1, "\(typing.text)")
+    }
+
+    /// A line of the history.
+    private func entry(
+        _ direction: TransferProgress.Direction, _ content: String, at time: WallTime, path: String? = nil
+    ) -> SharedFile {
+        SharedFile(
+            TransferHistory.Entry(
+                when: time, direction: direction, id: peerID, name: DisplayName(truncating: "anna")!, listedName: "anna",
+                content: content, size: 1, outcome: .completed, path: path))
+    }
+
+    private func count(_ text: String, in typing: ChatTyping) -> Int { typing.text.components(separatedBy: text).count - 1 }
+
+    @Test("an item that has arrived or was sent while the chat was open is listed once", arguments: [true, false])
+    func listedOnce(isNoticeFirst: Bool) {
+        var typing = ChatTyping()
+        typing.meet("anna")
+        typing.handle(.replied(.history(.peer(peerID)), .success(.chatMessages([]))))
+        let notice = ChatScreen.Input.event(.notice("/inbox/mib.bin  (1.0 MB) from anna", in: .peer(peerID)))
+        let recorded = WallTime(milliseconds: typing.now.milliseconds - 3)
+        let files = ChatScreen.Input.files(
+            peerID,
+            [
+                entry(.incoming, "mib.bin", at: recorded, path: "/inbox/mib.bin"),
+                entry(.outgoing, "a.jpg", at: typing.now),
+            ])
+        let sent = ChatScreen.Input.event(
+            .transfer(
+                TransferStatus(
+                    id: .transfer(TransferID(rawValue: 7)), isIncoming: false, peer: peerID, name: "a.jpg", done: 10, total: 10,
+                    outcome: .completed)))
+        for input in [sent] + (isNoticeFirst ? [notice, files] : [files, notice]) { typing.handle(input) }
+        #expect(count("mib.bin", in: typing) == 1 && typing.text.contains("(1.0 MB) from anna"), "\(typing.text)")
+        #expect(count("a.jpg", in: typing) == 1, "\(typing.text)")
+        // Others of the same name are other items.
+        let later = WallTime(milliseconds: typing.now.milliseconds + 60_000)
+        typing.handle(.files(peerID, [entry(.outgoing, "a.jpg", at: later)]))
+        #expect(count("a.jpg", in: typing) == 2, "\(typing.text)")
+    }
+
+    @Test("what is said about an item stands in the conversation to which it belongs, as its question does")
+    func conversationOfNotices() {
+        var typing = ChatTyping(.peer("anna"))
+        typing.meet("anna")
+        let ben = PeerID(hex: "2b2b3c4d5e6f7081")!
+        func ask(_ number: Int, in conversation: Conversation) {
+            let question = OpenPrompt(
+                number: number, title: "accept from \"ben\"?", subject: "b\(number).txt from \"ben\"", lines: [],
+                yes: "Accept", no: "Decline", conversation: conversation, peerName: DisplayName(truncating: "ben"))
+            typing.handle(.event(.receiving(.prompt(question))))
+        }
+        ask(1, in: .peer(ben))
+        #expect(!typing.text.contains("accept from") && typing.text.contains(" 3 ben (1) "), "\(typing.text)")
+        #expect(typing.text.contains("[a question in 3 ben]"), "\(typing.text)")
+        // An answer without a number means a question that the user sees.
+        #expect(typing.type("/accept").isEmpty)
+        typing.handle(.event(.notice("/inbox/note.m4a  (9 KB) from ben", in: .peer(ben))))
+        typing.press(.alt("1"))
+        typing.handle(.replied(.history(.publicRoom), .success(.chatMessages([]))))
+        #expect(!typing.text.contains("accept from") && !typing.text.contains("note.m4a"), "\(typing.text)")
+        typing.press(.alt("3"))
+        typing.handle(.replied(.history(.peer(ben)), .success(.chatMessages([]))))
+        #expect(count("accept from", in: typing) == 1 && typing.text.contains("note.m4a"), "\(typing.text)")
+        #expect(!typing.text.contains("[a question in") && !typing.text.contains("(1)"), "\(typing.text)")
+        // A file for everyone.
+        ask(2, in: .publicRoom)
+        #expect(typing.text.contains("1 everyone (1)") && count("accept from", in: typing) == 1, "\(typing.text)")
+        typing.press(.alt("2"))
+        typing.handle(.event(.receiving(.promptEnded(number: 2))))
+        #expect(!typing.text.contains("no longer open"), "\(typing.text)")
+        typing.press(.alt("1"))
+        #expect(typing.text.contains("no longer open: b2.txt"), "\(typing.text)")
+    }
+
+    @Test("what has arrived for everyone is listed in the public room, once", arguments: [true, false])
+    func arrivedForEveryone(isNoticeFirst: Bool) {
+        var typing = ChatTyping(.peer("anna"))
+        typing.meet("anna")
+        let arrival = Arrival(
+            kind: .file(startsPrograms: false), path: "/inbox/all.bin", name: "all.bin", size: 1, sender: peerID,
+            senderName: "anna", conversation: .publicRoom)
+        let notice = ChatScreen.Input.event(.notice("/inbox/all.bin  (1 B) from anna", in: .publicRoom))
+        let arrived = ChatScreen.Input.event(.receiving(.arrived(arrival, nil)))
+        for input in isNoticeFirst ? [notice, arrived] : [arrived, notice] { typing.handle(input) }
+        #expect(typing.text.contains("1 everyone (1)") && !typing.text.contains("all.bin"), "\(typing.text)")
+        typing.press(.alt("1"))
+        #expect(count("all.bin", in: typing) == 1 && typing.text.contains("(1 B) from anna"), "\(typing.text)")
+        typing.handle(
+            .event(
+                .receiving(
+                    .arrived(
+                        Arrival(
+                            kind: .folder, path: "/inbox/trip", name: "trip", size: 1, sender: peerID, senderName: "anna",
+                            conversation: .publicRoom), nil))))
+        #expect(typing.text.contains("received /inbox/trip from anna"), "\(typing.text)")
     }
 
     @Test func `a new peer keeps its name when it is away`() {

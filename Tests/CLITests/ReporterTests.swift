@@ -77,7 +77,7 @@ private final class MovableTime: Sendable {
     /// The lines that events cause.
     private func lines(_ events: OperationEvent...) -> [String] {
         let written = WrittenLines()
-        let reporter = TextReporter(output: .publish { written.append($0) })
+        let reporter = TextReporter(output: .publish { line, _ in written.append(line) })
         for event in events { reporter.report(event) }
         return written.all
     }
@@ -124,7 +124,7 @@ private final class MovableTime: Sendable {
         let (clock, written) = (MovableTime(), WrittenLines())
         let friend = try #require(PeerID(hex: "00000000000000ff"))
         let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
-        let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
+        let reporter = TextReporter(output: .publish { line, _ in written.append(line) }, unknownPeers: limit)
         func report(_ numbers: Range<Int>) {
             for number in numbers {
                 reporter.report(.node(.chatMessage(line("text \(number)", from: PeerID(fitting: [UInt8(number & 255)])))))
@@ -155,7 +155,7 @@ private final class MovableTime: Sendable {
             let (clock, written) = (MovableTime(), WrittenLines())
             let friend = try #require(PeerID(hex: "00000000000000ff"))
             let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
-            let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
+            let reporter = TextReporter(output: .publish { line, _ in written.append(line) }, unknownPeers: limit)
             for _ in 0..<10 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
             // Two of ten rows, and a notice for each; then that others are hidden.
             let width = written.all.reduce(0) { $0 + max(80, TerminalText.width(of: $1)) }
@@ -255,7 +255,7 @@ private final class MovableTime: Sendable {
         let (clock, written) = (MovableTime(), WrittenLines())
         let friend = try #require(PeerID(hex: "00000000000000ff"))
         let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
-        let reporter = TextReporter(output: .publish { written.append($0) }, unknownPeers: limit)
+        let reporter = TextReporter(output: .publish { line, _ in written.append(line) }, unknownPeers: limit)
         func end(_ outcome: TransferOutcome, of peer: PeerID) {
             var result = received(outcome)
             result.peer = peer
@@ -301,6 +301,26 @@ private final class MovableTime: Sendable {
                 "/in/album  (folder)"
             ])
         #expect(lines(.delivered(try item(path: "", type: nil), .notShown, from: nil, nil)).isEmpty)
+    }
+
+    @Test("published lines about an item name its sender, its conversation, and its end only where it has failed")
+    func conversations() throws {
+        let published = Mutex<[String]>([])
+        let reporter = TextReporter(
+            output: .publish { line, conversation in
+                published.withLock { $0.append("\(conversation?.text ?? "none"): \(line)") }
+            })
+        let sender = ShownPeer(id: anna, name: try DisplayName("anna"), limitSource: "")
+        reporter.report(.delivered(try item(), .notShown, from: sender, transfer, in: .publicRoom))
+        var result = received(.completed)
+        (result.transfer, result.conversation) = (transfer, .publicRoom)
+        reporter.report(.receiveEnded(result))
+        (result.outcome, result.conversation) = (.interrupted, .peer(anna))
+        reporter.report(.receiveEnded(result))
+        reporter.report(.notice("relaying"))
+        let lines = published.withLock { $0 }
+        #expect(lines.count == 3 && lines[0] == "\(Conversation.publicRoom.text): /in/a.jpg  (1.5 KB, image/jpeg) from anna")
+        #expect(lines[1].hasPrefix("\(anna.hex): warning: ") && lines[2] == "none: relaying", "\(lines)")
     }
 
     @Test("P14: a type that the content contradicts, and a spooled item, are warnings")
@@ -443,7 +463,7 @@ private final class MovableTime: Sendable {
         let ended = HotspotStep(.ended, interface: "wlan0", replaced: "Office")
         #expect(try json(.hotspot(ended)) == #"hotspot_state {"interface":"wlan0","replaced":"Office","state":"ended"}"#)
         let written = WrittenLines()
-        let reporter = TextReporter(output: .publish { written.append($0) })
+        let reporter = TextReporter(output: .publish { line, _ in written.append(line) })
         for step in [joining, ended, HotspotStep(.ended, because: .failed, "the hotspot has ended: wlan0 is gone")] {
             reporter.report(.hotspot(step))
         }

@@ -460,6 +460,34 @@ class BitchatStory(Story):
             late.request_sync(there, types=bitchat_wire.SYNC_ANNOUNCE | kind)
             self.assertEqual("photo.jpg", late.wait_for("file", lambda event: event["name"] == "photo.jpg", 10)["name"])
 
+    def test_questions_about_files_stand_in_the_conversations_to_which_they_belong(self):
+        node = self.node()
+        phone = self.join(node, "Olga")
+        there = phone.wait_for_peer("anna", 10)
+        chat = Chat(self, self.anna)
+        chat.type("/chat Olga")
+        chat.read_until("[2 Olga]")
+        phone.send_public_file("all.bin", b"for everyone")
+        chat.read_until("[a question in 1 everyone]")
+        self.assertNotIn("accept from", chat.text())
+        self.assertIn(" 1 everyone (1) ", chat.text())
+        # Alt-1 shows the public room.
+        chat.terminal.press("\x1b1")
+        chat.read_until('accept from "Olga"?')
+        chat.read_until("sent to everyone")
+        chat.type("/accept " + re.findall(r"/accept (\d+)", chat.text())[-1])
+        chat.read_until("accepted: all.bin")
+        chat.read_until("received ")
+        chat.read_until("all.bin from Olga")
+        phone.send_private_file(there, "own.bin", "application/octet-stream", b"for anna")
+        chat.read_until("[a question in 2 Olga]")
+        chat.terminal.press("\x1b2")
+        chat.read_until('accept from "Olga"?')
+        chat.type("/accept " + re.findall(r"/accept (\d+)", chat.text())[-1])
+        chat.read_until("received")
+        chat.read_until("own.bin")
+        chat.quit()
+
     def test_usage_of_files_for_everyone(self):
         path = self.file("a.jpg", 10)
         for arguments in (

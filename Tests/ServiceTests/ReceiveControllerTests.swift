@@ -219,7 +219,7 @@ struct ReceiveControllerTests {
             arrivals == [
                 Arrival(
                     kind: .file(startsPrograms: false), path: bea.scratch("inbox") + "/a.txt", name: "\"a.txt\"", size: 1_500,
-                    sender: ada.id, senderName: "ada")
+                    sender: ada.id, senderName: "ada", conversation: .peer(ada.id))
             ])
         guard case .ended(_, failure: nil)? = seen.last else {
             Issue.record("not ended: \(seen)")

@@ -31,9 +31,11 @@ struct ChatOffers: Sendable {
     }
 
     /// Records that the user begins to type a line.
-    mutating func beginLine(at now: WallTime) {
+    /// - Parameter isVisible: whether an offer is asked about in the visible view.
+    mutating func beginLine(at now: WallTime, isVisible: (OpenPrompt) -> Bool = { _ in true }) {
+        let visible = open.filter(isVisible)
         readNumbers = Set(
-            open.map(\.number).filter { number in
+            visible.map(\.number).filter { number in
                 shownSince[number].map { Self.hasPassed(Self.readingMilliseconds, since: $0, now) } ?? false
             })
     }

@@ -4,7 +4,10 @@ internal import NearshareTerminal
 
 extension ChatScreen {
     mutating func handle(_ key: TerminalKey, at now: WallTime) -> [Reaction] {
-        if views.visible.editor.isEmpty { offers.beginLine(at: now) }
+        if views.visible.editor.isEmpty {
+            let hidden = offers.open.filter(isAskedElsewhere)
+            offers.beginLine(at: now) { !hidden.contains($0) }
+        }
         switch key {
         case .control("c"): return quit(at: now)
         case .control("z"): return [.suspend]

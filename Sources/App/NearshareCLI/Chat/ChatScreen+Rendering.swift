@@ -235,10 +235,21 @@ extension ChatScreen {
             let width = TerminalText.width(of: text)
             line = line.truncated(to: max(0, columns - width))
             line.append(text, TextStyle(isBold: true, isReversed: true))
+        } else if let question = offers.open.first(where: { isAskedElsewhere($0) }),
+            let index = question.conversation.flatMap(views.index(of:))
+        {
+            let text = "  [a question in \(index + 1) \(title(of: views[index]))]"
+            line = line.truncated(to: max(0, columns - TerminalText.width(of: text)))
+            line.append(text, TextStyle(isBold: true, isReversed: true))
         } else if view.history.isLoading {
             line.append("  …", .dim)
         }
         return line
+    }
+
+    /// Whether a question belongs to a conversation that is not visible. The start page has those of all.
+    func isAskedElsewhere(_ question: OpenPrompt) -> Bool {
+        views.visibleIndex != nil && question.conversation != nil && question.conversation != views.visible.conversation
     }
 
     // MARK: Input line
@@ -363,10 +374,8 @@ extension ChatScreen {
         }
         switch item.content {
         case .message(let message): lines += messageLines(message, time, view, columns: columns)
-        case .notice(let text):
-            // A narrow screen has no room for the time.
-            let head = StyledLine(columns >= Self.columnsForTime ? "\(time.clock) * " : "* ", .dim)
-            lines += block(head, text, isEscaped: true, .dim, columns: columns)
+        case .notice(let text): lines += noticeLines(text, time, columns: columns)
+        case .file(let file): lines += noticeLines(file.sentence, time, columns: columns)
         case .qrCode(let rows):
             lines += rows.map { StyledLine($0, settings.hasColor ? .blackOnWhite : .plain) }
         case .transfer(let transfer):
@@ -374,6 +383,12 @@ extension ChatScreen {
             lines += block(head, Self.sentence(transfer), isEscaped: true, .dim, columns: columns)
         }
         return lines
+    }
+
+    private func noticeLines(_ text: String, _ time: LocalTime, columns: Int) -> [StyledLine] {
+        // A narrow screen has no room for the time.
+        let head = StyledLine(columns >= Self.columnsForTime ? "\(time.clock) * " : "* ", .dim)
+        return block(head, text, isEscaped: true, .dim, columns: columns)
     }
 
     private func messageLines(

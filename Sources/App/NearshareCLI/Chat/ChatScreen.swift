@@ -458,37 +458,67 @@ struct ChatScreen: Sendable {
         case .transfer(let transfer):
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
-        case .notice(let text): views.visible.addNotice(TextLayout.sanitized(text), at: now)
+        case .notice(let text, nil): views.visible.addNotice(TextLayout.sanitized(text), at: now)
+        case .notice(let text, let conversation?): addArrivalNotice(TextLayout.sanitized(text), in: conversation, at: now)
         case .receiving(.prompt(let question)): return show(question, at: now)
         case .receiving(.promptEnded(let number)):
             if let ended = offers.end(number, at: now) {
-                views.visible.addNotice("no longer open: \(Self.subject(of: ended))", at: now)
+                addNotice("no longer open: \(Self.subject(of: ended))", in: ended.conversation, at: now)
             }
-        case .receiving(.arrived(let arrival, _)): return handle(arrival)
+        case .receiving(.arrived(let arrival, _)): return handle(arrival, at: now)
         case .messageChanged, .received, .receiving: break
         }
         return []
     }
 
-    /// Lists a file or text also in the conversation with its sender, where another one is visible.
-    private mutating func handle(_ arrival: Arrival) -> [Reaction] {
-        guard let sender = arrival.sender, let index = views.index(of: .peer(sender)), index != views.visibleIndex,
-            views[index].opened != nil
-        else { return [] }
-        views[index].unreadCount += 1
-        return [.listFiles(sender, before: WallTime(milliseconds: .max))]
+    /// Adds a notice about what a peer sends to its conversation, also where another one is visible.
+    private mutating func addArrivalNotice(_ text: String, in conversation: Conversation, at now: WallTime) {
+        let index = open(conversation)
+        // The start page, where its question was asked.
+        if index == nil || views.visibleIndex == nil { views.visible.addNotice(text, at: now) }
+        if let index { views[index].addArrivalNotice(text, at: now) }
     }
 
-    /// Asks about an offer, in the view that the user looks at.
+    /// Lists a file or text in the conversation to which it belongs: a node without this screen sends no notices of it.
+    private mutating func handle(_ arrival: Arrival, at now: WallTime) -> [Reaction] {
+        guard let conversation = arrival.conversation ?? arrival.sender.map({ .peer($0) }),
+            let index = views.index(of: conversation)
+        else { return [] }
+        let isVisible = index == views.visibleIndex
+        if !isVisible { views[index].unreadCount += 1 }
+        let reactions = isVisible || conversation == .publicRoom ? [] : notify(at: now)
+        guard case .peer(let sender) = conversation else {
+            // The history does not tell what was sent to everyone.
+            if !arrival.path.isEmpty { views[index].insert(SharedFile(arrival, at: now), isNew: true) }
+            return reactions
+        }
+        guard views[index].opened != nil else { return reactions }
+        return reactions + [.listFiles(sender, before: WallTime(milliseconds: .max))]
+    }
+
+    /// Asks about an offer, in the conversation to which it belongs.
     private mutating func show(_ question: OpenPrompt, at now: WallTime) -> [Reaction] {
         offers.add(question, at: now)
-        addNotices(about: question, at: now)
+        let index = question.conversation.flatMap { open($0) } ?? views.visibleIndex
+        // The start page, where the user has no other conversation, is gone once one is opened.
+        if views.visibleIndex == nil { addNotices(about: question, in: nil, at: now) }
+        if let index {
+            addNotices(about: question, in: index, at: now)
+            if index != views.visibleIndex { views[index].unreadCount += 1 }
+            if case .peer? = question.conversation, let name = question.peerName { views[index].claimedName = name }
+        }
         return notify(at: now)
     }
 
-    private mutating func addNotices(about question: OpenPrompt, at now: WallTime) {
-        let lines = (["number \(question.number): \(question.title)"] + question.lines).map { TextLayout.sanitized($0) }
-        views.visible.addQuestion(lines + [Self.answers(to: question)], about: question.number, at: now)
+    /// - Parameter index: of the view; nil for the visible one.
+    private mutating func addNotices(about question: OpenPrompt, in index: Int?, at now: WallTime) {
+        var lines = (["number \(question.number): \(question.title)"] + question.lines).map { TextLayout.sanitized($0) }
+        lines.append(Self.answers(to: question))
+        if let index {
+            views[index].addQuestion(lines, about: question.number, at: now)
+        } else {
+            views.visible.addQuestion(lines, about: question.number, at: now)
+        }
     }
 
     /// The item and the peer of a question, escaped for a terminal.
@@ -498,11 +528,11 @@ struct ChatScreen: Sendable {
         "/accept \(question.number) or /decline \(question.number)"
     }
 
-    /// Asks about the open offers again in a view that has just been opened: another one, which may be gone, has asked before.
+    /// Asks about the open offers again, of which only the start page, which is gone, has asked.
     private mutating func showOpenOffers(at now: WallTime) {
         for question in offers.open {
-            let isShown = views.visible.items.contains { $0.content == .notice(Self.answers(to: question)) }
-            if !isShown { addNotices(about: question, at: now) }
+            let isShown = views.contains { view in view.items.contains { $0.content == .notice(Self.answers(to: question)) } }
+            if !isShown { addNotices(about: question, in: nil, at: now) }
         }
     }
 

@@ -9,8 +9,17 @@ struct ConversationView: Sendable {
         case transfer(TransferStatus)
         /// A message of this program; not stored.
         case notice(String)
+        case file(SharedFile)
         /// Rows of a QR code.
         case qrCode([String])
+
+        /// Whether it is a line of this program.
+        var isNotice: Bool {
+            switch self {
+            case .notice, .file: true
+            case .message, .transfer, .qrCode: false
+            }
+        }
     }
 
     struct Item: Sendable, Hashable {
@@ -73,12 +82,14 @@ struct ConversationView: Sendable {
     private(set) var history = History.notRequested
     /// The time at which the newest messages were first there; nil before.
     var opened: WallTime?
-    /// The name that the peer claims in its last message, before the messages are loaded; nil where it is not known.
+    /// The name of the peer in its last message, before the messages are loaded, or in its last offer; nil where it is not known.
     var claimedName: DisplayName?
     /// Whether the user has written in the conversation, as far as its messages were loaded.
     private(set) var hasLocalMessages = false
     /// Reasons of failed messages, by id.
     private(set) var reasons: [String: String] = [:]
+    /// The ends of transfers among the items.
+    private var transferEnds: [TransferStatus.ID: WallTime] = [:]
     private var lastSerial = 0
 
     /// Limit on items; older ones are loaded again when the user scrolls up.
@@ -180,7 +191,7 @@ struct ConversationView: Sendable {
                 }
             }
         }
-        while isStored, place > 0, case .notice = items[place - 1].content, items[place - 1].when > message.when { place -= 1 }
+        while isStored, place > 0, items[place - 1].content.isNotice, items[place - 1].when > message.when { place -= 1 }
         items.insert(makeItem(.message(message), message.when), at: place)
         dropOldest()
         return true
@@ -199,12 +210,31 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
-    /// Inserts a file of the past at its time.
-    mutating func insert(_ file: SharedFile) {
-        let item = makeItem(.notice(file.sentence), file.when)
-        // After a change of the node they are listed again.
-        guard !items.contains(where: { $0.content == item.content && $0.when == item.when }) else { return }
-        let isLoaded = history == .complete || items.contains { $0.when < file.when }
+    /// Adds a notice about an arrival, in place of the file from the history.
+    mutating func addArrivalNotice(_ text: String, at now: WallTime) {
+        items.removeAll {
+            if case .file(let file) = $0.content { file.isReported(by: text, at: now) } else { false }
+        }
+        addNotice(text, at: now)
+    }
+
+    /// Inserts a file at its time, unless it is among the items.
+    /// - Parameter isNew: whether it has just arrived.
+    mutating func insert(_ file: SharedFile, isNew: Bool = false) {
+        let item = makeItem(.file(file), file.when)
+        let isPresent = items.contains { other in
+            switch other.content {
+            // After a change of the node they are listed again.
+            case .file(let listed): listed == file
+            case .notice(let text): file.isReported(by: text, at: other.when)
+            case .transfer(let transfer):
+                file.sentName == NameText.shown(transfer.name) && !transfer.isIncoming
+                    && transferEnds[transfer.id].map { file.isRecorded(at: $0) } ?? false
+            case .message, .qrCode: false
+            }
+        }
+        guard !isPresent else { return }
+        let isLoaded = isNew || history == .complete || items.contains { $0.when < file.when }
         // Above the loaded lines, they would be in the way of older ones.
         guard isLoaded else { return }
         items.insert(item, at: items.firstIndex { $0.when > file.when } ?? items.count)
@@ -216,7 +246,7 @@ struct ConversationView: Sendable {
         items = []
         position = .end
         unreadCount = 0
-        reasons = [:]
+        (reasons, transferEnds) = ([:], [:])
         history = .complete
     }
 
@@ -226,6 +256,7 @@ struct ConversationView: Sendable {
     }
 
     mutating func update(_ transfer: TransferStatus, at now: WallTime) {
+        if transfer.outcome != nil { transferEnds[transfer.id] = now }
         for (index, item) in items.enumerated().reversed() {
             if case .transfer(let other) = item.content, other.id == transfer.id {
                 items[index].content = .transfer(transfer)
@@ -279,7 +310,11 @@ struct ConversationView: Sendable {
             position = .end
         }
         for item in items.prefix(Self.maximumItemCount / 3) {
-            if case .message(let message) = item.content { reasons[message.id] = nil }
+            switch item.content {
+            case .message(let message): reasons[message.id] = nil
+            case .transfer(let transfer): transferEnds[transfer.id] = nil
+            case .notice, .file, .qrCode: break
+            }
         }
         items.removeFirst(Self.maximumItemCount / 3)
         if history == .complete { history = .partial }

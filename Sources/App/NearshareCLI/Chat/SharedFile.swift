@@ -7,6 +7,13 @@ struct SharedFile: Sendable, Hashable {
     let when: WallTime
     /// The name and the outcome, or the text with its lines; escaped for a terminal.
     let sentence: String
+    /// The path of a received item, escaped for a terminal; nil for others.
+    private(set) var path: String?
+    /// The name of a sent item, escaped for a terminal; nil for others.
+    private(set) var sentName: String?
+
+    /// Limit on the time between the end of a transfer and its line in the history, in milliseconds.
+    private static let recordingMilliseconds: UInt = 5_000
 
     /// Limit on the files that a conversation lists when it is opened.
     private static let maximumListedCount = 20
@@ -21,6 +28,8 @@ struct SharedFile: Sendable, Hashable {
             sentence = "\(author): \(lines.joined(separator: "\n"))"
             return
         }
+        path = entry.path.map { TerminalText.path($0) }
+        if entry.direction == .outgoing { sentName = entry.content }
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
             entry.outcome == .completed
@@ -28,9 +37,27 @@ struct SharedFile: Sendable, Hashable {
             : "\(name): \(entry.outcome.rawValue)\(entry.reason.map { " (\($0))" } ?? "")"
     }
 
+    init(_ arrival: Arrival, at now: WallTime) {
+        when = now
+        let path = TerminalText.path(arrival.path)
+        self.path = path
+        sentence = "received \(path) from \(arrival.senderName)"
+    }
+
     /// How to play a received voice note; empty for other files.
     private static func playHint(_ entry: TransferHistory.Entry) -> String {
         entry.voiceNote.map { ", voice note, \($0.duration.asClock); \(VoiceNoteRenderer.playHint($0))" } ?? ""
+    }
+
+    /// Whether a notice of the node is about the arrival of this item.
+    func isReported(by notice: String, at time: WallTime) -> Bool {
+        guard isRecorded(at: time) else { return false }
+        return notice == sentence || (path.map { notice.unicodeScalars.starts(with: "\($0)  (".unicodeScalars) } ?? false)
+    }
+
+    /// Whether it was recorded when something ended.
+    func isRecorded(at end: WallTime) -> Bool {
+        end.milliseconds.distance(to: when.milliseconds).magnitude <= Self.recordingMilliseconds
     }
 
     /// The lines of ``sentence``, of which further ones are indented as those of messages are.

@@ -13,7 +13,7 @@ struct JSONReporter: Reporter {
 
     func report(_ event: OperationEvent) {
         switch event {
-        case .result(let line), .notice(let line), .node(.notice(let line)): Console.notice(line)
+        case .result(let line), .notice(let line), .node(.notice(let line, _)): Console.notice(line)
         case .warning(let line): Console.warn(line)
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
             .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,
@@ -78,7 +78,7 @@ struct JSONReporter: Reporter {
         case .sent(let result): ("finished", jsonMembers(result))
         case .invited(let invitation, let freeSpace): ("invitation", jsonMembers(invitation, freeSpace: freeSpace))
         case .accepted(let id, let peer): ("accepted", ["transfer": .string(id.hex), "peer": .string(peer.hex)])
-        case .delivered(let item, let content, _, let id): ("delivered", jsonMembers(item, content, id))
+        case .delivered(let item, let content, _, let id, _): ("delivered", jsonMembers(item, content, id))
         case .receiveEnded(let result): ("finished", jsonMembers(result))
         case .hotspot(let step): ("hotspot_state", jsonMembers(step))
         case .node(let event): jsonEvent(of: event)

@@ -9,14 +9,30 @@ struct TextReporter: Reporter {
     enum Output: Sendable {
         case console
         /// The commands that use the node of this process.
-        case publish(@Sendable (String) -> Void)
+        case publish(@Sendable (String, Conversation?) -> Void)
     }
 
     var output = Output.console
     /// Limits the lines of peers that the user does not know; nil where the user has asked for what is shown.
     var unknownPeers: UnknownPeerLimiter?
+    /// The conversation to which published lines belong; nil for none.
+    private var conversation: Conversation?
+
+    init(output: Output = .console, unknownPeers: UnknownPeerLimiter? = nil) {
+        (self.output, self.unknownPeers) = (output, unknownPeers)
+    }
 
     func report(_ event: OperationEvent) {
+        var reporter = self
+        switch event {
+        case .delivered(_, _, _, _, let conversation): reporter.conversation = conversation
+        case .receiveEnded(let result): reporter.conversation = result.conversation
+        default: break
+        }
+        reporter.write(event)
+    }
+
+    private func write(_ event: OperationEvent) {
         switch event {
         case .searching(let name): notice("looking for \(TerminalText.escaped(name))…")
         case .reconnecting(_, let name, let timeLeft):
@@ -38,7 +54,7 @@ struct TextReporter: Reporter {
             case .cancelled(by: .local): notice("\(result.label): \(result.outcome.sentence("", canResume: result.canResume))")
             default: break
             }
-        case .delivered(let item, let content, let sender, _): reportDelivered(item, content, from: sender)
+        case .delivered(let item, let content, let sender, _, _): reportDelivered(item, content, from: sender)
         case .receiveEnded(let result): if !result.isSilent { reportEnd(result) }
         case .hotspot(let step):
             // A network that has ended by itself is a problem.
@@ -60,6 +76,8 @@ struct TextReporter: Reporter {
     }
 
     // MARK: Output
+
+    private var isPublished: Bool { if case .publish = output { true } else { false } }
 
     private func writeResult(_ line: String) { write(line) { Console.writeWrappedResult($0) } }
 
@@ -101,7 +119,7 @@ struct TextReporter: Reporter {
             if shown.count > Self.maximumTextRowCount {
                 shown[Self.maximumTextRowCount] = "… the rest of this message is not shown; \(place)"
             }
-            publish(shown.joined(separator: "\n"))
+            publish(shown.joined(separator: "\n"), conversation)
         }
     }
 
@@ -129,14 +147,14 @@ struct TextReporter: Reporter {
     private func warn(_ line: String) {
         switch output {
         case .console: Console.warn(line)
-        case .publish(let publish): publish("warning: \(line)")
+        case .publish(let publish): publish("warning: \(line)", conversation)
         }
     }
 
     private func write(_ line: String, toConsole: (String) -> Void) {
         switch output {
         case .console: toConsole(line)
-        case .publish(let publish): publish(line)
+        case .publish(let publish): publish(line, conversation)
         }
     }
 
@@ -194,11 +212,10 @@ struct TextReporter: Reporter {
         if case .text(let text) = content {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             let isUnknown = unknownPeers.map { !$0.isKnown(sender?.id) } ?? false
-            let isConsole = if case .console = output { true } else { false }
             writeMessage(
                 TextLayout.lines(of: text).lazy.enumerated().map { number, line in
                     // Other processes indent further lines of an event.
-                    number == 0 || isConsole || unknownPeers != nil
+                    number == 0 || !isPublished || unknownPeers != nil
                         ? "\(name): \(TextLayout.escaped(line))" : TextLayout.escaped(line)
                 }, from: sender?.id,
                 rows: isUnknown ? UnknownPeerLimiter.Allowance.rows.burst : Self.maximumTextRowCount,
@@ -208,6 +225,8 @@ struct TextReporter: Reporter {
         }
         // Standard output has no path.
         guard !item.path.isEmpty else { return }
+        // On the console, the line about the end names the sender.
+        let author = isPublished ? sender.map { " from \($0.name.shown(of: $0.id))" } ?? "" : ""
         let type = item.detectedType.map { ", \($0)" } ?? ""
         var facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
         if item.isPresent { facts += ", already there" }
@@ -217,7 +236,7 @@ struct TextReporter: Reporter {
         if item.newerCount > 0 {
             facts += ", \(item.newerCount) \(item.newerCount == 1 ? "file" : "files") left, newer or as new as the sender's"
         }
-        writeResult("\(TerminalText.path(item.path))  (\(facts))")
+        writeResult("\(TerminalText.path(item.path))  (\(facts))\(author)")
         if case .voiceNote(let note) = content {
             switch output {
             case .console:
@@ -225,7 +244,7 @@ struct TextReporter: Reporter {
                 for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) {
                     Console.writeResult(line, isMessage: true)
                 }
-            case .publish(let publish): publish(VoiceNoteRenderer.notice(note, from: sender?.name))
+            case .publish(let publish): publish(VoiceNoteRenderer.notice(note, from: sender?.name), conversation)
             }
         }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }
@@ -238,7 +257,8 @@ struct TextReporter: Reporter {
         let subject = "\(OfferText.summary(result.offer)) from \(result.name)"
         switch result.outcome {
         case .completed:
-            notice("\(subject): complete")
+            // The published line about the item says it.
+            if !isPublished || result.transfer == nil { notice("\(subject): complete") }
             if let line = result.compared?.sentence { notice(line) }
             if let line = result.changedNames.sentence("to be stored here") { notice(line) }
         case .declined(.declined): notice("\(subject): declined\(result.detail.map { ": \($0)" } ?? "")")
@@ -269,7 +289,7 @@ struct TextReporter: Reporter {
             writeMessage(
                 ChatMessageRenderer.lines(message), from: message.author, rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare chat` shows it")
-        case .notice(let line): notice(line)
+        case .notice(let line, _): notice(line)
         case .messageChanged, .chatMessageChanged, .contacts, .transfer, .receiving: break
         }
     }

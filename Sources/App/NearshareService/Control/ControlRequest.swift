@@ -134,7 +134,8 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     /// Sent after ``ControlRequest/subscribeReceiving``, see ``NodeClient/receiveEvents()``.
     case receiving(ReceiveEvent)
     /// A message for the user.
-    case notice(String)
+    /// - Parameter conversation: to which it belongs; nil for none.
+    case notice(String, in: Conversation? = nil)
 }
 
 /// The delivery state of an own message.

@@ -49,7 +49,7 @@ package final class ArrivalCommand: Reporter {
 
     package func report(_ event: OperationEvent) {
         reporter.report(event)
-        guard case .delivered(let item, _, let sender, _) = event, item.isInInbox, !item.isPresent, !item.path.isEmpty else {
+        guard case .delivered(let item, _, let sender, _, _) = event, item.isInInbox, !item.isPresent, !item.path.isEmpty else {
             return
         }
         var details = [

@@ -35,9 +35,17 @@ package final class PromptQueue: Sendable {
         package var lines: [String]
         package var yes: String
         package var no: String
+        /// The conversation to which the question belongs; nil for none.
+        package var conversation: Conversation?
+        /// The name of the peer that it concerns.
+        package var peerName: DisplayName?
 
-        package init(title: String, subject: String, lines: [String], yes: String, no: String) {
+        package init(
+            title: String, subject: String, lines: [String], yes: String, no: String, conversation: Conversation? = nil,
+            peerName: DisplayName? = nil
+        ) {
             (self.title, self.subject, self.lines, self.yes, self.no) = (title, subject, lines, yes, no)
+            (self.conversation, self.peerName) = (conversation, peerName)
         }
     }
 
@@ -160,7 +168,8 @@ package final class PromptQueue: Sendable {
                             .prompt(
                                 OpenPrompt(
                                     number: number, title: outline.title, subject: outline.subject, lines: outline.lines,
-                                    yes: outline.yes, no: outline.no)))
+                                    yes: outline.yes, no: outline.no, conversation: outline.conversation,
+                                    peerName: outline.peerName)))
                     }
                     return number
                 }

@@ -14,10 +14,17 @@ package struct OpenPrompt: Sendable, Hashable, Codable {
     /// The labels of the answers ``PromptAnswer/yes`` and ``PromptAnswer/no``.
     package var yes: String
     package var no: String
+    /// The conversation to which it belongs; nil for none, and from a node of another version.
+    package var conversation: Conversation?
+    /// The name of the peer that it concerns; nil where it is not known.
+    package var peerName: DisplayName?
 
-    package init(number: Int, title: String, subject: String? = nil, lines: [String], yes: String, no: String) {
+    package init(
+        number: Int, title: String, subject: String? = nil, lines: [String], yes: String, no: String,
+        conversation: Conversation? = nil, peerName: DisplayName? = nil
+    ) {
         (self.number, self.title, self.subject, self.lines) = (number, title, subject, lines)
-        (self.yes, self.no) = (yes, no)
+        (self.yes, self.no, self.conversation, self.peerName) = (yes, no, conversation, peerName)
     }
 }
 
@@ -46,12 +53,15 @@ package struct Arrival: Sendable, Hashable, Codable {
     /// The sender; nil where it is not known.
     package var sender: PeerID?
     package var senderName: String
+    /// The conversation to which it belongs; nil where it is not known.
+    package var conversation: Conversation?
 
     package init(
-        kind: Kind, path: String, name: String, size: UInt64, sender: PeerID?, senderName: String
+        kind: Kind, path: String, name: String, size: UInt64, sender: PeerID?, senderName: String,
+        conversation: Conversation? = nil
     ) {
         (self.kind, self.path, self.name, self.size) = (kind, path, name, size)
-        (self.sender, self.senderName) = (sender, senderName)
+        (self.sender, self.senderName, self.conversation) = (sender, senderName, conversation)
     }
 }
 
@@ -151,8 +161,8 @@ struct ReceiveFeedReporter: Reporter {
         guard feed.hasSubscribers else { return }
         switch event {
         case .progress(let progress): feed.publish(.progress(progress.id, done: progress.done, total: progress.total))
-        case .delivered(let item, let content, let sender, let transfer):
-            if !item.isPresent { feed.publish(.arrived(Self.arrival(item, content, from: sender), transfer)) }
+        case .delivered(let item, let content, let sender, let transfer, let conversation):
+            if !item.isPresent { feed.publish(.arrived(Self.arrival(item, content, from: sender, in: conversation), transfer)) }
         case .receiveEnded(let result):
             guard let transfer = result.transfer else { return }
             let failure =
@@ -170,7 +180,9 @@ struct ReceiveFeedReporter: Reporter {
         result.missing?.sentence ?? result.outcome.receiverSentence(result.name, isResumable: result.isResumable)
     }
 
-    private static func arrival(_ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?) -> Arrival {
+    private static func arrival(
+        _ item: DeliveredItem, _ content: DeliveredContent, from sender: ShownPeer?, in conversation: Conversation?
+    ) -> Arrival {
         let name = item.path.pathComponents.last ?? ""
         let kind: Arrival.Kind =
             switch content {
@@ -180,7 +192,8 @@ struct ReceiveFeedReporter: Reporter {
             }
         return Arrival(
             kind: kind, path: item.isInInbox ? item.path : "", name: TerminalText.quoted(middleCut: name, columns: 60),
-            size: item.size, sender: sender?.id, senderName: sender.map { $0.name.shown(of: $0.id) } ?? "")
+            size: item.size, sender: sender?.id, senderName: sender.map { $0.name.shown(of: $0.id) } ?? "",
+            conversation: conversation)
     }
 
     private static func startsPrograms(_ name: String, _ type: String?) -> Bool {

@@ -33,7 +33,7 @@ struct ReceiveRecorder: Sendable {
 
     /// Records and reports what a transfer has delivered, and its end in the history.
     func recordEnd(of attempt: TransferLog.Attempt, _ transfer: Transfer, _ result: TransferResult, of invitation: Invitation) {
-        reportDeliveries(of: result, from: invitation.peer, transfer.id)
+        reportDeliveries(of: result, from: invitation, transfer.id)
         record(
             invitation, result.missing != nil ? .partial : RecordedOutcome(result.outcome), byteCount: transfer.snapshot.done,
             attempt)
@@ -45,8 +45,8 @@ struct ReceiveRecorder: Sendable {
     ) {
         report(
             ReceiveResult(
-                offer: invitation.offer, peer: invitation.peer.id, name: name(of: invitation.peer), outcome: outcome,
-                detail: detail, isSilent: isSilent))
+                offer: invitation.offer, peer: invitation.peer.id, name: name(of: invitation.peer),
+                conversation: invitation.conversation, outcome: outcome, detail: detail, isSilent: isSilent))
     }
 
     /// Reports the end of a transfer.
@@ -57,8 +57,8 @@ struct ReceiveRecorder: Sendable {
         report(
             ReceiveResult(
                 offer: part?.offer ?? invitation.offer, peer: invitation.peer.id, name: name(of: invitation.peer),
-                outcome: result.outcome, detail: result.detail, transfer: transfer.id, changedNames: result.changedNames,
-                compared: result.compared, missing: result.missing, isSilent: isSilent,
+                conversation: invitation.conversation, outcome: result.outcome, detail: result.detail, transfer: transfer.id,
+                changedNames: result.changedNames, compared: result.compared, missing: result.missing, isSilent: isSilent,
                 isResumable: invitation.isResumable))
     }
 
@@ -66,12 +66,14 @@ struct ReceiveRecorder: Sendable {
 
     private func name(of peer: Peer) -> String { machine.shown(peer).name.shown(of: peer.id) }
 
-    private func reportDeliveries(of result: TransferResult, from peer: Peer, _ transfer: TransferID) {
+    private func reportDeliveries(of result: TransferResult, from invitation: Invitation, _ transfer: TransferID) {
+        let peer = invitation.peer
         let shown = machine.shown(peer)
         for item in result.delivered {
             // Recorded first, so that a voice note can be reported with its id.
             record(item, from: peer)
-            reporter.report(.delivered(item, DeliveredContent(of: item), from: shown, transfer))
+            reporter.report(
+                .delivered(item, DeliveredContent(of: item), from: shown, transfer, in: invitation.conversation))
         }
         if result.delivered.contains(where: { !$0.isInInbox }) { spool?.recordPendingItem() }
     }
@@ -106,5 +108,13 @@ struct ReceiveRecorder: Sendable {
         } catch {
             reporter.report(.warning("\(error)"))
         }
+    }
+}
+
+extension Invitation {
+    /// The conversation to which the offer belongs; nil for that of a device or browser that has none.
+    var conversation: Conversation? {
+        guard peer.foreign == nil else { return nil }
+        return isForEveryone ? .publicRoom : .peer(peer.id)
     }
 }

@@ -30,7 +30,8 @@ package enum OfferText {
         if let warning { text += "\(warning)\n" }
         if let mixture = mixture(of: peer) { text += "\(mixture)\n" }
         // Our own words first: no name can imitate them.
-        text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers:\n"
+        text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers"
+        text += "\(invitation.isForEveryone ? " to everyone" : ""):\n"
         var facts = "  \(totalSize(of: offer))"
         if receivedSize > 0 { facts += ", \(receivedSize.asByteCount) of it received earlier" }
         if let freeSpace { facts += ", \(freeSpace.asByteCount) free on this machine" }
@@ -131,9 +132,11 @@ package enum OfferText {
         if let warning = starterWarning(of: invitation) { lines.append(warning) }
         if let note = unlistedNote(of: invitation) { lines.append(note) }
         if let refusal { lines.append("all of it cannot be accepted: \(refusal)") }
+        if invitation.isForEveryone { lines.insert("sent to everyone", at: 0) }
         return PromptQueue.Outline(
             title: "accept from \(name.quoted(of: peer.id))?",
-            subject: "\(summary(offer)) from \(name.quoted(of: peer.id))", lines: lines, yes: "Accept", no: "Decline")
+            subject: "\(summary(offer)) from \(name.quoted(of: peer.id))", lines: lines, yes: "Accept", no: "Decline",
+            conversation: invitation.conversation, peerName: name)
     }
 
     /// A component of a path in which a slash is another character, as it is stored: it would look like a folder.

@@ -38,7 +38,8 @@ package enum OperationEvent: Sendable {
     case accepted(TransferID, from: PeerID)
     /// - Parameters:
     ///   - sender: nil for an item that an earlier run received.
-    case delivered(DeliveredItem, DeliveredContent, from: ShownPeer?, TransferID?)
+    ///   - conversation: to which it belongs; nil where it is not known.
+    case delivered(DeliveredItem, DeliveredContent, from: ShownPeer?, TransferID?, in: Conversation? = nil)
     case receiveEnded(ReceiveResult)
 
     /// A transfer in either direction resumes an interrupted one.
@@ -149,6 +150,8 @@ package struct ReceiveResult: Sendable {
     package var peer: PeerID
     /// Escaped.
     package var name: String
+    /// The conversation to which the offer belongs; nil for none.
+    package var conversation: Conversation?
     package var outcome: TransferOutcome
     package var detail: String?
     /// nil for an invitation that was not accepted.

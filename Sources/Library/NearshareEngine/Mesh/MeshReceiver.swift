@@ -104,13 +104,14 @@ final class MeshReceiver: Sendable {
     }
 
     private func makeInvitation(
-        _ item: OfferedItem, from peer: Peer, resumeKey: [UInt8], timeout: Duration? = nil, answering: Invitation.Answering
+        _ item: OfferedItem, from peer: Peer, resumeKey: [UInt8], isForEveryone: Bool = false, timeout: Duration? = nil,
+        answering: Invitation.Answering
     ) -> Invitation {
         var progress = TransferProgress(id: settings.freshTransferID(), direction: .incoming, total: item.size, totalEntries: 1)
         progress.phase = .waiting
         let invitation = Invitation(
             peer: peer, offer: Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: item.size), context: [],
-            resumeKey: resumeKey, expiry: timeout.map { settings.clock() + $0 },
+            resumeKey: resumeKey, isForEveryone: isForEveryone, expiry: timeout.map { settings.clock() + $0 },
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: transfers, answering: answering)
         // The mesh has no link between the two peers alone, whose authentication string they could compare.
         invitation.finishWithoutShortCode()
@@ -216,10 +217,14 @@ final class MeshReceiver: Sendable {
     private func offerKept(by peer: AuthenticatedPeer, unproven: Bool) {
         for file in incoming.withLock({ $0.removeUnauthenticated(from: peer.id) }) {
             switch router.read({ router in file.signingKey.map { router.status(of: $0, of: peer.id) } ?? .unknown }) {
-            case .proven: offerReceived(file.file, kind: .file, from: peer, resumeKey: file.id.bytes)
+            case .proven:
+                offerReceived(
+                    file.file, kind: .file, from: peer, resumeKey: file.id.bytes, isForEveryone: file.isForEveryone)
             case .forged: settings.log.warning("mesh: a file in the name of \(peer.id) is forged, and was dropped")
             case .unknown where unproven:
-                offerReceived(file.file, kind: .file, from: peer, isSignatureProven: false, resumeKey: file.id.bytes)
+                offerReceived(
+                    file.file, kind: .file, from: peer, isSignatureProven: false, resumeKey: file.id.bytes,
+                    isForEveryone: file.isForEveryone)
             case .unknown: incoming.withLock { $0.keepUnauthenticated(file) }
             }
         }
@@ -232,7 +237,7 @@ final class MeshReceiver: Sendable {
     @discardableResult
     private func offerReceived(
         _ file: MeshFile, kind: OfferedItem.Kind, from authenticated: AuthenticatedPeer, isSignatureProven: Bool = true,
-        resumeKey: [UInt8], onDelivery: @escaping @Sendable () -> Void = {}
+        resumeKey: [UInt8], isForEveryone: Bool = false, onDelivery: @escaping @Sendable () -> Void = {}
     ) -> Bool {
         guard let peer = inviter(authenticated, isSignatureProven: isSignatureProven) else { return false }
         guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else { return false }
@@ -256,7 +261,8 @@ final class MeshReceiver: Sendable {
             },
             decline: { [weak self] _ in _ = self?.undecided.withLock { $0.remove(id) } }, prompt: prompt)
         let timeout = origin.isKnown ? nil : settings.undecidedContentTimeout
-        let invitation = makeInvitation(item, from: peer, resumeKey: resumeKey, timeout: timeout, answering: answering)
+        let invitation = makeInvitation(
+            item, from: peer, resumeKey: resumeKey, isForEveryone: isForEveryone, timeout: timeout, answering: answering)
         undecided.withLock { $0.setInvitation(invitation, of: id) }
         invitations?.yield(invitation)
         let isStarted = nodeTasks.start { [weak self] in

@@ -19,6 +19,8 @@ public final class Invitation: Sendable {
     public let context: [UInt8]
     /// Equal for repeated sends of the same content; together with the peer's key it identifies a partial transfer.
     package let resumeKey: [UInt8]
+    /// Whether the peer has sent the content to everyone in the mesh.
+    package let isForEveryone: Bool
     /// The time at which the invitation is declined automatically; nil for content that waits for the user's decision.
     package let expiry: MonotonicInstant?
     private let answering: Answering
@@ -38,7 +40,7 @@ public final class Invitation: Sendable {
 
     init(
         peer: Peer, offer: Offer, contents: [EntryHeader] = [], features: TransferFeatures = [], context: [UInt8],
-        resumeKey: [UInt8],
+        resumeKey: [UInt8], isForEveryone: Bool = false,
         expiry: MonotonicInstant?, transfer: Transfer, transfers: TransferProgressManager, answering: Answering
     ) {
         (self.contents, self.features) = (contents, features)
@@ -46,6 +48,7 @@ public final class Invitation: Sendable {
         self.offer = offer
         self.context = context
         self.resumeKey = resumeKey
+        self.isForEveryone = isForEveryone
         self.expiry = expiry
         self.answering = answering
         self.transfer = transfer

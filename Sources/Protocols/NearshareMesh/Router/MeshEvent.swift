@@ -63,8 +63,8 @@ package struct MeshReceivedFile: Sendable {
     /// The key that a public file is signed with: any peer can have announced it under the sender's id. nil for a sealed file.
     package var signingKey: SigningPublicKey?
     package var file: MeshFile
-    /// Whether it is for everyone, or from an older app that does not seal files.
-    package var isPublic: Bool
+    /// Whether it is for everyone; false also for one from an older app that does not seal files.
+    package var isForEveryone: Bool
     /// Whether it was offered and accepted.
     package var wasAccepted: Bool
     /// The id of its fragments.

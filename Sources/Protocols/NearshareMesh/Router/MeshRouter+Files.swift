@@ -219,14 +219,16 @@ extension MeshRouter {
         let canSeal = peers[packet.sender].map { $0.supports(.privateMedia) || $0.supports(.fileOffers) } ?? false
         if packet.recipient == id, canSeal { return .handled }
         if packet.isPublic { storeForSync(frame, from: link) }
-        receiveFile(packet.payload, from: packet.sender, authenticated: nil, fragmentID: fragmentID, now: now)
+        receiveFile(
+            packet.payload, from: packet.sender, authenticated: nil, isForEveryone: packet.isPublic, fragmentID: fragmentID,
+            now: now)
         return .handled
     }
 
     /// - Parameter authenticated: nil for a file that was signed, but not sealed.
     mutating func receiveFile(
-        _ bytes: ArraySlice<UInt8>, from sender: PeerID, authenticated: AuthenticatedPeer?, fragmentID: MeshFragment.ID?,
-        now: Moment
+        _ bytes: ArraySlice<UInt8>, from sender: PeerID, authenticated: AuthenticatedPeer?, isForEveryone: Bool = false,
+        fragmentID: MeshFragment.ID?, now: Moment
     ) {
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
         let arrival = authenticated == nil ? .unknown : incoming.files.complete(key)
@@ -248,7 +250,7 @@ extension MeshRouter {
                     id: key.file, sender: sender, senderName: peers[sender]?.announcement.name,
                     authenticatedSender: authenticated,
                     signingKey: authenticated == nil ? peers[sender]?.signingKey : nil, file: file,
-                    isPublic: authenticated == nil, wasAccepted: offer != nil, fragmentID: fragmentID)))
+                    isForEveryone: isForEveryone, wasAccepted: offer != nil, fragmentID: fragmentID)))
         guard offer == nil, let authenticated, let name = file.name,
             let mediaID = DerivedMessageID.idOfPrivateFile(sender: sender, recipient: id, fileName: name)
         else { return }
