@@ -45,6 +45,11 @@ extension ChatScreen {
         var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
+        if let held = views.visible.takeHeldLine(), text != held, text.contains(held) {
+            views.visible.hold(text)
+            addNotice("the line that was held back is in front of this: press Enter again to send both as one", at: now)
+            return []
+        }
         if hasNodeEnded, !text.hasPrefix("/") || text.hasPrefix("//") {
             addNotice("not sent: \(Self.nodeEndedNotice); \(Self.unsentAdvice)", at: now)
             return []
@@ -55,7 +60,7 @@ extension ChatScreen {
             return command(text, at: now)
         } else if let command = offers.command(for: text), unconfirmed == nil {
             unconfirmed = (text, views.visible.conversation)
-            views.visible.editor.replace(with: text)
+            views.visible.hold(text)
             let verb = command.answer == .yes ? "accept" : "decline"
             addNotice("write \(command.name) to \(verb) the offer; press Enter again to send this as a text", at: now)
             return []
@@ -70,7 +75,7 @@ extension ChatScreen {
             return []
         }
         guard canSend else {
-            views.visible.editor.replace(with: Self.typed(text))
+            views.visible.hold(Self.typed(text))
             addNotice("everyone in reach can read this: press Enter again to send it", at: now)
             return []
         }
@@ -286,7 +291,7 @@ extension ChatScreen {
         }
         if views.visible.conversation == .publicRoom {
             guard canSend else {
-                views.visible.editor.replace(with: "/send \(argument)")
+                views.visible.hold("/send \(argument)")
                 addNotice("everyone in reach can read this: press Enter again to send it", at: now)
                 return []
             }

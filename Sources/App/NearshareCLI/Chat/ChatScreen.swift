@@ -322,7 +322,7 @@ struct ChatScreen: Sendable {
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
         views[target].addNotice("\(shown) is new here; nothing was sent. \(advice)", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        if !hasDraft { views[target].editor.replace(with: Self.typed(first)) }
+        if !hasDraft { views[target].hold(Self.typed(first)) }
         return reactions
     }
 

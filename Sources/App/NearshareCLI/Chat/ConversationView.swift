@@ -72,6 +72,8 @@ struct ConversationView: Sendable {
         didSet { if position == .end { (newBelowCount, offersBelow) = (0, []) } }
     }
     var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
+    /// The line that was put back into the editor, to be sent by Enter alone.
+    private var heldLine: String?
     var unreadCount = 0
     /// Order of use: that of the view which was used last is the highest.
     var lastUse = 0
@@ -100,6 +102,18 @@ struct ConversationView: Sendable {
     var conversation: Conversation? { if case .conversation(let conversation) = subject { conversation } else { nil } }
 
     var lookup: Lookup? { if case .lookup(let lookup) = subject { lookup } else { nil } }
+
+    /// Puts a line that was not sent back into the editor, for the user to press Enter again.
+    mutating func hold(_ line: String) {
+        editor.replace(with: line)
+        heldLine = line
+    }
+
+    /// The line that was held back; nil the second time.
+    mutating func takeHeldLine() -> String? {
+        defer { heldLine = nil }
+        return heldLine
+    }
 
     /// Begins the search, or updates it.
     mutating func look(for lookup: Lookup) { subject = .lookup(lookup) }

@@ -52,7 +52,10 @@ struct VerificationResponder: Sendable {
                     })
             })
         // By another command, or with the question about an offer.
-        if answer != .no, answer != .block, trust.isBlocked(peer) { return request.answer(matches: false) }
+        if answer != .no, answer != .block, trust.isBlocked(peer) {
+            reporter.report(.notice("\(name) is blocked; nothing was compared"))
+            return request.declineUnattended()
+        }
         switch answer {
         // "Always" and a part are no answers to this question.
         case .yes, .always, .part:

@@ -249,7 +249,7 @@ final class MeshReceiver: Sendable {
         }
         for other in dropped {
             reportDrop(of: other.origin.peer)
-            other.invitation?.object?.end(.expired)
+            other.invitation?.object?.end(.declined(.busy))
         }
         let item = OfferedItem(
             kind: kind, name: file.claimedName, size: UInt64(file.content.count), entryCount: 1,

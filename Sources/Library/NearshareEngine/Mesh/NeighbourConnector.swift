@@ -99,7 +99,8 @@ final class NeighbourConnector: Sendable {
                 case .unproven(let address): suspects = suspects.intersection(addresses).union([address])
                 case nil: break
                 }
-                if end != .proven {
+                // A node that answers without the proof is not behind a firewall.
+                if end == nil {
                     let since = failingSince ?? start
                     failingSince = since
                     if !isReported, settings.clock() - since >= Self.failureTime, !router.read({ $0.isNeighbour(id) }) {

@@ -305,8 +305,8 @@ extension Messenger {
         return stated
     }
 
-    /// A year, in milliseconds.
-    private static let maximumWaitingTime: Int64 = 366 * 86_400_000
+    /// 30 days, in milliseconds. An older time of writing is not shown.
+    private static let maximumWaitingTime: Int64 = 30 * 86_400_000
 
     /// - Returns: false for a duplicate.
     @discardableResult
