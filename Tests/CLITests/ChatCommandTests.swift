@@ -59,6 +59,27 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         }
     }
 
+    @Test("K2: /msg takes the whole name of a known peer, a name in quotation marks, or a word", arguments: [false, true])
+    func messageName(isKnown: Bool) {
+        var typing = ChatTyping(columns: 200)
+        let status: TrustStatus = isKnown ? .known(.seen, isFriend: false) : .new
+        let contact = Contact(
+            id: peerID, name: DisplayName(truncating: "Anna Big Boss")!, trustStatus: status, isNear: true,
+            software: .nearshare,
+            hasKeys: true)
+        typing.handle(.event(.contacts([contact])))
+        func lookedUp(_ line: String) -> String? {
+            var typing = typing
+            for case .request(.find(let name, _), _) in typing.type(line) { return name }
+            return nil
+        }
+        #expect(lookedUp("/msg anna big boss hello") == (isKnown ? "anna big boss" : "anna"))
+        #expect(lookedUp("/msg \"Anna Big Boss\" hello") == "Anna Big Boss")
+        #expect(lookedUp("/msg Anna Big hello") == "Anna")
+        #expect(lookedUp("/msg \"Anna Big Boss\"") == nil)
+        #expect(lookedUp("/msg \"\" hello") == nil)
+    }
+
     @Test("after /msg, Tab completes what the names of several peers have in common, up to a space")
     func commonWord() {
         let contacts = ["1a2b3c4d5e6f7081", "2a2b3c4d5e6f7081"].enumerated().map { number, id in

@@ -285,6 +285,15 @@ class BitchatStory(Story):
                 phone = self.join(node, "phone", capabilities=ios)
                 phone.wait_for_peer("anna", 10)
 
+    def test_K2_a_peer_to_which_a_file_was_sent_through_the_node_is_known(self):
+        node = self.node()
+        phone = self.join(node, "phone")
+        phone.wait_for_peer("anna", 10)
+        self.assertNotIn(phone.id, self.anna.run("peers").stdout.decode())
+        sent = self.anna.run("send", self.file("a.jpg", 100), "--to", "phone", "--via", "mesh", "--interface", "lo")
+        self.assertCode(0, sent)
+        self.assertIn(phone.id, self.anna.run("peers").stdout.decode())
+
     def test_cancelling_a_file_for_a_phone(self):
         anna = self.receive()
         phone = self.join(anna, "phone")

@@ -219,15 +219,33 @@ extension ChatScreen {
 
     /// Opens the conversation with a peer, and sends a line there.
     private mutating func message(_ argument: String, at now: WallTime) -> [Reaction] {
-        let parts = argument.split(maxSplits: 1, whereSeparator: \.isWhitespace)
-        guard let name = parts.first, parts.count == 2 else {
+        guard let (name, text) = splitReceiver(argument) else {
             addNotice("missing name or text: /msg NAME TEXT", at: now)
             return []
         }
-        let reactions = lookUp(String(name), at: now)
+        let reactions = lookUp(name, at: now)
         // Without room for another conversation nothing was opened.
-        if views.visible.lookup?.name == String(name) { queue(Self.trimmed(parts[1]), at: now) }
+        if views.visible.lookup?.name == name { queue(text, at: now) }
         return reactions
+    }
+
+    /// The receiver's name and the text of a message: a name in quotation marks, the longest one of a known peer that the line
+    /// begins with, or else one word. A new peer could choose a name that takes the beginning of the text (K2).
+    private func splitReceiver(_ line: String) -> (name: String, text: String)? {
+        func split(_ count: Int, droppingMark: Bool = false) -> (name: String, text: String)? {
+            let rest = line.dropFirst(count + (droppingMark ? 2 : 0))
+            guard count > 0, rest.first?.isWhitespace == true else { return nil }
+            let text = Self.trimmed(rest)
+            return text.isEmpty ? nil : (String(line.dropFirst(droppingMark ? 1 : 0).prefix(count)), text)
+        }
+        if line.first == "\"", let end = line.dropFirst().firstIndex(of: "\"") {
+            return split(line.distance(from: line.startIndex, to: end) - 1, droppingMark: true)
+        }
+        let known = contacts.values.filter(\.trustStatus.isKnown).map(\.name.claimed).filter {
+            line.lowercased().hasPrefix($0.lowercased() + " ")
+        }
+        let word = line.prefix { !$0.isWhitespace }.count
+        return split(max(known.map(\.count).max() ?? 0, word))
     }
 
     private mutating func requireConversation(at now: WallTime) -> Conversation? {

@@ -124,6 +124,18 @@ package struct ContactDirectory: Sendable {
         try machine.trust.update { $0.recordVerification(of: peer, named: name, at: SystemClock.wall()) }
     }
 
+    /// Stores the key of a peer to which the user has sent something over the mesh, where a session has proven it: another key
+    /// under its name is noticed then (K2).
+    func recordReceiver(_ id: PeerID) async {
+        guard let peer = await messenger?.authenticatedPeer(id, timeout: .zero), let snapshot = try? snapshot(),
+            snapshot.trust[peer.fingerprint] == nil
+        else { return }
+        let contact = snapshot.contact(id)
+        if case .nameClash = contact.trustStatus { return }
+        // The file has arrived; without the entry only the warning about another key is missing.
+        try? recordContact(with: peer, named: contact.name)
+    }
+
     func recordContact(with peer: AuthenticatedPeer, named name: DisplayName) throws(StorageError) {
         try machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
     }

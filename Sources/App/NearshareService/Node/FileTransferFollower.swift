@@ -78,6 +78,7 @@ final class FileTransferFollower: Sendable {
         let result = MeshAdvice.completed(await transfer.result, to: contact?.software)
         state.withLock { _ = $0.running.removeValue(forKey: status.id) }
         let name = status.peer == .broadcast ? "everyone" : contact?.name.shown ?? status.peer.hex
+        if result.outcome == .completed, status.peer != .broadcast { await contacts.recordReceiver(status.peer) }
         status.outcome = result.outcome
         status.detail = result.detail ?? result.outcome.sentence(name, canResume: false)
         publish(status)
