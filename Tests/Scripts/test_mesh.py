@@ -738,7 +738,10 @@ class BitchatStory(Story):
         chat.type("never sent")
         chat.type("/panic")
         chat.read_until("press Enter again")
+        drawn = len(chat.terminal.buffer)
         chat.type("")
+        # The line is cleared, or the screen ends: the key was read. Otherwise the signal may overtake it.
+        wait_until(lambda: chat.terminal.read(1) and len(chat.terminal.buffer) > drawn, "an answer to the key")
         os.kill(chat.terminal.process, signal.SIGTERM)
         chat.end()
         self.assertEqual([], sorted((self.anna.home / "state/nearshare").iterdir()))
