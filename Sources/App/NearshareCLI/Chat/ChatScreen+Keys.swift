@@ -45,7 +45,7 @@ extension ChatScreen {
         var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
-        if let held = views.visible.takeHeldLine(), text != held, text.contains(held) {
+        if let held = views.visible.removeHeldLine(), text != held, text.contains(held) {
             views.visible.hold(text)
             addNotice("the line that was held back is in front of this: press Enter again to send both as one", at: now)
             return []

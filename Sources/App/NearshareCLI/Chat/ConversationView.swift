@@ -109,8 +109,9 @@ struct ConversationView: Sendable {
         heldLine = line
     }
 
-    /// The line that was held back; nil the second time.
-    mutating func takeHeldLine() -> String? {
+    /// Ends the hold of a line.
+    /// - Returns: the line that was held back; nil where none was.
+    mutating func removeHeldLine() -> String? {
         defer { heldLine = nil }
         return heldLine
     }

@@ -93,7 +93,7 @@ final class OfferDecider: Sendable {
 
     private func verdict(on invitation: Invitation, _ policy: AcceptancePolicy) -> AcceptancePolicy.Verdict {
         let peer = invitation.peer
-        let trustStatus = policy.accept == rules.standard.accept ? peer.trustStatus : self.trustStatus(of: peer)
+        let trustStatus = policy.accept == rules.standard.accept ? peer.trustStatus : trust.trustStatus(of: peer)
         return policy.verdict(
             on: invitation.offer, from: peer.fingerprint, trustStatus: trustStatus,
             hasFriendKey: hasFriendKey(peer, trustStatus), freeSpace: destination.freeSpace, sendsParts: invitation.sendsParts,
@@ -264,14 +264,7 @@ final class OfferDecider: Sendable {
     }
 
     private func isBlocked(_ peer: Peer) -> Bool {
-        // A link may be older than the user's "block".
         trust.isBlocked(peer) || (peer.foreign != nil && blockedForeign.withLock { $0.contains(peer) })
-    }
-
-    /// The trust in a peer: a link that is older than the user's "always" does not know of that.
-    private func trustStatus(of peer: Peer) -> TrustStatus {
-        guard let proven = peer.proven else { return peer.trustStatus }
-        return (try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
     /// Whether a peer has proven the key of a friend. Its name does not matter: lists show it under its own, or with a tag (K2).

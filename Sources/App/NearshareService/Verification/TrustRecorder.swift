@@ -98,9 +98,12 @@ struct TrustRecorder: Sendable {
     func notifyBlocked() { blocked.notifyAll() }
 
     /// Whether the user has blocked the peer, also since its link was opened.
-    func isBlocked(_ peer: Peer) -> Bool {
-        guard let proven = peer.proven else { return peer.trustStatus.isBlocked }
-        return ((try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus).isBlocked
+    func isBlocked(_ peer: Peer) -> Bool { trustStatus(of: peer).isBlocked }
+
+    /// The trust in a peer: a link that is older than the user's "always" does not know of that.
+    func trustStatus(of peer: Peer) -> TrustStatus {
+        guard let proven = peer.proven else { return peer.trustStatus }
+        return (try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus
     }
 
     /// Blocks the peer, ends the other questions about it, and reports how to undo it.
