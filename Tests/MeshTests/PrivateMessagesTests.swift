@@ -7,26 +7,47 @@ import Testing
     private let now = MonotonicInstant(nanoseconds: 1_000_000_000)
     private let peer = PeerID(fitting: [3])
 
-    @Test func aMessageIsSentAgainUntilItsReceiptComesOrItIsGivenUp() {
+    @Test("a message is sent again after longer and longer pauses until its receipt comes, and then given up")
+    func repetition() {
         var messages = PrivateMessages()
         messages.insert([1], id: "A", to: peer, now: now)
         messages.insert([2], id: "B", to: peer, now: now)
         #expect(messages.advance(to: now + .seconds(4)).isEmpty)
         #expect(messages.advance(to: now + .seconds(5)).count == 2)
         messages.recordReceipt("A", from: peer)
-        var resent = 0
-        var givenUp: [String] = []
-        for round in 2...10 {
-            for reaction in messages.advance(to: now + .seconds(5 * round)) {
+        var resent: [Int] = []
+        var givenUp: [Int] = []
+        for second in 6...300 {
+            for reaction in messages.advance(to: now + .seconds(second)) {
                 switch reaction {
                 case .resend(let payload, _):
                     #expect(payload == [2])
-                    resent += 1
-                case .failed(let id, _): givenUp.append(id)
+                    resent.append(second)
+                case .failed(let id, _):
+                    #expect(id == "B")
+                    givenUp.append(second)
                 }
             }
         }
-        #expect(resent == 4 && givenUp == ["B"])
+        #expect(resent == [15, 35, 75] && givenUp == [155])
+    }
+
+    @Test("a message that was repeated in vain is repeated when its peer is back, at most four times in all")
+    func peerIsBack() {
+        var messages = PrivateMessages()
+        messages.insert([1], id: "A", to: peer, now: now)
+        messages.repeatSoon(to: peer, now: now)
+        #expect(messages.advance(to: now + .seconds(4)).isEmpty)
+        #expect(messages.advance(to: now + .seconds(5)).count == 1)
+        #expect(messages.advance(to: now + .seconds(6)).isEmpty)
+        for second in 6...8 {
+            messages.repeatSoon(to: peer, now: now + .seconds(second))
+            let reactions = messages.advance(to: now + .seconds(second))
+            #expect(reactions.contains { if case .resend = $0 { true } else { false } })
+        }
+        messages.repeatSoon(to: peer, now: now + .seconds(9))
+        let last = messages.advance(to: now + .seconds(9))
+        #expect(last.contains { if case .failed(messageID: "A", _) = $0 { true } else { false } })
     }
 
     @Test("messages are sent again in their order") func order() {

@@ -68,7 +68,7 @@ import Testing
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
         func isDelivered() -> Bool { mesh.nodes[0].events.contains { if case .delivered("A", _) = $0 { true } else { false } } }
         try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
-        mesh.run(for: .seconds(12))
+        mesh.run(for: .seconds(17))
         #expect(mesh.nodes[1].events.texts == ["hello", "hello", "hello"])
         #expect(!isDelivered())
         mesh.node(1) { $0.acknowledge("A", of: anna, now: $1) }

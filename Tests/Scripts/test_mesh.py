@@ -497,6 +497,26 @@ class BitchatStory(Story):
         chat.read_until("own.bin")
         chat.quit()
 
+    def test_a_file_for_everyone_of_a_blocked_peer_is_not_offered_after_it_is_unblocked(self):
+        node = self.node()
+        phone = self.join(node, "Olga", states=False)
+        there = phone.wait_for_peer("anna", 10)
+        phone.handshake(there)
+        chat = Chat(self, self.anna)
+        chat.type("/block Olga")
+        chat.read_until("Olga is blocked")
+        phone.send_public_file("hidden.bin", b"while she is blocked")
+        # Answered after the file, which came before.
+        phone.verify(there)
+        phone.wait_for("verified", timeout=10)
+        chat.type("/unblock Olga")
+        chat.read_until("no longer blocked")
+        phone.send_public_file("open.bin", b"afterwards")
+        chat.read_until("open.bin")
+        # Hers are offered in the order in which they came.
+        self.assertNotIn("hidden.bin", chat.text())
+        chat.quit()
+
     def test_usage_of_files_for_everyone(self):
         path = self.file("a.jpg", 10)
         for arguments in (
@@ -651,6 +671,8 @@ class BitchatStory(Story):
         chat.read_until("Later: hello")
         chat.type("good bye")
         self.assertEqual("good bye", phone.wait_for_message(10)["text"])
+        # Without the receipt, the line would be sent again.
+        chat.read_until("✓✓")
         phone.close()
         chat.read_until("Later is away")
         chat.quit()

@@ -188,10 +188,12 @@ final class MeshReceiver: Sendable {
     /// Keeps a signed public file until a session authenticates the sender's key, by which users know the sender.
     private func keepUntilAuthenticated(_ received: MeshReceivedFile) {
         guard invitations != nil else { return }
+        // A session may exist already.
+        let sender = router.read { $0.authenticatedPeer(received.sender) }
+        if let sender, inviter(sender) == nil { return }
         incoming.withLock { $0.keepUnauthenticated(received) }
         router.update { router, now in router.ensureSession(with: received.sender, now: now) }
-        // A session may exist already.
-        if let sender = router.read({ $0.authenticatedPeer(received.sender) }) { offerAuthenticated(by: sender) }
+        if let sender { offerAuthenticated(by: sender) }
     }
 
     /// Offers the public files of a peer that has proven its id in a session. The peer says there which key it signs with; what

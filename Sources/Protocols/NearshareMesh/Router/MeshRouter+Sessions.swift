@@ -90,6 +90,7 @@ extension MeshRouter {
             sendPeerState(to: peer, now: now)
             emit(.sessionEstablished(authenticated))
             sendQueued(to: peer, now: now)
+            privateMessages.repeatSoon(to: peer, now: now.monotonic)
             for early in sessions.drainBuffered(of: peer) {
                 handleSealed(early.frame, from: early.link, fragmentID: nil, now: now)
             }

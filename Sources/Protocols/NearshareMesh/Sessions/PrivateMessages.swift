@@ -12,8 +12,9 @@ struct PrivateMessages: Sendable {
     private struct Unacknowledged: Sendable {
         let id: String
         let payload: [UInt8]
-        var sent: MonotonicInstant
-        var attempts = 0
+        /// When the receipt is overdue.
+        var deadline: MonotonicInstant
+        var repetitionCount = 0
     }
 
     private var unacknowledged: [PeerID: [Unacknowledged]] = [:]
@@ -24,13 +25,21 @@ struct PrivateMessages: Sendable {
 
     /// Records a message that is being sent.
     mutating func insert(_ payload: [UInt8], id: String, to peer: PeerID, now: MonotonicInstant) {
-        unacknowledged[peer, default: []].append(Unacknowledged(id: id, payload: payload, sent: now))
+        unacknowledged[peer, default: []].append(
+            Unacknowledged(id: id, payload: payload, deadline: now + Self.receiptTimeout(after: 0)))
     }
 
     /// Records a receipt of a peer.
     mutating func recordReceipt(_ id: String, from peer: PeerID) {
         unacknowledged[peer]?.removeAll { $0.id == id }
         if unacknowledged[peer]?.isEmpty == true { unacknowledged[peer] = nil }
+    }
+
+    /// Makes the messages due that were repeated in vain: a new session shows that the peer is back.
+    mutating func repeatSoon(to peer: PeerID, now: MonotonicInstant) {
+        guard var messages = unacknowledged[peer] else { return }
+        for index in messages.indices where messages[index].repetitionCount > 0 { messages[index].deadline = now }
+        unacknowledged[peer] = messages
     }
 
     /// Whether the program has stored a message of a peer, so that a copy only gets another receipt.
@@ -54,16 +63,16 @@ struct PrivateMessages: Sendable {
         for (peer, messages) in unacknowledged.sorted(by: { $0.key < $1.key }) {
             var remaining: [Unacknowledged] = []
             for var message in messages {
-                guard now - message.sent >= Self.receiptTimeout else {
+                guard now >= message.deadline else {
                     remaining.append(message)
                     continue
                 }
-                guard message.attempts < Self.maximumAttempts else {
+                guard message.repetitionCount < Self.maximumRepetitionCount else {
                     reactions.append(.failed(messageID: message.id, to: peer))
                     continue
                 }
-                message.sent = now
-                message.attempts += 1
+                message.repetitionCount += 1
+                message.deadline = now + Self.receiptTimeout(after: message.repetitionCount)
                 remaining.append(message)
                 reactions.append(.resend(message.payload, to: peer))
             }
@@ -74,6 +83,8 @@ struct PrivateMessages: Sendable {
 
     private static let maximumUnacknowledgedCount = 64
     private static let maximumAcknowledgedCount = 256
-    private static let receiptTimeout = Duration.seconds(5)
-    private static let maximumAttempts = 5
+    /// A message is given up after 5 + 10 + 20 + 40 + 80 = 155 s.
+    private static let maximumRepetitionCount = 4
+    /// Twice as long after each repetition: a phone that sleeps answers none.
+    private static func receiptTimeout(after repetitionCount: Int) -> Duration { .seconds(5 << repetitionCount) }
 }
