@@ -139,7 +139,7 @@ import Testing
                 let session = try host.startSession(guestAsks ? SessionStoryTests.trusting : SessionSettings())
                 let guestDestination = network.destination(1, listener.port)
                 async let outcome = #expect(throws: SessionError.self) {
-                    try await session.invite(guestDestination, timeout: .seconds(1))
+                    try await session.invite(guestDestination, timeout: .seconds(3))
                 }
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                 let joined =
