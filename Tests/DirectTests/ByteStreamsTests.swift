@@ -30,7 +30,7 @@ import Testing
         return all
     }
 
-    @Test func bytesGoBothWaysAndEachDirectionEndsByItself() throws {
+    @Test func `bytes go both ways, and each direction ends by itself`() throws {
         var (a, b) = pair()
         let id = try a.open(.bytes, name)
         #expect(try a.write([1, 2, 3], on: id) == 3)
@@ -63,7 +63,39 @@ import Testing
         #expect(count == 64 + 4096 && streams.count == 64)
     }
 
-    @Test func aSlowReaderStopsItsOwnWriterAndNobodyElse() throws {
+    @Test("R1: a peer that sends without reading gets one credit frame for each stream, which has the newest limit")
+    func floodOfData() throws {
+        var streams = ByteStreams(role: .responder)
+        let ids = [1, 3].map { StreamID(rawValue: $0) }
+        for id in ids { try streams.receive(.open(id, .bytes, name)) }
+        let chunk = [UInt8](repeating: 0, count: Int(StreamFrame.initialWindow) / 4)[...]
+        for _ in 0..<40 {
+            for id in ids {
+                try streams.receive(.data(id, chunk))
+                #expect(try streams.read(id, upTo: .max) == .bytes(Array(chunk)))
+            }
+        }
+        var frames: [StreamFrame] = []
+        while let frame = streams.nextFrame() { frames.append(frame) }
+        let limit = 40 * UInt64(chunk.count) + StreamFrame.initialWindow
+        #expect(frames == ids.map { .credit($0, upTo: limit) })
+    }
+
+    @Test("R1: a program opens no streams on a link that carries none of its frames") func manyOwnStreams() throws {
+        var streams = ByteStreams(role: .initiator)
+        var count = 0
+        #expect(throws: StreamError.tooMany) {
+            while count < 100_000 {
+                streams.reset(try streams.open(.bytes, name), reason: .cancelled)
+                count += 1
+            }
+        }
+        #expect(count == 2048)
+        for _ in 0..<2 { _ = streams.nextFrame() }
+        #expect(throws: Never.self) { _ = try streams.open(.bytes, name) }
+    }
+
+    @Test func `a slow reader stops its own writer and no other`() throws {
         var (a, b) = pair()
         let slow = try a.open(.bytes, name)
         let fast = try a.open(.bytes, name)
@@ -91,7 +123,7 @@ import Testing
         #expect(told.contains(.writable(slow)))
     }
 
-    @Test func streamsShareTheLinkInTurn() throws {
+    @Test func `streams share the link in turn`() throws {
         var (a, _) = pair()
         let ids = [try a.open(.bytes, name), try a.open(.bytes, name)]
         for id in ids { _ = try a.write([UInt8](repeating: 1, count: 200_000)[...], on: id) }
@@ -117,7 +149,7 @@ import Testing
         #expect(throws: StreamError.refused) { try a.write([2], on: id) }
     }
 
-    @Test func whatWasFinishedArrivesThoughItsWriterLetGo() throws {
+    @Test func `a finished stream arrives also when its writer has abandoned it`() throws {
         var (a, b) = pair()
         let id = try a.open(.bytes, name)
         _ = try a.write([1, 2], on: id)
@@ -140,38 +172,47 @@ import Testing
 
     @Test("R3: streams beyond the limit of a link are refused") func tooMany() throws {
         var limits = ByteStreams.Limits()
-        limits.outgoing = 3
+        (limits.incoming, limits.outgoing) = (2, 3)
         var (a, b) = (ByteStreams(role: .initiator), ByteStreams(role: .responder, limits: limits))
-        limits.incoming = 2
-        b = ByteStreams(role: .responder, limits: limits)
-        for _ in 0..<3 { _ = try a.open(.bytes, name) }
+        let ids = try (0..<3).map { _ in try a.open(.bytes, name) }
         try exchange(&a, &b)
-        let told = a.drainEvents()
-        #expect(told == [.reset(StreamID(rawValue: 5), .streamLimit)])
-        for _ in 0..<3 { _ = try b.open(.bytes, name) }
+        let (eventsOfA, eventsOfB) = (a.drainEvents(), b.drainEvents())
+        #expect(eventsOfA == [.reset(ids[2], .streamLimit)])
+        #expect(eventsOfB == [.opened(ids[0], .bytes, name), .opened(ids[1], .bytes, name)])
+        #expect(!a.isOpen(ids[2]) && a.count == 2 && b.count == 2)
+        // An ended stream makes room for another one.
+        a.reset(ids[0], reason: .cancelled)
+        let next = try a.open(.bytes, name)
+        try exchange(&a, &b)
+        #expect(a.isOpen(next) && b.isOpen(next))
+        // The peer's streams do not count among the local ones.
+        let own = try (0..<3).map { _ in try b.open(.bytes, name) }
         #expect(throws: StreamError.tooMany) { _ = try b.open(.bytes, name) }
+        b.reset(own[1], reason: .cancelled)
+        #expect(throws: Never.self) { _ = try b.open(.bytes, name) }
     }
 
     @Test(
         "R7: a protocol violation ends the link",
         arguments: [
-            [StreamFrame.data(StreamID(rawValue: 1), [1])],
-            [.open(StreamID(rawValue: 2), .bytes, StreamName("")!)],
-            [.open(StreamID(rawValue: 3), .bytes, StreamName("")!), .open(StreamID(rawValue: 1), .bytes, StreamName("")!)],
-            [.open(StreamID(rawValue: 1), .bytes, StreamName("")!), .credit(StreamID(rawValue: 1), upTo: 5)],
-            [
-                .open(StreamID(rawValue: 1), .bytes, StreamName("")!), .finish(StreamID(rawValue: 1)),
-                .data(StreamID(rawValue: 1), [1]),
-            ],
-            [
-                .open(StreamID(rawValue: 1), .bytes, StreamName("")!), .finish(StreamID(rawValue: 1)),
-                .finish(StreamID(rawValue: 1)),
-            ],
-        ]) func violations(_ frames: [StreamFrame]) throws
+            ([.data(StreamID(rawValue: 1), [1])], "it was never opened"),
+            // The numbers of this end, which has opened none.
+            ([.reset(StreamID(rawValue: 2), .cancelled)], "it was never opened"),
+            ([open(2)], "its number does not ascend, or belongs to the other end"),
+            ([open(3), open(1)], "its number does not ascend, or belongs to the other end"),
+            ([open(1), open(1)], "its number does not ascend, or belongs to the other end"),
+            ([open(1), .credit(StreamID(rawValue: 1), upTo: 5)], "credit was reduced"),
+            ([open(1), .finish(StreamID(rawValue: 1)), .data(StreamID(rawValue: 1), [1])], "data after its end"),
+            ([open(1), .finish(StreamID(rawValue: 1)), .finish(StreamID(rawValue: 1))], "it ended twice"),
+        ] as [([StreamFrame], String)]) func violations(_ frames: [StreamFrame], _ reason: String) throws
     {
         var streams = ByteStreams(role: .responder)
         for frame in frames.dropLast() { try streams.receive(frame) }
-        #expect(throws: MalformedInput.self) { try streams.receive(frames.last!) }
+        #expect(throws: MalformedInput("stream: \(reason)")) { try streams.receive(frames.last!) }
+    }
+
+    private static func open(_ number: UInt32) -> StreamFrame {
+        .open(StreamID(rawValue: number), .bytes, StreamName("")!)
     }
 
     @Test("R7: data beyond the window is a violation") func beyondTheWindow() throws {
@@ -180,7 +221,13 @@ import Testing
         try streams.receive(.open(id, .bytes, name))
         let chunk = [UInt8](repeating: 0, count: 65_536)[...]
         for _ in 0..<4 { try streams.receive(.data(id, chunk)) }
-        #expect(throws: MalformedInput.self) { try streams.receive(.data(id, [1])) }
+        var violating = streams
+        #expect(throws: MalformedInput("stream: more data than was granted")) { try violating.receive(.data(id, [1])) }
+        // Bytes that were read are granted again, and no more.
+        let bytes = try streams.read(id, upTo: .max)
+        #expect(bytes == .bytes([UInt8](repeating: 0, count: 4 * chunk.count)))
+        for _ in 0..<4 { try streams.receive(.data(id, chunk)) }
+        #expect(throws: MalformedInput("stream: more data than was granted")) { try streams.receive(.data(id, [1])) }
     }
 
     @Test("all data written is read, in portions of any size", arguments: seeds(0..<8)) func random(seed: UInt64) throws {
@@ -203,29 +250,43 @@ import Testing
         }
         for id in ids { try a.finish(id) }
         for id in ids {
+            var hasEnded = false
             // More rounds than all bytes need: one that is lost fails the comparison.
-            for _ in 0..<1_000 {
+            for _ in 0..<1_000 where !hasEnded {
                 try exchange(&a, &b)
                 let result = try b.read(id, upTo: 50_000)
-                if case .bytes(let bytes) = result { read[id, default: []] += bytes } else if result == .end { break }
+                if case .bytes(let bytes) = result { read[id, default: []] += bytes }
+                hasEnded = result == .end
             }
-            let isEqual = read[id] ?? [] == written[id] ?? []
+            #expect(hasEnded, "seed \(seed), stream \(id.rawValue)")
+            let isEqual = read[id] == written[id]
             #expect(isEqual, "seed \(seed), stream \(id.rawValue)")
+            // The streams are longer than a window, so they depend on credit.
+            #expect(written[id]?.count ?? 0 > StreamFrame.initialWindow, "seed \(seed), stream \(id.rawValue)")
         }
     }
 
-    @Test func messagesKeepTheirBounds() throws {
+    @Test func `messages are found again in a stream, and longer ones than the limit are refused`() throws {
         var framing = MessageFraming()
         let messages: [[UInt8]] = [[1, 2, 3], [], [UInt8](repeating: 9, count: 70_000)]
         var bytes: [UInt8] = []
         for message in messages { MessageFraming.append(message, to: &bytes) }
-        var found: [[UInt8]] = []
-        for start in stride(from: 0, to: bytes.count, by: 17) {
-            found += try framing.receive(bytes[start..<min(bytes.count, start + 17)])
+        // In pieces, each of which ends at another place of a message, and at once.
+        for size in [1, 17, bytes.count] {
+            var found: [[UInt8]] = []
+            for start in stride(from: 0, to: bytes.count, by: size) {
+                found += try framing.receive(bytes[start..<min(bytes.count, start + size)])
+                #expect(framing.isBetweenMessages == [0, 7, 11, bytes.count].contains(min(bytes.count, start + size)))
+            }
+            let isEqual = found == messages
+            #expect(isEqual)
         }
-        let isEqual = found == messages
-        #expect(isEqual)
-        #expect(framing.isBetweenMessages)
-        #expect(throws: MalformedInput.self) { _ = try framing.receive([0x7f, 0, 0, 0]) }
+        let largest = UInt32(MessageFraming.maximumByteCount)
+        #expect(try framing.receive(largest.bigEndianBytes).isEmpty)
+        #expect(!framing.isBetweenMessages)
+        var other = MessageFraming()
+        #expect(throws: MalformedInput("message: it is longer than \(largest) bytes")) {
+            _ = try other.receive((largest + 1).bigEndianBytes)
+        }
     }
 }

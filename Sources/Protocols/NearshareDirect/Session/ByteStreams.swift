@@ -45,7 +45,8 @@ package struct ByteStreams: Sendable {
     private var resets: [(id: StreamID, reason: StreamResetReason)] = []
     private var nextLocal: UInt32
     private var lastRemote: UInt32 = 0
-    /// Frames that need no credit.
+    /// Frames that need no credit. At most ``maximumControlCount`` and those of the open streams: the beginning of a stream needs
+    /// room, and each has one credit frame and one reset.
     private var control: [StreamFrame] = []
     /// Streams with a frame to send, in the order of their turns.
     private var ready: [StreamID] = []
@@ -86,8 +87,10 @@ package struct ByteStreams: Sendable {
     /// Opens a stream; data may follow at once.
     package mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
         let localCount = streams.keys.count { isLocal($0) }
-        // The second bound is out of reach: it takes 2^31 streams on one link.
-        guard localCount < limits.outgoing, nextLocal < UInt32.max - 2 else { throw .tooMany }
+        // The second bound is out of reach: it takes 2^31 streams on one link. The third is one of a link that carries nothing.
+        guard localCount < limits.outgoing, nextLocal < UInt32.max - 2, control.count < Self.maximumControlCount else {
+            throw .tooMany
+        }
         let id = StreamID(rawValue: nextLocal)
         // Bounded: by the guard.
         nextLocal += 2
@@ -158,7 +161,13 @@ package struct ByteStreams: Sendable {
     private mutating func grantCredit(_ id: StreamID) {
         let window = limits.receiveWindow
         guard let limit = streams[id]?.receiving.nextCredit(window: window) else { return }
-        control.append(.credit(id, upTo: limit))
+        let credit = StreamFrame.credit(id, upTo: limit)
+        // The newest limit includes the earlier ones: a peer that sends without reading gets one frame, however much it sends.
+        if let index = control.firstIndex(where: { if case .credit(id, _) = $0 { true } else { false } }) {
+            control[index] = credit
+        } else {
+            control.append(credit)
+        }
     }
 
     // MARK: Frames from the peer
@@ -243,7 +252,8 @@ package struct ByteStreams: Sendable {
         if isSendable(id), !ready.contains(id) { ready.append(id) }
     }
 
-    /// Limit on queued control frames: a peer that opens streams without reading the replies is disconnected.
+    /// Limit on queued control frames with which a stream can begin: a peer that opens streams without reading the replies is
+    /// disconnected.
     private static let maximumControlCount = 4096
 
     private mutating func removeIfDone(_ id: StreamID) {
