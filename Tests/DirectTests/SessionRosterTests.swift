@@ -46,7 +46,7 @@ import Testing
 
     private func later(_ seconds: Double) -> MonotonicInstant { Self.start + .milliseconds(Int(seconds * 1000)) }
 
-    @Test func everyStateAndTheChangesOnTheWay() {
+    @Test func `each change of a member's state is reported`() {
         var roster = roster(1)
         let other = member(2)
         roster.admit(other, now: Self.start)
@@ -72,7 +72,7 @@ import Testing
         #expect(roster.drainChanges().isEmpty)
     }
 
-    @Test func whoComesBackIsNewAndOldNewsOfTheirLeavingDoesNotCount() {
+    @Test func `a member that returns is new, and old news of its departure does not count`() {
         var roster = roster(1, with: 2)
         roster.recordDeparture(of: member(2).id, now: Self.start)
         var gone = member(2)
@@ -99,7 +99,7 @@ import Testing
         #expect(roster.announcer(of: member(3).id) == nil)
     }
 
-    @Test func newsIsToldOnceAfterEachChange() {
+    @Test func `each change is sent once`() {
         var roster = roster(1, with: 2)
         #expect(news(&roster) == nil)
         roster.receive([member(3)], from: member(2).id, now: Self.start)
@@ -108,7 +108,7 @@ import Testing
         #expect(news(&roster) == nil)
     }
 
-    @Test func linksAreToldAsNeighboursAndOnlyTheMembersOwnWordOfThemCounts() {
+    @Test func `links are sent as neighbours, and only their own member's entry counts`() {
         var roster = roster(1, with: 2, 3)
         roster.recordConnection(to: member(2).id, via: nil, now: Self.start)
         roster.recordConnection(to: member(3).id, via: member(2).id, now: Self.start)
@@ -123,7 +123,7 @@ import Testing
         #expect(again?.neighbours == [member(2).id] && again?.incarnation == 1)
     }
 
-    @Test func theLowerIDConnectsAtOnceAndTheHigherOneAfterAHeadStart() {
+    @Test func `the member with the lower id connects at once, the other one after a delay`() {
         let low = roster(1, with: 2)
         let high = roster(2, with: 1)
         #expect(low.dueAttempts(now: Self.start) == [.connect(member(2))])
@@ -132,7 +132,7 @@ import Testing
         #expect(high.dueAttempts(now: later(3)) == [.connect(member(1))])
     }
 
-    @Test func failuresLengthenThePauseAndAlternateWithARelay() {
+    @Test func `failures lengthen the back-off and alternate with a relay`() {
         var roster = roster(1, with: 2, 3)
         var relay = member(3)
         relay.revision = 1
@@ -196,7 +196,7 @@ import Testing
         #expect(roster.dueAttempts(now: later(9)).isEmpty && roster.deadline(after: later(9)) == nil)
     }
 
-    @Test func whatWasDueAndLedToNothingIsNotWaitedFor() {
+    @Test func `a due attempt that is not possible is not repeated at once`() {
         // The other member has no address; repeating at once would change nothing.
         var silent = SessionRoster(id: Self.id, own: member(2))
         var other = member(1)
@@ -217,7 +217,21 @@ import Testing
         #expect(roster.dueAttempts(now: Self.start) == [.connect(other)])
     }
 
-    @Test func whoIsOutOfReachForTooLongIsGone() {
+    @Test("R1: the addresses of a member that has left are not kept beyond the limit") func addressesOfFormerMembers() {
+        var roster = roster(1, with: 2)
+        let found = SessionMember.Address(host: "10.0.0.3", port: 7)
+        for number in 1_000..<1_256 as Range<UInt64> {
+            roster.setDiscoveredAddresses([found], of: PeerID(bytes: number.bigEndianBytes)!, now: Self.start)
+        }
+        var silent = member(2)
+        silent.addresses = []
+        roster.setDiscoveredAddresses([found], of: silent.id, now: Self.start)
+        roster.recordDeparture(of: silent.id, now: Self.start)
+        roster.admit(silent, now: later(1))
+        #expect(roster.dueAttempts(now: later(1)).isEmpty)
+    }
+
+    @Test func `a member that is unreachable for too long is removed`() {
         var roster = roster(1, with: 2)
         roster.recordConnection(to: member(2).id, via: nil, now: Self.start)
         #expect(roster.deadline(after: Self.start) == nil)
@@ -228,7 +242,7 @@ import Testing
         #expect(roster.others.isEmpty && roster.deadline(after: later(35)) == nil)
     }
 
-    @Test func oneWhoIsSaidToBeGoneSaysThatTheyAreHere() {
+    @Test func `a member refutes the claim that it is gone`() {
         var roster = roster(1, with: 2)
         var claim = member(1)
         claim.presence = .gone

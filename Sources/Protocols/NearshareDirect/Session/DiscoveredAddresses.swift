@@ -4,8 +4,11 @@ internal import NearshareBase
 struct DiscoveredAddresses: Sendable {
     private var addresses: [PeerID: [SessionMember.Address]] = [:]
 
-    /// Limit on peers outside the session whose addresses are kept: names on the network are free.
-    private static let maximumCount = 256
+    /// Limit on peers whose addresses are kept, members beyond it left out: names on the network are free.
+    static let maximumCount = 256
+
+    /// The number of peers whose addresses are kept.
+    var count: Int { addresses.count }
 
     func contains(_ id: PeerID) -> Bool { addresses[id] != nil }
 
@@ -18,6 +21,11 @@ struct DiscoveredAddresses: Sendable {
         guard isMember || addresses[id] != nil || addresses.count < Self.maximumCount else { return false }
         addresses[id] = new.isEmpty ? nil : new
         return true
+    }
+
+    /// Drops the addresses of a peer that was a member, where they were kept beyond the limit.
+    mutating func removeExcess(ofFormerMember id: PeerID) {
+        if addresses.count > Self.maximumCount { addresses[id] = nil }
     }
 
     /// A member with all addresses that may lead to it, the discovered ones first.

@@ -187,6 +187,7 @@ package struct SessionRoster: Sendable {
             departureClaims[member.id] = nil
             announcers[member.id] = nil
             demandedLinks.remove(member.id)
+            discovered.removeExcess(ofFormerMember: member.id)
             // Other members may have rejected a member for which there is room now.
             if wasFull { table.markAllChanged() }
         }
