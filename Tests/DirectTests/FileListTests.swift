@@ -5,6 +5,20 @@ import Testing
 
 @testable import NearshareDirect
 
+/// Records what is compared, and finds nothing.
+private struct RecordingComparer: FileComparer {
+    private(set) var headers: [EntryHeader] = []
+    private(set) var numbers: [UInt64] = []
+
+    mutating func compare(_ header: EntryHeader, encodedHeader: [UInt8], number: UInt64) throws(Never) -> FilePresence {
+        headers.append(header)
+        numbers.append(number)
+        return .absent
+    }
+
+    mutating func decide(number: UInt64, digest: [UInt8]) throws(Never) -> FilePresence { .absent }
+}
+
 /// The files of a receiver by their paths; what it was asked is kept.
 private struct MemoryComparer: FileComparer {
     var files: [[ClaimedFileName]: [UInt8]]
@@ -232,7 +246,7 @@ private struct MemoryComparer: FileComparer {
         #expect(refusal([listed(0, header) + end, end], of: offer, comparesAfter: 1) == "file list: not a digest")
     }
 
-    @Test("R7: changed lists are refused or complete, and never trap", arguments: seeds(0..<300))
+    @Test("R7: a changed list is refused where it no longer fits the offer, and never traps", arguments: seeds(0..<300))
     func mutated(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 20)
@@ -244,7 +258,37 @@ private struct MemoryComparer: FileComparer {
             let count = buffer.withUnsafeMutableBytes { outgoing.fill($0, from: &provider) }
             bytes += buffer[..<count]
         }
-        _ = refusal([bytes.mutated(using: &random)], of: content.offer)
+        #expect(refusal([bytes], of: content.offer) == nil)
+        var incoming = IncomingFileList(of: content.offer)
+        var comparer = RecordingComparer()
+        do {
+            let changed = changedList(of: content, using: &random) ?? bytes.mutated(using: &random)
+            try changed.withUnsafeBytes { try incoming.consume($0, with: &comparer) }
+        } catch IncomingContentError<Never>.violation {
+            // The entries before the violation have been compared.
+        }
+        // No entry is compared with files of the receiver that the offer does not allow.
+        let (headers, numbers) = (comparer.headers, comparer.numbers)
+        #expect(headers.allSatisfy { $0.kind == .file && $0.size != nil && $0.item < content.offer.itemCount }, "seed \(seed)")
+        #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "seed \(seed)")
+        #expect(numbers.allSatisfy { $0 < content.offer.entryCount }, "seed \(seed)")
+        #expect(headers.reduce(0) { $0 + ($1.size ?? 0) } <= content.offer.totalSize ?? 0, "seed \(seed)")
+    }
+
+    /// The list of a content's files with one that is repeated, in another place, or of another size; nil for a content without
+    /// files, and in some cases, where bytes are to be changed instead.
+    private func changedList(of content: MemoryContent, using random: inout SeededRandom) -> [UInt8]? {
+        var files = content.entries.map(\.header).enumerated().map { (number: UInt64($0), header: $1) }
+        files.removeAll { $0.header.kind != .file || $0.header.size == nil }
+        guard !files.isEmpty else { return nil }
+        let (one, other) = (files.indices.randomElement(using: &random)!, files.indices.randomElement(using: &random)!)
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0: files.insert(files[one], at: other)
+        case 1: files.swapAt(one, other)
+        case 2: files[one].header.size! += UInt64.random(in: 1...20, using: &random)
+        default: return nil
+        }
+        return files.flatMap { listed($0.number, $0.header) } + [ContentStreamFormat.listEnd]
     }
 
     @Test func `a file set keeps its members and refuses what it cannot hold`() throws {
