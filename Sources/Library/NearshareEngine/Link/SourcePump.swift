@@ -404,6 +404,10 @@ private struct ReaderProvider: ContentProvider {
     let contents: [EntryHeader]
     private var entryCount: UInt64 = 0
     private var byteCount: UInt64 = 0
+    /// The size of the current entry, in bytes; nil for an unknown one.
+    private var entrySize: UInt64?
+    /// The place in the current entry.
+    private var position: UInt64 = 0
     /// The reason why the first entry was withdrawn.
     private(set) var firstWithdrawal: StorageError?
 
@@ -434,6 +438,7 @@ private struct ReaderProvider: ContentProvider {
         guard !isBeyond, !isShort else {
             throw Self.changed
         }
+        (entrySize, position) = (header?.size, 0)
         recordWithdrawal()
         return header
     }
@@ -442,11 +447,18 @@ private struct ReaderProvider: ContentProvider {
 
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
         let count = try reader.read(into: buffer)
-        if count == 0 { recordWithdrawal() }
-        return count
+        position += UInt64(count)
+        guard count == 0, !buffer.isEmpty else { return count }
+        recordWithdrawal()
+        // Readers throw for a file that has shrunk; the content stream of one that does not could not be continued.
+        guard isWithdrawn || position >= entrySize ?? 0 else { throw Self.changed }
+        return 0
     }
 
     private mutating func recordWithdrawal() { firstWithdrawal = firstWithdrawal ?? reader.withdrawal }
 
-    mutating func seek(to offset: UInt64) throws(StorageError) { try reader.seek(to: offset) }
+    mutating func seek(to offset: UInt64) throws(StorageError) {
+        try reader.seek(to: offset)
+        position = offset
+    }
 }

@@ -112,10 +112,9 @@ package struct DirectConnection: Sendable {
             peerName = name
             phase = .open
             return [.helloReceived(name, time: time)] + (try verification.receive(commitment: commitment))
-        // Offers may have been sent already.
+        // No violation: the reason ends the offers that were sent before the peer's hello.
         case .close(let reason): return end(.closed(by: .remote, reason), sending: nil)
-        default:
-            throw MalformedInput("the first frame was not a hello")
+        default: throw MalformedInput("the first frame was not a hello")
         }
     }
 
@@ -151,6 +150,7 @@ package struct DirectConnection: Sendable {
             return []
         case .offer(var offer):
             offer.features = peerFeatures
+            // The list of another offer has no meaning: an offer without its own is checked when its entries arrive.
             if let (id, entries) = listedContents.take(), id == offer.id {
                 try offer.offer.check(listed: entries)
                 offer.contents = entries
@@ -358,6 +358,8 @@ package struct DirectConnection: Sendable {
     package mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
         guard !isClosed else { return [] }
         if keepalive.isLost(now: now) { return end(.lost, sending: nil) }
+        // The missing hello breaks section 5 of the protocol where the link still works, and such a peer is told so. To the local
+        // user it is a lost link: most of those that say nothing are slow or broken, and the next attempt may succeed.
         if case .greeting(let deadline) = phase, now >= deadline { return end(.lost, sending: .violation) }
         if !isIdle {
             activity.record(isQuestion: isQuestion, now: now)

@@ -8,7 +8,8 @@ package protocol ContentProvider<Failure> {
     /// Advances to the next entry; nil after the last.
     mutating func nextEntry() throws(Failure) -> EntryHeader?
     /// Reads from the current entry, at most its header's size in total.
-    /// - Returns: The number of bytes read; 0 at the end of the entry.
+    /// - Returns: The number of bytes read; 0 at the end of the entry, never before the size in its header, unless it is then
+    ///   withdrawn.
     mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     /// Seeks within the current file.
     mutating func seek(to offset: UInt64) throws(Failure)
