@@ -10,7 +10,7 @@ import Testing
         (951_782_400_000, "2000-02-29T00:00:00Z"),
         (1_795_259_533_000, "2026-11-21T11:12:13Z"), (-1000, "1969-12-31T23:59:59Z"),
     ])
-    func known(_ milliseconds: Int64, _ text: String) {
+    func `a time is written and read as ISO 8601`(_ milliseconds: Int64, _ text: String) {
         let time = WallTime(milliseconds: milliseconds)
         #expect(time.iso8601 == text)
         #expect(WallTime(iso8601: text) == time)
@@ -21,7 +21,7 @@ import Testing
         "+026-11-21", "2026-1-021", "2026-11-21T10:12:13z", "", "now", "2026-13-01", "2026-11-21T25:00:00Z",
         "2026-11-21 11:12:13Z", "2026-11-2１", "99999-01-01",
     ])
-    func wrong(_ text: String) {
+    func `texts that are no valid time of ISO 8601 are refused`(_ text: String) {
         #expect(WallTime(iso8601: text) == nil)
     }
 

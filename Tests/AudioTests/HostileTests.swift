@@ -184,7 +184,7 @@ struct Spoiler {
         return samples
     }
 
-    @Test func whole() throws {
+    @Test func `the samples of a WAV file are read as they were written`() throws {
         let samples = Tones.sine(seconds: 0.5)
         #expect(try Self.read(Self.wave(samples)) == samples)
     }

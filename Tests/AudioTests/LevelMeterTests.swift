@@ -5,7 +5,7 @@ import Testing
 @testable import NearshareAudio
 
 @Suite struct LevelMeterTests {
-    @Test func scale() {
+    @Test func `the level is that of the loudest sample on a scale of 60 dB`() {
         func level(_ amplitude: Int16) -> Double {
             var meter = LevelMeter(rate: 16_000)
             [amplitude].withUnsafeBufferPointer { meter.append($0) }

@@ -212,7 +212,7 @@ enum Notes {
         }
     }
 
-    @Test func stopped() throws {
+    @Test func `a playback that was stopped before it began plays nothing`() throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
         try Notes.record(Tones.sine(seconds: 1), into: file)

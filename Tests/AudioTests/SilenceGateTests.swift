@@ -38,12 +38,12 @@ import Testing
         #expect(result.frames == 6 * 16_000)
     }
 
-    @Test func onlySilence() {
+    @Test func `a recording of silence alone has no sound and keeps nothing`() {
         let result = run(Tones.silence(seconds: 2).map { _ in Int16.random(in: -20...20) })
         #expect(!result.hasSound && result.kept.isEmpty && result.frames == 0)
     }
 
-    @Test func off() {
+    @Test func `without trimming all samples are kept`() {
         let samples = Tones.silence(seconds: 1)
         let result = run(samples, isOn: false)
         #expect(result.kept == samples && result.frames == samples.count)

@@ -30,7 +30,7 @@ import Testing
         #expect(NoteSizeLimit.smaller(nil, nil) == nil)
     }
 
-    @Test func absurdlySmall() {
+    @Test func `a limit in which no note fits is refused`() {
         #expect(NoteSizeLimit(byteCount: 100) == nil)
     }
 }

@@ -48,7 +48,7 @@ import Testing
         #expect(columns == 0 || heights.max() == 1)
     }
 
-    @Test func emptyRecording() {
+    @Test func `the waveform of an empty recording is flat`() {
         #expect(WaveformBuilder(rate: 16_000).waveform(frames: 0).peaks.allSatisfy { $0 == 0 })
     }
 }

@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func percentAndUnknownTotal() {
+    @Test func `a progress line has a percentage where the total is known`() {
         #expect(ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500), columns: 80).contains("50%"))
         let silent = ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500), silence: .seconds(8), columns: 80)
         #expect(silent.contains("no answer for 8 s") && !silent.contains("left"))

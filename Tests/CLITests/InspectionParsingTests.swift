@@ -7,7 +7,7 @@ import Testing
 @testable import NearshareCLI
 
 @Suite("command lines of browse, inbox and doctor") struct InspectionParsingTests {
-    @Test func browse() throws {
+    @Test func `the options of browse are parsed`() throws {
         let browse: BrowseCommand = try parse(words("browse --timeout 5 --via lan --interface eth0 --json"))
         #expect(!browse.watch && browse.output.json)
         #expect(browse.timeout?.duration == .seconds(5))
@@ -15,12 +15,12 @@ import Testing
         #expect(browse.interface == "eth0")
     }
 
-    @Test func inbox() throws {
+    @Test func `the options of inbox are parsed`() throws {
         let inbox: InboxListCommand = try parse(words("inbox --inbox /tmp/in --json"))
         #expect(inbox.inbox == "/tmp/in" && inbox.output.json)
     }
 
-    @Test func doctor() throws {
+    @Test func `the options of doctor are parsed`() throws {
         let doctor: DoctorCommand = try parse(words("doctor --inbox /tmp/in --adapter none --json"))
         #expect(doctor.inbox == "/tmp/in" && doctor.output.json && doctor.bluetooth.isOff)
     }
@@ -30,7 +30,7 @@ import Testing
         "history --limit 0", "history --sent --received", "doctor x",
         "browse --via bluetooth --adapter none",
     ])
-    func invalid(_ line: String) {
+    func `invalid arguments of commands that list are refused`(_ line: String) {
         #expect(usageError(words(line)) != nil, "\(line)")
     }
 }

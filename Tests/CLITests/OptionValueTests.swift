@@ -8,32 +8,32 @@ import Testing
 
 @Suite("option values") struct OptionValueTests {
     @Test(arguments: [("500MB", 500_000_000), ("2GiB", 2 << 30), ("17", 17), ("0", 0)] as [(String, UInt64)])
-    func sizes(_ text: String, _ bytes: UInt64) {
+    func `a size is a number with a unit, or bytes`(_ text: String, _ bytes: UInt64) {
         #expect(SizeArgument(argument: text)?.bytes == bytes)
     }
 
     @Test(arguments: ["", "MB", "-1", "1.2.3", "10 parsecs"])
-    func invalidSizes(_ text: String) {
+    func `other texts are not sizes`(_ text: String) {
         #expect(SizeArgument(argument: text) == nil)
     }
 
     @Test(arguments: [("0.1", 100), ("600", 600_000), ("2.25", 2250)] as [(String, Int64)])
-    func timeouts(_ text: String, _ milliseconds: Int64) {
+    func `a timeout is 0.1 to 600 seconds`(_ text: String, _ milliseconds: Int64) {
         #expect((try? TimeoutArgument(parsing: text))?.duration == .milliseconds(milliseconds))
     }
 
     @Test(arguments: ["", "0", "0.05", "600.1", "nan", "inf", "-5", "ten"])
-    func invalidTimeouts(_ text: String) {
+    func `other numbers and texts are not timeouts`(_ text: String) {
         #expect((try? TimeoutArgument(parsing: text)) == nil)
     }
 
     @Test(arguments: [("6", 6000), ("24", 24_000), ("25.5", 25_500), ("256", 256_000)])
-    func bitrates(_ text: String, _ bitsPerSecond: Int) {
+    func `a bit rate is 6 to 256 kbit/s`(_ text: String, _ bitsPerSecond: Int) {
         #expect(BitrateArgument(argument: text)?.bitsPerSecond == bitsPerSecond)
     }
 
     @Test(arguments: ["", "5.9", "257", "-24", "nan", "inf", "fast"])
-    func invalidBitrates(_ text: String) {
+    func `other numbers and texts are not bit rates`(_ text: String) {
         #expect(BitrateArgument(argument: text) == nil)
     }
 

@@ -15,7 +15,7 @@ import Testing
         _ = try parse(["identity"], as: IdentityShowCommand.self)
     }
 
-    @Test func friends() throws {
+    @Test func `the subcommands of friends are parsed`() throws {
         let add: FriendsAddCommand = try parse(words("friends add anna --unverified --interface eth0 --adapter hci1"))
         #expect(
             add.peer == "anna" && add.unverified && add.nearby.interface == "eth0" && add.nearby.bluetooth.adapter == "hci1")
@@ -24,7 +24,7 @@ import Testing
         #expect(try parse(words("friends list --json"), as: FriendsListCommand.self).output.json)
     }
 
-    @Test func peers() throws {
+    @Test func `the subcommands of peers are parsed`() throws {
         #expect(try parse(words("peers verify anna"), as: PeersVerifyCommand.self).peer == "anna")
         let rename: PeersRenameCommand = try parse(["peers", "rename", "anna", "Anna B."])
         #expect(rename.peerArgument.peer == "anna" && rename.name?.name.claimed == "Anna B.")
@@ -34,14 +34,14 @@ import Testing
         #expect(try parse(words("peers forget anna"), as: PeersForgetCommand.self).peerArgument.peer == "anna")
     }
 
-    @Test func keys() throws {
+    @Test func `the subcommands of keys are parsed`() throws {
         #expect(try parse(words("keys export --output a.keys"), as: KeysExportCommand.self).output == "a.keys")
         let imported: KeysImportCommand = try parse(words("keys import a.keys --for anna"))
         #expect(imported.file == "a.keys" && imported.owner == "anna")
         #expect(try parse(words("keys forget anna"), as: KeysForgetCommand.self).peer == "anna")
     }
 
-    @Test func identity() throws {
+    @Test func `the subcommands of identity are parsed`() throws {
         #expect(try parse(words("identity show --json"), as: IdentityShowCommand.self).output.json)
         #expect(try parse(words("identity rename anna"), as: IdentityRenameCommand.self).name.name.claimed == "anna")
         #expect(try parse(words("identity destroy --yes"), as: IdentityDestroyCommand.self).yes)

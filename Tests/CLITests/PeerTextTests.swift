@@ -41,7 +41,7 @@ struct PeerTextTests {
     }
 
     @Test(arguments: ["anna", "10.77.0.1:4000", "[fe80::1%eth0]:4000", "10.77", "0123456789abcdef", "anna.local:1", "a%b"])
-    func names(_ text: String) throws {
+    func `names, ids and addresses are left as they are`(_ text: String) throws {
         #expect(try PeerArgument.validated(text) == text)
     }
 

@@ -29,7 +29,7 @@ import Testing
         #expect(raw.input == "-" && raw.raw && raw.rate == 8000)
     }
 
-    @Test func others() throws {
+    @Test func `the other subcommands of voice are parsed`() throws {
         let play: VoicePlayCommand = try parse(words("voice play 3a6a21 --device alsa:hw0"))
         #expect(play.note == "3a6a21" && play.device == "alsa:hw0")
         #expect(try parse(words("voice show a.opus --json"), as: VoiceShowCommand.self).output.json)
@@ -43,13 +43,13 @@ import Testing
             ("voice -o -", "pipe"), ("voice --limit 1KB", "16KiB"), ("voice --bitrate 5", "bitrate"),
             ("voice --duration 1:75", "duration"), ("voice --to 10.0.0.1:5 --via mesh", "is an address"),
         ])
-    func invalid(_ line: String, _ part: String) throws {
+    func `invalid options of voice are refused with a message that names them`(_ line: String, _ part: String) throws {
         let message = try #require(usageError(words(line)), "\(line) is accepted")
         #expect(message.contains(part), "\(message)")
     }
 
     @Test(arguments: ["voice play", "voice show", "voice play a b", "voice list a"])
-    func missing(_ line: String) {
+    func `subcommands of voice with too few or too many arguments are refused`(_ line: String) {
         #expect(usageError(words(line)) != nil, "\(line)")
     }
 }

@@ -22,7 +22,7 @@ import Testing
     private static let initiator = "da3d23700a9e5699258aef94dc060dfda5ebb61f02a5ea77fad53f4ff0976d08"
     private static let responder = "d2316b454718c35362d83d69df6320f38578ed5984651435e2949762d900b80d"
 
-    @Test func vectors() throws {
+    @Test func `generator, shares and key are those of the vectors`() throws {
         #expect(
             CPace.generator(password: Self.password, channel: Self.channel, session: Self.session)
                 == Self.hex("222b6b195fe84b1652badb6f6a3ae3d24341e7306967f0b8115b40d5698c7e56"))
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func lengthsAreEncodedInSevenBits() {
+    @Test func `lengths are encoded in groups of seven bits`() {
         #expect(
             CPace.joined([Array("1234".utf8), [0x35], [], Array("6789".utf8)]) == Self.hex("04313233340135000436373839"))
         #expect(CPace.joined([[UInt8](repeating: 7, count: 127)]).prefix(2) == [0x7f, 7])

@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func comparing() {
+    @Test func `bytes are equal only to the same bytes of the same length`() {
         #expect(constantTimeEqual([], []))
         #expect(constantTimeEqual([1, 2], [1, 2]))
         #expect(!constantTimeEqual([1, 2], [1, 3]))

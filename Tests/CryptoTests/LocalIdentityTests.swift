@@ -5,7 +5,7 @@ import Testing
 @Suite struct LocalIdentityTests {
     private let identity = LocalIdentity(seed: (0..<64).map { UInt8($0) })
 
-    @Test func aKeyFileComesBackAsItWas() throws {
+    @Test func `a key file is decoded as it was encoded`() throws {
         let decoded = try LocalIdentity(decoding: identity.encoded)
         #expect(decoded.fingerprint == identity.fingerprint)
         #expect(decoded.signingKey.publicKey == identity.signingKey.publicKey)
@@ -13,7 +13,7 @@ import Testing
         #expect(identity.encoded.count == LocalIdentity.encodedByteCount)
     }
 
-    @Test func otherFilesAreRefusedWithTheirReason() {
+    @Test func `other files than key files are refused with the reason`() {
         let file = identity.encoded
         func refusal(_ bytes: [UInt8]) -> LocalIdentity.Invalid? {
             do {

@@ -4,7 +4,7 @@ import NearshareTesting
 import Testing
 
 @Suite struct NoiseTests {
-    @Test func bothSidesAgree() throws {
+    @Test func `a handshake gives both sides the same keys and each the identity of the other`() throws {
         var pair = HandshakePair()
         let (initiator, responder) = try pair.complete(payload: [1, 2, 3])
         #expect(initiator.handshakeHash == responder.handshakeHash)
@@ -19,7 +19,7 @@ import Testing
         #expect(try receiveBack.decrypt(try sendBack.encrypt([9], authenticating: []), authenticating: []) == [9])
     }
 
-    @Test func payloadsArriveInEveryMessage() throws {
+    @Test func `each message of a handshake carries a payload`() throws {
         var pair = HandshakePair()
         #expect(try pair.responder.readMessage(try pair.initiator.writeMessage(payload: [1])) == [1])
         #expect(try pair.initiator.readMessage(try pair.responder.writeMessage(payload: [2])) == [2])
@@ -27,7 +27,7 @@ import Testing
         #expect(pair.initiator.isFinished && pair.responder.isFinished)
     }
 
-    @Test func messagesOutOfTurnAreRefused() throws {
+    @Test func `messages of a handshake out of turn are refused`() throws {
         var pair = HandshakePair()
         #expect(throws: NoiseError.malformed) { try pair.responder.writeMessage(payload: []) }
         #expect(throws: NoiseError.malformed) { try pair.initiator.readMessage([UInt8](repeating: 1, count: 32)) }
@@ -174,7 +174,7 @@ import Testing
         #expect(receiver.packetLoss == 0)
     }
 
-    @Test func messagesAreBounded() throws {
+    @Test func `a message of a handshake has at most 65,535 bytes`() throws {
         var pair = HandshakePair()
         #expect(throws: NoiseError.malformed) { try pair.initiator.writeMessage(payload: [UInt8](repeating: 0, count: 65_504)) }
         let largest = try pair.initiator.writeMessage(payload: [UInt8](repeating: 0, count: 65_503))
@@ -182,7 +182,7 @@ import Testing
         #expect(try pair.responder.readMessage(largest).count == 65_503)
     }
 
-    @Test func cipherStateRefusesRepeatsAndKeepsItsNumber() throws {
+    @Test func `a message that fails to decrypt does not advance the nonce`() throws {
         let key = SecretBytes([UInt8](repeating: 3, count: 32))
         var (send, receive) = (CipherState(key: key), CipherState(key: key))
         let (first, second) = (try send.encrypt([1], authenticating: []), try send.encrypt([2], authenticating: []))
@@ -193,7 +193,7 @@ import Testing
         #expect(try receive.decrypt(second, authenticating: []) == [2])
     }
 
-    @Test func theLastNumberIsNeverUsed() throws {
+    @Test func `the last nonce is never used`() throws {
         var state = CipherState(key: SecretBytes([UInt8](repeating: 3, count: 32)))
         state.setNonce(.max)
         #expect(throws: NoiseError.nonceExhausted) { try state.encrypt([], authenticating: []) }
@@ -229,7 +229,7 @@ enum LowOrderPoints {
         )
     }
 
-    @Test func aLetterProvesItsSender() throws {
+    @Test func `a one-way message proves its sender`() throws {
         var (writer, reader) = states()
         #expect(try reader.readMessage(try writer.writeMessage(payload: [1, 2, 3])) == [1, 2, 3])
         #expect(writer.isFinished && reader.isFinished)

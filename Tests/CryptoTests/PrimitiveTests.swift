@@ -6,7 +6,7 @@ import Testing
 @Suite struct PrimitiveTests {
     private func bytes(_ hex: String) throws -> [UInt8] { try #require(Hex.decode(hex)) }
 
-    @Test func rfc8439AEAD() throws {
+    @Test func `ChaCha20-Poly1305 gives the values of RFC 8439`() throws {
         let key = SecretBytes((0x80...0x9f).map { UInt8($0) })
         let nonce = try bytes("070000004041424344454647")
         let associated = try bytes("50515253c0c1c2c3c4c5c6c7")
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func rfc7748DiffieHellman() throws {
+    @Test func `X25519 agrees on the secret of RFC 7748`() throws {
         let alice = try AgreementPrivateKey(seed: try bytes("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"))
         let bob = try AgreementPrivateKey(seed: try bytes("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"))
         #expect(Hex.encode(alice.publicKey.bytes) == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a")
@@ -43,14 +43,14 @@ import Testing
         }
     }
 
-    @Test func rfc7748ScalarMultiplication() throws {
+    @Test func `X25519 multiplies as in RFC 7748`() throws {
         let key = try AgreementPrivateKey(seed: try bytes("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4"))
         let point = try AgreementPublicKey(try bytes("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c"))
         let shared = try key.sharedSecret(with: point).withUnsafeBytes { Hex.encode($0) }
         #expect(shared == "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552")
     }
 
-    @Test func rfc5869() throws {
+    @Test func `HKDF gives the values of RFC 5869`() throws {
         let input = [UInt8](repeating: 0x0b, count: 22)
         let first = HKDF.derive(
             from: input, salt: try bytes("000102030405060708090a0b0c"), info: try bytes("f0f1f2f3f4f5f6f7f8f9"), byteCount: 42)
@@ -73,7 +73,9 @@ import Testing
             "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
         ),
     ])
-    func rfc8032(_ example: (key: String, publicKey: String, message: String, signature: String)) throws {
+    func `Ed25519 gives the signatures of RFC 8032`(
+        _ example: (key: String, publicKey: String, message: String, signature: String)
+    ) throws {
         let key = try SigningPrivateKey(seed: try bytes(example.key))
         let message = try bytes(example.message)
         #expect(Hex.encode(key.publicKey.bytes) == example.publicKey)
@@ -89,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func sha256() {
+    @Test func `SHA-256 gives the same digest at once and in parts`() {
         #expect(
             Hex.encode(SHA256Hasher.digest(Array("abc".utf8)))
                 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
@@ -98,7 +100,7 @@ import Testing
         #expect(hasher.finalize() == SHA256Hasher.digest(Array("abc".utf8)))
     }
 
-    @Test func keysOfAnotherLengthAreRefused() {
+    @Test func `keys of another length are refused`() {
         for count in [0, 31, 33, 64] {
             let bytes = [UInt8](repeating: 1, count: count)
             #expect(throws: CryptoError.wrongLength(expected: 32, actual: count)) { try AgreementPrivateKey(seed: bytes) }
@@ -108,7 +110,8 @@ import Testing
         }
     }
 
-    @Test(arguments: RecordCipher.Kind.allCases) func recordCiphers(_ kind: RecordCipher.Kind) throws {
+    @Test(arguments: RecordCipher.Kind.allCases)
+    func `each record cipher opens what it has sealed, and nothing that was changed`(_ kind: RecordCipher.Kind) throws {
         var cipher = RecordCipher(kind, key: [UInt8](repeating: 9, count: 32))
         let plaintext = (0..<100).map { UInt8($0) }
         func sealed(_ cipher: RecordCipher, _ counter: UInt64) -> [UInt8] {

@@ -10,7 +10,7 @@ import Testing
 
     private static func property(_ name: String) -> DecoderProperty { DecoderProperty.all.first { $0.name == name }! }
 
-    @Test(arguments: names) func seedsAreUnderstood(_ name: String) throws {
+    @Test(arguments: names) func `each decoder accepts its seeds`(_ name: String) throws {
         let property = Self.property(name)
         #expect(!property.seeds.isEmpty)
         for (number, seed) in property.seeds.enumerated() {

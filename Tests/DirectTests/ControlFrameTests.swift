@@ -4,11 +4,11 @@ import NearshareTesting
 import Testing
 
 @Suite struct ControlFrameTests {
-    @Test(arguments: Samples.frames) func comesBackAsItWas(_ frame: ControlFrame) throws {
+    @Test(arguments: Samples.frames) func `a frame is decoded as it was encoded`(_ frame: ControlFrame) throws {
         #expect(try ControlFrame.decode(frame.encoded) == frame)
     }
 
-    @Test(arguments: Samples.frames) func everyTruncationThrows(_ frame: ControlFrame) {
+    @Test(arguments: Samples.frames) func `a truncated frame is refused`(_ frame: ControlFrame) {
         let encoded = frame.encoded
         // Cuts into the beginning and the end, and between them into each field of some item: the long samples repeat one.
         let middle = 200..<max(200, encoded.count - 200)
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Samples.frames) func trailingBytesThrow(_ frame: ControlFrame) {
+    @Test(arguments: Samples.frames) func `a frame with bytes behind it is refused`(_ frame: ControlFrame) {
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame.encoded + [0]) }
     }
 
@@ -40,7 +40,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame(count: 0, listed: 0) + [0]) }
     }
 
-    @Test func unknownTypesAreSkipped() throws {
+    @Test func `frames of unknown types are skipped`() throws {
         let known: Set<UInt8> = [
             1, 2, 3, 4, 5, 6, 7, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x50,
             0x51, 0x52, 0x53, 0x54, 0x55,
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func reasonsOfLaterVersionsKeepTheirEffect() throws {
+    @Test func `frames with unknown reasons keep their effect`() throws {
         func replacingLast(_ frame: ControlFrame) -> [UInt8] { frame.encoded.dropLast() + [200] }
         #expect(try ControlFrame.decode(replacingLast(.close(.done))) == .close(.goingAway))
         #expect(try ControlFrame.decode(replacingLast(.cancel(Samples.id, .noSpace))) == .cancel(Samples.id, .cancelled))
@@ -86,7 +86,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(offer(1025)) }
     }
 
-    @Test func digestsComeWithWhatTheyAreOf() {
+    @Test func `a resume point has digests exactly where it has entries and bytes`() {
         let wrong = [
             ResumePoint(completeEntries: 1, entriesDigest: [], partialSize: 0, partialDigest: []),
             ResumePoint(completeEntries: 0, entriesDigest: Samples.digest, partialSize: 0, partialDigest: []),

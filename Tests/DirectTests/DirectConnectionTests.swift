@@ -371,7 +371,7 @@ extension [DirectReaction] {
         }
     }
 
-    @Test func greeting() {
+    @Test func `a hello reveals the nonce, and a second one is a violation`() {
         var lone = Lone(greeted: false)
         guard case .send(.hello)? = lone.machine.start().first else {
             Issue.record("no greeting")

@@ -88,7 +88,7 @@ import Testing
         #expect(responder.established?.cipher.rawValue == example.2)
     }
 
-    @Test func whatFollowsTheHandshakeIsNotLost() throws {
+    @Test func `bytes that follow the handshake are kept`() throws {
         var (initiator, responder) = (Side(.initiator, Self.ada), Side(.responder, Self.bea))
         let second = responder.take(try initiator.handshake.start())
         let third = initiator.take(second)

@@ -6,7 +6,7 @@ import Testing
     private let id = PeerID(hex: "0011223344556677")!
     private let name = try! DisplayName("anna")
 
-    @Test func pairsOf255BytesFitAnd256DoNot() throws {
+    @Test func `a pair has at most 255 bytes`() throws {
         let longest = String(repeating: "x", count: 255 - 4)
         #expect(try DiscoveryInfo(["key": longest])["key"] == longest)
         #expect(throws: DiscoveryInfo.Invalid(.pairTooLong(key: "key", byteCount: 256))) {
@@ -14,17 +14,18 @@ import Testing
         }
     }
 
-    @Test func the400BytesAreForAllPairs() throws {
+    @Test func `all pairs together have at most 400 bytes`() throws {
         let half = String(repeating: "x", count: 198)
         #expect(try DiscoveryInfo(["a": half, "b": half]).pairs.count == 2)
         #expect(throws: DiscoveryInfo.Invalid(.tooLong(byteCount: 401))) { _ = try DiscoveryInfo(["a": half, "bb": half]) }
     }
 
-    @Test(arguments: ["", "a=b", "ä", "tab\t", "\u{7f}"]) func noKey(_ key: String) {
+    @Test(arguments: ["", "a=b", "ä", "tab\t", "\u{7f}"]) func `a text that is no key of a TXT record is refused`(_ key: String)
+    {
         #expect(throws: DiscoveryInfo.Invalid(.key(key))) { _ = try DiscoveryInfo([key: "x"]) }
     }
 
-    @Test func someKeysAreTaken() {
+    @Test func `reserved, repeated and too many keys are refused`() {
         #expect(throws: DiscoveryInfo.Invalid(.reservedKey("ID"))) { _ = try DiscoveryInfo(["ID": "x"]) }
         #expect(throws: DiscoveryInfo.Invalid.self) { _ = try DiscoveryInfo(["Game": "1", "game": "2"]) }
         #expect(throws: DiscoveryInfo.Invalid(.tooMany(count: 13))) {
@@ -32,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func travelsInTheRecord() throws {
+    @Test func `the pairs are part of the TXT record`() throws {
         let record = PeerTXTRecord(
             id: id, name: name, acceptsMeshLinks: true, info: try DiscoveryInfo(["game": "go", "size": "19"]))
         #expect(PeerTXTRecord(strings: record.strings) == record)

@@ -3,12 +3,13 @@ import NearshareTesting
 import Testing
 
 @Suite struct EntryHeaderTests {
-    @Test(arguments: Samples.headers) func comesBackAsItWas(_ header: EntryHeader) throws {
+    @Test(arguments: Samples.headers) func `a header is decoded as it was encoded`(_ header: EntryHeader) throws {
         #expect(try EntryHeader(decoding: header.encoded[...]) == header)
         #expect(header.encoded.count <= EntryHeader.maximumEncodedByteCount)
     }
 
-    @Test(arguments: Samples.headers) func everyTruncationAndEveryRestThrows(_ header: EntryHeader) {
+    @Test(arguments: Samples.headers) func `a truncated header is refused, and one with bytes behind it`(_ header: EntryHeader)
+    {
         let encoded = header.encoded
         for length in encoded.indices {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try EntryHeader(decoding: encoded[..<length]) }
@@ -74,7 +75,9 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<1000 as Range<UInt64>) func mutation(seed: UInt64) throws {
+    @Test(arguments: 0..<1000 as Range<UInt64>) func `a changed header is refused, or decoded to one that is encoded alike`(
+        seed: UInt64
+    ) throws {
         var random = SeededRandom(seed: seed)
         let bytes = Samples.headers.randomElement(using: &random)!.encoded.mutated(using: &random)
         guard let header = try? EntryHeader(decoding: bytes[...]) else { return }

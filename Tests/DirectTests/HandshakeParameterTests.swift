@@ -4,7 +4,7 @@ import NearshareTesting
 import Testing
 
 @Suite struct HandshakeParameterTests {
-    @Test func comeBackAsTheyWereAndSkipWhatLaterVersionsAdd() throws {
+    @Test func `parameters are decoded as they were encoded, without what later versions add`() throws {
         let responder = ResponderParameters(version: 1, ciphers: 6)
         #expect(try ResponderParameters(decoding: responder.encoded + [9, 9]) == responder)
         let initiator = InitiatorParameters(cipher: 2)
@@ -25,7 +25,7 @@ import Testing
         #expect(try InitiatorParameters(decoding: [0], version: 2).ciphertext == nil)
     }
 
-    @Test func truncationsThrow() {
+    @Test func `truncated parameters are refused`() {
         #expect(throws: MalformedInput.self) { try ResponderParameters(decoding: []) }
         #expect(throws: MalformedInput.self) { try ResponderParameters(decoding: [1]) }
         #expect(throws: MalformedInput.self) { try InitiatorParameters(decoding: [], version: 1) }

@@ -113,7 +113,7 @@ private struct ChannelPair {
         return (channel, link)
     }
 
-    @Test func messagesOfBothEndsArriveInOrder() throws {
+    @Test func `messages of both ends arrive in order`() throws {
         var pair = ChannelPair()
         let link = pair.connect()
         pair.append(0..<200)
@@ -155,7 +155,7 @@ private struct ChannelPair {
         #expect(pair.areEmpty, "seed \(seed)")
     }
 
-    @Test func theNewestReadyLinkCarriesMessagesAndTheOldOneTakesOver() throws {
+    @Test func `the newest ready link carries messages, and after its end the older one`() throws {
         var pair = ChannelPair()
         let old = pair.connect()
         pair.append(0..<3)
@@ -177,7 +177,7 @@ private struct ChannelPair {
         #expect(pair.taken[1] == numbers(0..<7))
     }
 
-    @Test func whoDoesNotReadStopsTheSenderAndNothingIsForgottenOnANewLink() throws {
+    @Test func `a receiver that does not read stops the sender, also on a new link`() throws {
         var limits = MessageChannel.Limits()
         limits.unacknowledgedCount = 10
         var pair = ChannelPair(limits: limits)
@@ -198,7 +198,7 @@ private struct ChannelPair {
         #expect(pair.taken[1] == numbers(0..<10))
     }
 
-    @Test func aWindowOfBytesHoldsToo() throws {
+    @Test func `the window bounds bytes as well as messages`() throws {
         var pair = ChannelPair()
         pair.readsAtOnce = false
         let link = pair.connect()
@@ -218,7 +218,7 @@ private struct ChannelPair {
         #expect(pair.ends[0].isEmpty)
     }
 
-    @Test func limitsAboveWhatEveryReceiverTakesDoNotCount() {
+    @Test func `limits above the default have no effect`() {
         var limits = MessageChannel.Limits()
         limits.unacknowledgedCount = .max
         limits.unacknowledgedByteCount = .max
@@ -254,7 +254,7 @@ private struct ChannelPair {
         #expect(!pair.ends[1].hasFrame(for: pair.links[link].ids[1]) && pair.ends[1].owesAcknowledgement)
     }
 
-    @Test func acknowledgementsComeInPortionsWithMessagesAndWhenTheyAreLate() throws {
+    @Test func `acknowledgements come in portions, with messages, and when they are late`() throws {
         var pair = ChannelPair()
         pair.readsAtOnce = false
         pair.isImpatient = false
@@ -283,7 +283,7 @@ private struct ChannelPair {
         #expect(pair.ends[0].isEmpty)
     }
 
-    @Test func whoBeginsAnewLosesWhatWasNotPassedOnAndStartsWithNumberZero() throws {
+    @Test func `a peer that starts again loses undelivered messages and begins with number 0`() throws {
         var pair = ChannelPair()
         let first = pair.connect()
         pair.append(0..<5)
@@ -347,7 +347,7 @@ private struct ChannelPair {
         #expect(throws: MalformedInput.self) { try receive([0xf6], count: 4096, behind: 1) }
     }
 
-    @Test func linksFromBeforeARestartSayNothingMore() throws {
+    @Test func `links from before a restart carry nothing more`() throws {
         var (channel, old) = try started(appending: 3)
         let new = channel.attach()
         #expect(try channel.receive(frame(0, 33, 0, 0), on: new) == .restarted(lost: 3))
@@ -386,7 +386,7 @@ private struct ChannelPair {
         #expect(channel.nextFrame(for: link) == nil)
     }
 
-    @Test func whatAnEarlierChannelLeftWaitingFillsTheWindow() throws {
+    @Test func `unread messages of an earlier channel fill the window`() throws {
         let stale = (0..<4000).map { SessionMessage(bytes: ChannelPair.bytes($0)) }
         var channel = MessageChannel(epoch: 11, stale: stale)
         let link = channel.attach()
@@ -397,7 +397,7 @@ private struct ChannelPair {
         _ = try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link)
     }
 
-    @Test func kindsOfLaterVersionsAreTakenAndDropped() throws {
+    @Test func `messages and frames of unknown kinds are acknowledged and dropped`() throws {
         var (channel, link) = try started()
         _ = channel.nextFrame(for: link)
         #expect(try channel.receive(frame(1, 0, 0, tail: [200, 1, 2]), on: link) == nil)

@@ -11,7 +11,7 @@ import Testing
         return decoded.offer
     }
 
-    @Test func describesAtMost128Items() throws {
+    @Test func `an offer describes at most 128 items`() throws {
         let items = (0..<129).map { Samples.item(.file, "f\($0)", 1) }
         let decoded = try throughTheWire(Offer(items: items, itemCount: 129, entryCount: 129, totalSize: 129))
         #expect(decoded?.items.count == 128)

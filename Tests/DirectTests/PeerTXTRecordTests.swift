@@ -6,7 +6,7 @@ import Testing
 @Suite struct PeerTXTRecordTests {
     private let record = PeerTXTRecord(id: PeerID(hex: "0011223344556677")!, name: DisplayName(truncating: "Ada = 1")!)
 
-    @Test func comesBackAsItWas() {
+    @Test func `a record is decoded as it was encoded`() {
         #expect(PeerTXTRecord(strings: record.strings) == record)
     }
 
@@ -25,7 +25,7 @@ import Testing
         #expect(PeerTXTRecord(strings: [record.strings[1], Array("n=".utf8) + [0xc0, 0xaf]]) == nil)
     }
 
-    @Test func theFirstOfARepeatedKeyCounts() {
+    @Test func `the first of a repeated key counts`() {
         let more = [Array("zz=1".utf8)] + record.strings + [Array("n=Eve".utf8), Array("ID=7766554433221100".utf8)]
         let read = PeerTXTRecord(strings: more)
         #expect(read?.id == record.id && read?.name == record.name)
@@ -43,7 +43,9 @@ import Testing
         #expect(PeerTXTRecord(strings: noise + record.strings) == nil)
     }
 
-    @Test(arguments: 0..<1000 as Range<UInt64>) func mutation(seed: UInt64) {
+    @Test(arguments: 0..<1000 as Range<UInt64>) func `a changed record is refused, or decoded to one that is encoded alike`(
+        seed: UInt64
+    ) {
         var random = SeededRandom(seed: seed)
         guard let claim = PeerTXTRecord(strings: record.strings.map { $0.mutated(using: &random) }) else { return }
         #expect(PeerTXTRecord(strings: claim.strings) == claim, "seed \(seed)")

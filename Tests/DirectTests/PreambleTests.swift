@@ -4,14 +4,14 @@ import NearshareTesting
 import Testing
 
 @Suite struct PreambleTests {
-    @Test func comesBackAsItWas() throws {
+    @Test func `a preamble is decoded as it was encoded`() throws {
         for preamble in [Preamble.supported, Preamble(newest: 9, oldest: 3), Preamble(newest: 255, oldest: 0)] {
             #expect(try Preamble(decoding: preamble.encoded[...]) == preamble)
             #expect(preamble.encoded.count == Preamble.byteCount)
         }
     }
 
-    @Test func everyOtherLengthThrows() {
+    @Test func `a preamble of another length is refused`() {
         let bytes = Preamble.supported.encoded
         for length in 0..<8 {
             #expect(throws: MalformedInput.self) { try Preamble(decoding: bytes[..<length]) }

@@ -13,7 +13,7 @@ import Testing
         return Array(record[frame])
     }
 
-    @Test(arguments: RecordCipher.Kind.allCases) func comesBackAsItWas(_ kind: RecordCipher.Kind) throws {
+    @Test(arguments: RecordCipher.Kind.allCases) func `a record is opened as it was sealed`(_ kind: RecordCipher.Kind) throws {
         var (sealer, opener) = (RecordSealer(cipher(kind)), RecordOpener(cipher(kind)))
         for count in [1, 2, 100, RecordFormat.maximumFrameByteCount] {
             let frame = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
@@ -64,7 +64,9 @@ import Testing
                 == nil)
     }
 
-    @Test(arguments: RecordCipher.Kind.allCases) func theKeyChangesAfterItsRecords(_ kind: RecordCipher.Kind) throws {
+    @Test(arguments: RecordCipher.Kind.allCases) func `the key changes after its number of records`(_ kind: RecordCipher.Kind)
+        throws
+    {
         let last = RecordFormat.recordsPerKey - 1
         var sealer = RecordSealer(cipher(kind), counter: last)
         var opener = RecordOpener(cipher(kind), counter: last)

@@ -12,7 +12,7 @@ import Testing
 
     private func nobody(_: PeerID) -> Bool { false }
 
-    @Test func lowerIDsAreInvitedAtOnceAndHigherOnesLater() {
+    @Test func `peers are invited at once by the lower id and later by the higher one`() {
         var candidates = RoomCandidates(own: Self.id(5))
         for number in [9, 3, 5, 2] as [UInt8] { candidates.recordSighting(of: Self.id(number), now: Self.time(0)) }
         #expect(candidates.next(now: Self.time(0), isMember: nobody) == Self.id(2))
@@ -66,7 +66,7 @@ import Testing
         #expect(candidates.deadline(isMember: nobody) == Self.time(609))
     }
 
-    @Test func peersThatAreGoneAreForgotten() {
+    @Test func `peers that are gone are removed`() {
         var candidates = RoomCandidates(own: Self.id(5))
         for number in [1, 2] as [UInt8] { candidates.recordSighting(of: Self.id(number), now: Self.time(0)) }
         #expect(candidates.next(now: Self.time(0), isMember: nobody) == Self.id(1))

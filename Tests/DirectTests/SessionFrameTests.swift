@@ -40,22 +40,22 @@ import Testing
             .share(id, [UInt8](repeating: 4, count: 32)), .confirm(id, proof: [UInt8](repeating: 5, count: 32)),
         ] + ([.declined, .expired, .full, .unknown, .untrusted, .removed] as [SessionRefusal]).map { .refuse(id, $0) }
 
-    @Test(arguments: frames) func comesBackAsItWas(_ frame: SessionFrame) throws {
+    @Test(arguments: frames) func `a frame is decoded as it was encoded`(_ frame: SessionFrame) throws {
         #expect(try SessionFrame(decoding: frame.encoded[...]) == frame)
     }
 
-    @Test(arguments: frames) func everyTruncationThrows(_ frame: SessionFrame) {
+    @Test(arguments: frames) func `a truncated frame is refused`(_ frame: SessionFrame) {
         let encoded = frame.encoded
         for length in 1..<encoded.count {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try SessionFrame(decoding: encoded[..<length]) }
         }
     }
 
-    @Test(arguments: frames) func trailingBytesThrow(_ frame: SessionFrame) {
+    @Test(arguments: frames) func `a frame with bytes behind it is refused`(_ frame: SessionFrame) {
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: (frame.encoded + [0])[...]) }
     }
 
-    @Test func framesOfOtherKindsAreLeftAlone() throws {
+    @Test func `frames of other types are not session frames`() throws {
         let known = FrameType.sessionInvite...FrameType.sessionConfirm
         for type in UInt8.min...UInt8.max where !known.contains(type) {
             #expect(try SessionFrame(decoding: [type, 1, 2]) == nil, "type \(type)")
@@ -63,7 +63,7 @@ import Testing
         #expect(try SessionFrame(decoding: []) == nil)
     }
 
-    @Test func reasonsOfLaterVersionsAreDeclines() throws {
+    @Test func `an unknown reason is a decline`() throws {
         let encoded = SessionFrame.refuse(Self.id, .full).encoded.dropLast() + [200]
         #expect(try SessionFrame(decoding: encoded) == .refuse(Self.id, .declined))
     }
@@ -132,7 +132,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: SessionFrame.roster(Self.id, [member]).encoded[...]) }
     }
 
-    @Test func anUnknownPresenceIsRefused() {
+    @Test func `an unknown presence is refused`() {
         var encoded = SessionFrame.roster(Self.id, [Self.member(1)]).encoded
         encoded[1 + 16 + 1 + 32 + 4 + 4] = 2
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: encoded[...]) }
@@ -149,11 +149,11 @@ import Testing
         .reset(id, .cancelled), .reset(id, .refused), .reset(id, .streamLimit),
     ]
 
-    @Test(arguments: frames) func comesBackAsItWas(_ frame: StreamFrame) throws {
+    @Test(arguments: frames) func `a frame is decoded as it was encoded`(_ frame: StreamFrame) throws {
         #expect(try StreamFrame(decoding: frame.encoded[...]) == frame)
     }
 
-    @Test(arguments: frames) func truncationsAndTrailingBytesThrow(_ frame: StreamFrame) {
+    @Test(arguments: frames) func `a frame that is truncated or has bytes behind it is refused`(_ frame: StreamFrame) {
         let encoded = frame.encoded
         // Data has no length of its own.
         let cuts = if case .data = frame { 1..<6 } else { 1..<encoded.count }

@@ -162,7 +162,7 @@ enum Contract: String, CaseIterable, CustomTestStringConvertible {
 @Suite("discovery contract over the in-memory form")
 struct ContractOverTwin {
     @Test(arguments: Contract.allCases)
-    func keeps(_ contract: Contract) async throws {
+    func `the implementation keeps the contract`(_ contract: Contract) async throws {
         try await contract.check(over: MemoryLab())
     }
 }
@@ -172,7 +172,7 @@ struct ContractOverTwin {
     .enabled(if: NamespaceLab.obstacle == nil, "\(NamespaceLab.obstacle ?? "")"))
 struct ContractOverResponder {
     @Test(arguments: Contract.allCases)
-    func keeps(_ contract: Contract) async throws {
+    func `the implementation keeps the contract`(_ contract: Contract) async throws {
         try await withLab(NamespaceLab([.embedded, .embedded])) { try await contract.check(over: $0) }
     }
 }

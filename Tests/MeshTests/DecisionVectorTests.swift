@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("relay.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func relaying() throws {
+    func `packets are relayed as by phones`() throws {
         let file = try Vectors.read(Relays.self, from: "relay.json")
         for vector in file.vectors {
             let rule = RelayDecision(
@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func puttingTogether() throws {
+    func `fragments are assembled as by phones`() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         var steps = 0
         // A set whose headers or pieces contradict each other is put together by phones, so that any peer can spoil it; not here (M4).
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func sizesOfSets() throws {
+    func `sets of fragments have the size limits of phones`() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for limit in file.assemblyLimits {
             let type = MeshPacketType(rawValue: limit.originalType)
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func tailsThatAndroidLoses() throws {
+    func `frames whose end Android cuts off are fragmented`() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for vector in file.androidTailTruncation {
             // The vectors give the part between header and signature only as a hash; it does not matter here.
@@ -210,7 +210,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func believing() throws {
+    func `announcements are accepted and refused as by phones`() throws {
         let file = try Vectors.read(Announcements.self, from: "announce.json")
         for vector in file.preflight {
             let payload = try #require(Hex.decode(vector.payloadHex))
@@ -272,7 +272,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("identity.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func names() throws {
+    func `ids and fingerprints are derived from keys as by phones`() throws {
         let file = try Vectors.read(Identities.self, from: "identity.json")
         for vector in file.vectors {
             let key = try AgreementPrivateKey(seed: try #require(Hex.decode(vector.noisePrivateHex))).publicKey

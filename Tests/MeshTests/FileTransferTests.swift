@@ -65,7 +65,7 @@ import Testing
 
     // MARK: Outgoing
 
-    @Test func aFileIsOfferedAcceptedSentAndConfirmed() throws {
+    @Test func `a file is offered, accepted, sent and confirmed`() throws {
         var (files, fragments) = (try outgoing(), FragmentScheduler())
         let key = try key()
         let ready = files.start(key, capabilities: [.privateMedia, .fileOffers], now: now)
@@ -84,7 +84,7 @@ import Testing
         #expect(files.isEmpty)
     }
 
-    @Test func aPhoneGetsItUnaskedAndOneAfterTheOther() throws {
+    @Test func `a phone gets files without an offer, one after the other`() throws {
         var files = try outgoing()
         let key = try key()
         #expect(names(files.start(key, capabilities: [.privateMedia], now: now)) == ["start transmission"])
@@ -110,7 +110,7 @@ import Testing
         #expect(names(files.cancel(key)) == ["cancel", "unschedule", "ended cancelledLocally"])
     }
 
-    @Test func silentPeersAreGivenUp() throws {
+    @Test func `files for silent peers end`() throws {
         var files = try outgoing()
         #expect(names(files.advance(to: now + .seconds(30))) == ["unschedule", "ended noResponse"])
         files = try outgoing()
@@ -151,7 +151,7 @@ import Testing
         return (files, key)
     }
 
-    @Test func anAcceptedFileIsDeliveredAndConfirmed() throws {
+    @Test func `an accepted file is delivered and confirmed`() throws {
         var (files, key) = try accepted()
         #expect(files.isReceiving(key) && files.acceptedFile(MeshFragment.ID(rawValue: 1), from: peer.id) == key)
         guard case .accepted(let offer) = files.complete(key) else {
@@ -194,7 +194,7 @@ import Testing
         #expect(names(files.rejectContent(of: key, now: now)).first == "decline declined")
     }
 
-    @Test func missingFragmentsAreRequestedAndThenGivenUp() throws {
+    @Test func `missing fragments are requested until the attempts are used up`() throws {
         var (files, key) = try accepted()
         var assembler = FragmentAssembler()
         // No fragment has arrived: the acceptance may have been lost.

@@ -42,7 +42,7 @@ import Testing
         return "\(fragment.id.rawValue).\(fragment.index)"
     }
 
-    @Test func transfersTakeTurnsAtThePaceOfTheLink() throws {
+    @Test func `transfers take turns at the pace of the link`() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 3))
         scheduler.insert(try file(2, count: 1))
@@ -58,7 +58,7 @@ import Testing
         #expect(scheduler.isEmpty && scheduler.deadline(routing()) == nil)
     }
 
-    @Test func theLastFragmentIsMarkedAndTheDeadlineFollowsThePace() throws {
+    @Test func `the last fragment is marked, and the deadline follows the pace`() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 2))
         #expect(scheduler.deadline(routing()) == now)
@@ -101,7 +101,7 @@ import Testing
         #expect(held == nil && sent != nil)
     }
 
-    @Test func onlyFragmentsThatWereSentAreRepeated() throws {
+    @Test func `only fragments that were sent are sent again`() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 3))
         _ = scheduler.popDue(now: now, routing())
@@ -115,7 +115,7 @@ import Testing
         #expect(try name(scheduler.popDue(now: now + .seconds(2), routing())) == "1.1")
     }
 
-    @Test func aCongestedLinkGetsNoFurtherFragments() throws {
+    @Test func `a congested link gets no further fragments`() throws {
         var scheduler = scheduler()
         scheduler.insert(try file(1, count: 1))
         var links = routing().links

@@ -35,7 +35,7 @@ import Testing
         return (incoming, key)
     }
 
-    @Test func aFileProgressesWithItsFragments() throws {
+    @Test func `the progress of a file follows its fragments`() throws {
         var (incoming, key) = try incoming()
         let fragments = try fragments()
         for (index, fragment) in fragments.enumerated() {

@@ -16,7 +16,7 @@ import Testing
         return table
     }
 
-    @Test func aStreamIsBetterThanARadioAndANewerLinkThanAnOlder() {
+    @Test func `a stream is preferred to a radio link, and a newer link to an older one`() {
         var table = table([.stream, .radio, .stream, .radio])
         #expect(table.best(of: [link(0), link(1), link(2), link(3)]) == link(2))
         #expect(table.best(of: [link(1), link(3)]) == link(3))
@@ -25,7 +25,7 @@ import Testing
         #expect(table.best(of: [link(9)]) == nil)
     }
 
-    @Test func shortFramesPassFragments() {
+    @Test func `urgent and short frames overtake fragments`() {
         var table = table([.radio])
         table.enqueue([1], on: link(0), priority: .bulk)
         table.enqueue([2], on: link(0), priority: .normal)
@@ -34,7 +34,7 @@ import Testing
         #expect(!table.hasFrame(for: link(0)))
     }
 
-    @Test func manyWaitingFragmentsCongestALinkAndALimitHolds() {
+    @Test func `queued fragments congest a link and are bounded`() {
         var table = table([.radio, .radio])
         let fragment = [UInt8](repeating: 0, count: 64 << 10)
         for _ in 0..<4 { table.enqueue(fragment, on: link(0), priority: .bulk) }

@@ -8,17 +8,19 @@ import Testing
     private static let whole = wire(
         "01 03 416461  02 20 \(key)  03 20 \(key)  04 10 0101010101010101 0202020202020202  05 05 0003000001  06 05 7534707275")
 
-    @Test func fieldByField() throws {
+    @Test func `an announcement has the bytes of its format`() throws {
         let announcement = MeshSamples.announcements[1]
         #expect(try announcement.encoded() == Self.whole)
         #expect(try MeshAnnouncement(decoding: Self.whole[...]) == announcement)
     }
 
-    @Test(arguments: MeshSamples.announcements) func comesBackAsItWas(_ announcement: MeshAnnouncement) throws {
+    @Test(arguments: MeshSamples.announcements) func `an announcement is decoded as it was encoded`(
+        _ announcement: MeshAnnouncement
+    ) throws {
         #expect(try MeshAnnouncement(decoding: try announcement.encoded()[...]) == announcement)
     }
 
-    @Test func onlyACutBetweenFieldsCanBeTaken() throws {
+    @Test func `a truncated announcement is decoded only where it ends between two fields`() throws {
         // Behind the third field all that is required is there; and a lone byte behind a field is ignored.
         let ends = [73, 91, 98, 105].flatMap { [$0, $0 + 1] }
         for length in Self.whole.indices {

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func announcements() throws {
+    func `announcements of phones are decoded as by phones`() throws {
         let file = try Vectors.read(Announcements.self, from: "announce.json")
         for vector in file.vectors {
             let name: Comment = "\(vector.id): \(vector.note)"

@@ -6,12 +6,12 @@ import Testing
 @Suite struct MeshFileTests {
     private static let whole = wire("01 0005 612e747874  02 0004 00000003  03 000a 746578742f706c61696e  04 00000003 010203")
 
-    @Test func fieldByField() throws {
+    @Test func `a file has the bytes of its format`() throws {
         #expect(try MeshSamples.files[0].encoded() == Self.whole)
         #expect(try MeshFile(decoding: Self.whole[...]) == MeshSamples.files[0])
     }
 
-    @Test(arguments: MeshSamples.files) func comesBackAsItWas(_ file: MeshFile) throws {
+    @Test(arguments: MeshSamples.files) func `a file is decoded as it was encoded`(_ file: MeshFile) throws {
         #expect(try MeshFile(decoding: try file.encoded()[...]) == file)
     }
 
@@ -21,13 +21,13 @@ import Testing
         }
     }
 
-    @Test func contentInPiecesIsJoined() throws {
+    @Test func `content in several fields is joined`() throws {
         let bytes = wire("04 00000001 01  7e 0002 ffff  04 00000000  04 00000002 0203")
         let file = try MeshFile(decoding: bytes[...])
         #expect(file == MeshFile(name: nil, mediaType: nil, content: [1, 2, 3]))
     }
 
-    @Test func contentWithAnOlderLength() throws {
+    @Test func `content with the two-byte length of older apps is decoded`() throws {
         #expect(try MeshFile(decoding: wire("04 0002 0102")[...]).content == [1, 2])
         // Where four bytes of a length make sense, they are one.
         #expect(try MeshFile(decoding: wire("04 00000002 0102")[...]).content == [1, 2])

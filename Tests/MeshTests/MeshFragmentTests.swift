@@ -10,7 +10,7 @@ import Testing
             chunkByteCount: chunk)
     }
 
-    @Test func fieldByField() throws {
+    @Test func `a fragment has the bytes of its format`() throws {
         let fragment = try MeshFragment(decoding: wire("0102030405060708 0002 0005 22 aabb")[...])
         #expect(fragment.id == MeshSamples.fragmentID && fragment.originalType == .fileTransfer)
         #expect(fragment.index == 2 && fragment.total == 5 && fragment.slice == [0xaa, 0xbb])
@@ -29,7 +29,7 @@ import Testing
         #expect(try MeshFragment(decoding: wire("0102030405060708 270f 2710 22 aa")[...]).index == 9_999)
     }
 
-    @Test func everyCutInTheHeaderThrows() {
+    @Test func `a fragment with a truncated header is refused`() {
         let bytes = wire("0102030405060708 0002 0005 22")
         for length in bytes.indices {
             #expect(throws: MalformedInput.self) { try MeshFragment(decoding: bytes[..<length]) }
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 454), (454, 454), (455, 454), (10_000, 1), (5_242_880, 525)])
-    func slicesJoinToTheFrame(count: Int, chunk: Int) throws {
+    func `the slices of all fragments join to the frame`(count: Int, chunk: Int) throws {
         let plan = try plan(count, chunk: chunk)
         #expect(plan.count == (count + chunk - 1) / chunk)
         var joined = 0
@@ -54,7 +54,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try plan(10_001, chunk: 1) }
     }
 
-    @Test func fragmentsFitIntoTheWriteTheyWereCutFor() throws {
+    @Test func `fragments fit into the write for which they were made`() throws {
         var packet = MeshSamples.packets[3]
         for maximumFrameByteCount in [MeshLinkProfile.smallestWrite, 182, 185, 250, 512, 1024] {
             for hops in [0, 1, 2, 3, 4, 7, 10, 63, 255] {

@@ -24,12 +24,12 @@ import Testing
             ("08 0102030405060708 0003 04", MeshSamples.payloads[15]),
             ("7e 05 \(key) 01", MeshSamples.payloads[16]),
         ] as [(String, MeshNoisePayload)])
-    func fieldByField(_ bytes: String, _ payload: MeshNoisePayload) throws {
+    func `payloads have the bytes of their format`(_ bytes: String, _ payload: MeshNoisePayload) throws {
         #expect(try payload.encoded() == wire(bytes))
         #expect(try MeshNoisePayload(decoding: wire(bytes)[...]) == payload)
     }
 
-    @Test(arguments: MeshSamples.payloads) func comesBackAsItWas(_ payload: MeshNoisePayload) throws {
+    @Test(arguments: MeshSamples.payloads) func `a payload is decoded as it was encoded`(_ payload: MeshNoisePayload) throws {
         #expect(try MeshNoisePayload(decoding: try payload.encoded()[...]) == payload)
     }
 
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func unknownKindsAreNotUnderstood() {
+    @Test func `payloads of unknown kinds are refused`() {
         let known: Set<UInt8> = [0x01, 0x02, 0x03, 0x08, 0x09, 0x10, 0x11, 0x20, 0x21, 0x7e]
         for kind in UInt8.min...UInt8.max where !known.contains(kind) {
             #expect(throws: MalformedInput.self) { try MeshNoisePayload(decoding: [kind, 0, 1, 2]) }

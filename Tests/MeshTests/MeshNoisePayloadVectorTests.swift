@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("noise_payloads.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func payloads() throws {
+    func `payloads of phones are decoded as by phones`() throws {
         let file = try Vectors.read(Payloads.self, from: "noise_payloads.json")
         for vector in file.vectors { try check(vector) }
         for vector in file.decodeCases { try check(vector) }

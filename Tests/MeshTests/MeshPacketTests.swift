@@ -21,7 +21,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     private static let compressedSecond = wire(
         "02 02 07 0000000000000001 04 0000000e 0011223344556677 00000005 01 0500 faff 68656c6c6f")
 
-    @Test func firstVersion() throws {
+    @Test func `a packet of version 1 has the bytes of its format`() throws {
         let packet = MeshPacket(
             type: .message, timestamp: 1_700_000_000_000, sender: MeshSamples.sender, recipient: MeshSamples.recipient,
             payload: Array("hello".utf8)[...], signature: MeshSamples.signature, isSyncResponse: true)
@@ -30,7 +30,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(packet.isDirected)
     }
 
-    @Test func secondVersion() throws {
+    @Test func `a packet of version 2 has the bytes of its format`() throws {
         let packet = MeshPacket(
             version: .v2, type: .fileTransfer, ttl: 3, timestamp: 1_700_000_000_000, sender: MeshSamples.sender,
             recipient: MeshSamples.recipient, route: MeshSamples.hops, payload: [1, 2, 3], signature: MeshSamples.signature)
@@ -38,7 +38,8 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(try MeshFrame(decoding: Self.second[...]).packet == packet)
     }
 
-    @Test(arguments: [compressedFirst, compressedSecond]) func compressed(_ bytes: [UInt8]) throws {
+    @Test(arguments: [compressedFirst, compressedSecond])
+    func `a compressed packet is decoded, and the signed bytes are those that were received`(_ bytes: [UInt8]) throws {
         let frame = try MeshFrame(decoding: bytes[...])
         #expect(Array(frame.packet.payload) == Array("hello".utf8))
         #expect(frame.bytes == bytes[...])
@@ -48,7 +49,9 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(frame.signingPreimages.first == MeshPadding.padded(expected))
     }
 
-    @Test(arguments: MeshSamples.packets) func comesBackAsItWas(_ packet: MeshPacket) throws {
+    @Test(arguments: MeshSamples.packets) func `a packet is decoded as it was encoded, with padding or without`(
+        _ packet: MeshPacket
+    ) throws {
         for isPadded in [false, true] {
             let bytes = try packet.encoded(isPadded: isPadded)
             let frame = try MeshFrame(decoding: bytes[...])
@@ -64,12 +67,12 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test func whatFollowsTheLastFieldIsLeftOut() throws {
+    @Test func `bytes behind the last field are left out`() throws {
         let frame = try MeshFrame(decoding: (Self.first + [1, 2, 3])[...])
         #expect(frame.bytes == Self.first[...])
     }
 
-    @Test func endingLikePaddingIsNotPadding() throws {
+    @Test func `a payload that ends like padding is kept whole`() throws {
         let packet = MeshPacket(type: .message, timestamp: 1, sender: MeshSamples.sender, payload: [9, 2, 2])
         #expect(try MeshFrame(decoding: try packet.encoded()[...]).packet == packet)
     }
@@ -137,7 +140,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(frame.bytes(withTTL: 6) == expected)
     }
 
-    @Test func preimagesLeaveOutWhatMayChangeOnTheWay() throws {
+    @Test func `signing preimages leave out the fields that relays change`() throws {
         let packet = MeshSamples.packets[1]
         let preimage = try packet.signingPreimage()
         let read = try MeshFrame(decoding: preimage[...]).packet
@@ -146,7 +149,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect([256, 512, 1024, 2048].contains(preimage.count))
     }
 
-    @Test func everyCompressorInUseHasItsPreimage() throws {
+    @Test func `each compression level in use has a signing preimage`() throws {
         // Not uniform enough for all compression levels to agree.
         var random = SeededRandom(seed: 11)
         let text = (0..<4000).map { _ in UInt8(ascii: "a") + UInt8.random(in: 0..<4, using: &random) }
@@ -160,7 +163,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test func whatAVersionCannotHoldThrows() {
+    @Test func `a packet that its version cannot hold is not encoded`() {
         var packet = MeshSamples.packets[0]
         var random = SeededRandom(seed: 1)
         packet.payload = random.bytes(65_536)[...]
@@ -172,7 +175,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(throws: MalformedInput.self) { try packet.encoded() }
     }
 
-    @Test func paddingIsOnlyWhatOneByteCanTell() {
+    @Test func `padding is added only where its length fits into one byte`() {
         for (count, target) in [(0, 256), (1, 256), (240, 256), (241, 512), (256, 512), (257, 512), (2032, 2048), (2033, 2033)]
         {
             #expect(MeshPadding.target(for: count) == target)

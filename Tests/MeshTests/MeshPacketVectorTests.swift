@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func packets() throws {
+    func `packets of phones are decoded and encoded as by phones`() throws {
         let file = try Vectors.read(Packets.self, from: "packets.json")
         #expect(file.maxPayloadLengthAcceptedByIos == MeshPacket.phonePayloadByteCount)
         for vector in file.vectors {
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("padding.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func padding() throws {
+    func `padding is that of phones`() throws {
         let file = try Vectors.read(Paddings.self, from: "padding.json")
         for vector in file.vectors {
             let input = try vector.input.make()
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("compression.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func compression() throws {
+    func `payloads are compressed where phones do so`() throws {
         let file = try Vectors.read(Compressions.self, from: "compression.json")
         func packet(_ payload: [UInt8], _ version: MeshPacket.Version) -> MeshPacket {
             MeshPacket(version: version, type: .message, timestamp: 1, sender: .broadcast, payload: payload[...])
@@ -199,7 +199,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("signing.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func signing() throws {
+    func `signatures of phones are verified`() throws {
         let file = try Vectors.read(Signings.self, from: "signing.json")
         var changes = 0
         for vector in file.vectors {
@@ -335,7 +335,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("stream.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func stream() throws {
+    func `frames are found in a stream as by phones`() throws {
         let file = try Vectors.read(Streams.self, from: "stream.json")
         for vector in file.vectors {
             var accumulator = MeshFrameAccumulator(payloadLimit: MeshPacket.phonePayloadByteCount)

@@ -68,7 +68,7 @@ import Testing
 
     // The names and types that an iPhone chooses when it stores a file are not part of the value.
     @Test(.enabled(if: Vectors.exists("file_packets.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func files() throws {
+    func `files of phones are decoded as by phones`() throws {
         let file = try Vectors.read(Files.self, from: "file_packets.json")
         for vector in file.vectors {
             let name: Comment = "\(vector.id): \(vector.note)"
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("fragments.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func plans() throws {
+    func `packets are cut into the fragments of phones`() throws {
         let file = try Vectors.read(Fragments.self, from: "fragments.json")
         for vector in file.vectors {
             let name: Comment = "\(vector.id): \(vector.note)"

@@ -32,7 +32,7 @@ import Testing
         MeshPacket(type: .noiseEncrypted, timestamp: 1, sender: sender ?? own, recipient: recipient, payload: [])
     }
 
-    @Test func noLinkIsLeftOutBeforeOneIsAuthenticated() throws {
+    @Test func `no link is left out before one is authenticated`() throws {
         let (claimed, neighbour) = try routing(authenticated: nil)
         #expect(claimed.links(for: packet(to: nil)) == [link(0), link(1), link(2)])
         #expect(claimed.links(for: packet(to: neighbour)) == [link(0), link(1)])
@@ -45,7 +45,7 @@ import Testing
         #expect(proven.links(for: .peer(neighbour)) == [link(1)])
     }
 
-    @Test func nothingReturnsToTheNeighbourThatItCameFrom() throws {
+    @Test func `a packet does not return to the neighbour that it came from`() throws {
         let (routing, _) = try routing(authenticated: 1)
         let other = PeerID(fitting: [7])
         #expect(routing.links(for: packet(to: nil, from: other), excluding: link(1)) == [link(2)])
@@ -62,7 +62,7 @@ import Testing
         #expect(routing.links(for: circular) == [link(0), link(1)])
     }
 
-    @Test func fragmentsForAnUnknownPeerGoToEveryone() throws {
+    @Test func `fragments for an unknown peer are sent on all links`() throws {
         let (routing, _) = try routing(authenticated: 1)
         #expect(routing.links(for: .peer(PeerID(fitting: [9]))) == [link(1), link(2)])
         #expect(routing.links(for: .link(link(2))) == [link(2)] && routing.links(for: .link(link(8))).isEmpty)

@@ -8,7 +8,7 @@ import Testing
         "01 0001 07  02 0004 00000080  03 0001 17  04 0001 a0  05 0008 0000000000000005  06 0010 30313032303330343035303630373038"
     )
 
-    @Test func fieldByField() throws {
+    @Test func `a sync request has the bytes of its format`() throws {
         let request = MeshSyncRequest(
             filter: try GolombFilter(parameter: 7, range: 128, bytes: [0x17]), wanted: [.fragments, .files], since: 5,
             fragmentIDs: [MeshSamples.fragmentID])
@@ -18,7 +18,8 @@ import Testing
         #expect(request.filter.values == [24])
     }
 
-    @Test(arguments: MeshSamples.requests) func comesBackAsItWas(_ request: MeshSyncRequest) throws {
+    @Test(arguments: MeshSamples.requests) func `a sync request is decoded as it was encoded`(_ request: MeshSyncRequest) throws
+    {
         #expect(try MeshSyncRequest(decoding: request.encoded[...]) == request)
     }
 

@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("sync.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func sync() throws {
+    func `sync filters and requests are those of phones`() throws {
         let file = try Vectors.read(Syncs.self, from: "sync.json")
         for vector in file.vectors {
             let name: Comment = "\(vector.id): \(vector.note)"

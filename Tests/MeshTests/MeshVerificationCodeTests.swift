@@ -6,12 +6,12 @@ import Testing
 @Suite struct MeshVerificationCodeTests {
     private static let address = MeshSamples.code.address(signature: MeshSamples.signature)
 
-    @Test func comesBackAsItWas() throws {
+    @Test func `a verification code is decoded as it was encoded`() throws {
         let read = try MeshVerificationCode.decode(address: Self.address)
         #expect(read.code == MeshSamples.code && read.signature == MeshSamples.signature)
     }
 
-    @Test func theLongestNameFits() throws {
+    @Test func `the longest name fits into a verification code`() throws {
         var code = MeshSamples.code
         code.nickname = String(repeating: "ß", count: 127)
         #expect(try MeshVerificationCode.decode(address: code.address(signature: MeshSamples.signature)).code == code)

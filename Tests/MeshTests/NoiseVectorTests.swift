@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("noise_courier.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func letters() throws {
+    func `one-way messages of phones are opened`() throws {
         let file = try Vectors.read(Letters.self, from: "noise_courier.json")
         for vector in file.vectors {
             #expect(HandshakePattern.x.protocolName == vector.protocolName)

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func copiesAreUsedAtOnceByManyTasks() async {
+    @Test func `copies of a compressor are used by several tasks at once`() async {
         let text = (0..<5000).map { UInt8($0 % 7) }
         var original = PayloadCompressor()
         let expected = original.compress(text[...], level: 5)

@@ -87,7 +87,7 @@ import Testing
         #expect(table.verdict(on: anna.signingKey.publicKey, for: anna.peerID) == .forged)
     }
 
-    @Test func aLinkMakesANeighbourOnce() throws {
+    @Test func `a claim on a link makes a new neighbour only once`() throws {
         let anna = identity(1)
         var table = try table([anna])
         guard case .newClaimant(let peer) = table.recordClaim(of: anna.peerID, on: link) else {
@@ -215,7 +215,7 @@ import Testing
         #expect(table.evictionCandidate(excluding: { _ in true }) == nil)
     }
 
-    @Test func whatASessionStatesOutranksTheAnnouncement() throws {
+    @Test func `the signing key stated in a session outranks that of an announcement`() throws {
         let anna = identity(1)
         var table = try table([anna])
         table.beginSession(with: anna.peerID, key: anna.agreementKey.publicKey, over: link, now: now)
@@ -228,7 +228,7 @@ import Testing
         #expect(table[anna.peerID]?.supports(.fileOffers) == false)
     }
 
-    @Test func silentPeersExpireAndMessagesHaveABudget() throws {
+    @Test func `silent peers expire, and the messages of a peer have a budget`() throws {
         let anna = identity(1)
         var table = try table([anna])
         #expect(table.expired(now: now + .seconds(180)).isEmpty)

@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("file_names.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func mediaTypes() throws {
+    func `media types are recognised as by phones`() throws {
         let file = try Vectors.read(Names.self, from: "file_names.json")
         for vector in file.mime {
             let type = PhoneMediaType(vector.mime)
@@ -69,7 +69,7 @@ import Testing
         print("checked \(file.mime.count) media types of file_names.json")
     }
 
-    @Test func aMomentAsText() {
+    @Test func `the name of a file without one contains its time of arrival`() {
         func stamp(_ seconds: Int64, _ secondsFromUTC: Int = 0) -> String {
             PhoneFileName(
                 offered: nil, prefix: "f", fallbackExtension: nil, arrived: WallTime(milliseconds: seconds * 1000),
@@ -105,7 +105,7 @@ import Testing
         #expect(name(String(repeating: "a", count: 20) + "." + String(repeating: "b", count: 200)).prefix(12) == "aaaaaaaaaa.b")
     }
 
-    @Test func whatPhonesWouldRefuseIsSentAsAnything() {
+    @Test func `a file whose type phones would refuse is sent as one of unknown type`() {
         let jpeg: [UInt8] = [0xff, 0xd8, 0xff, 0xe0]
         #expect(PhoneMediaType(admissibleFor: "IMAGE/JPEG", content: jpeg[...]) == .jpeg)
         #expect(PhoneMediaType(admissibleFor: "image/png", content: jpeg[...]) == .anything)

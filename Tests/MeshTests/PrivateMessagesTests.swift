@@ -59,7 +59,7 @@ import Testing
         #expect(resent == [1, 2, 3])
     }
 
-    @Test func whatAPeerMayHaveWaitingIsBounded() {
+    @Test func `the messages to one peer that wait for receipts are bounded`() {
         var messages = PrivateMessages()
         var count = 0
         while messages.hasRoom(for: peer), count < 100 {

@@ -18,7 +18,7 @@ import Testing
             payload: [1])
     }
 
-    @Test func requestsGoOutAtIntervalsAndSoonToANewNeighbour() {
+    @Test func `sync requests are sent at intervals, and soon to a new neighbour`() {
         var sync = PublicSync()
         sync.addLink(link, now: now)
         #expect(sync.popDueLinks(now: now + .seconds(4)).isEmpty)

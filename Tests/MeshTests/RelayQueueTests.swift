@@ -18,7 +18,7 @@ import Testing
             PacketKey(of: packet), due: now + delay)
     }
 
-    @Test func packetsLeaveInTheOrderOfTheirDelays() {
+    @Test func `packets leave in the order of their delays`() {
         var queue = RelayQueue()
         insert(packet(1), after: .milliseconds(30), in: &queue)
         insert(packet(2), after: .milliseconds(10), in: &queue)
@@ -42,7 +42,7 @@ import Testing
         #expect(queue.deadline == now + .milliseconds(1))
     }
 
-    @Test func aNeighbourThatSentACopyGetsNone() {
+    @Test func `a neighbour that has sent a copy gets none`() {
         var queue = RelayQueue()
         insert(packet(1), after: .zero, in: &queue)
         queue.recordCopy(PacketKey(of: packet(1)), on: link(2))
@@ -98,7 +98,7 @@ import Testing
         #expect(!filter.mayBeReplay(timestamp: 100_000, now: now + .seconds(13)))
     }
 
-    @Test func aMessageThatCouldNotBeCheckedMayComeAgainAsAnAnswer() {
+    @Test func `a message that could not be verified is accepted again as a sync response`() {
         var history = PacketHistory()
         let moment = Moment(monotonic: now, wall: WallTime(milliseconds: 1_000))
         let message = packet(1)

@@ -13,7 +13,7 @@ import Testing
         return mesh
     }
 
-    @Test func neighboursFindEachOther() {
+    @Test func `neighbours find each other`() {
         let mesh = pair(seed: 1)
         let ben = mesh.nodes[0].router.peer(mesh.nodes[1].router.id)
         #expect(ben?.name.claimed == "ben")
@@ -52,7 +52,7 @@ import Testing
         #expect(mesh.nodes[2].router.linkShare(of: anna)?.source == nil)
     }
 
-    @Test func aPrivateMessageArrivesOnceAndIsAcknowledged() throws {
+    @Test func `a private message arrives once and is acknowledged`() throws {
         var mesh = pair(seed: 2)
         let ben = mesh.nodes[1].router.id
         try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
@@ -78,7 +78,7 @@ import Testing
         #expect(mesh.nodes[1].events.texts.count == 3)
     }
 
-    @Test func bothBeginningAtOnceMakeOneSession() throws {
+    @Test func `two peers that begin a session at once have one session`() throws {
         var mesh = pair(seed: 3)
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)
         try mesh.node(0) { try $0.sendPrivateMessage("from anna", id: "A", to: ben, now: $1) }
@@ -113,7 +113,7 @@ import Testing
         mesh.run(for: limit) { mesh in !mesh.nodes[0].events.outcomes.isEmpty }
     }
 
-    @Test func aFileTakesItsPacingAndIsConfirmed() throws {
+    @Test func `a file is sent at the pace of the link and is confirmed`() throws {
         var mesh = pair(seed: 4)
         mesh.delay = .zero ... .zero
         nonisolated(unsafe) var times: [MonotonicInstant] = []
@@ -126,13 +126,13 @@ import Testing
         #expect(abs(took - expected) <= expected * 0.05, "\(took) instead of \(expected)")
     }
 
-    @Test func theLargestFileArrives() throws {
+    @Test func `the largest file arrives`() throws {
         var mesh = pair(seed: 5)
         try send(MeshFile.maximumContentByteCount, in: &mesh, to: 1, within: .seconds(60))
         #expect(mesh.nodes[0].events.outcomes == [.stored])
     }
 
-    @Test(arguments: seeds(20..<28)) func aFileSurvivesLossOverThreeHops(seed: UInt64) throws {
+    @Test(arguments: seeds(20..<28)) func `a file arrives over three hops that lose packets`(seed: UInt64) throws {
         var mesh = SimulatedMesh(seed: seed)
         for name in ["anna", "ben", "cleo", "dora"] { mesh.addNode(name) }
         for index in 0..<3 { mesh.connect(index, index + 1, .radio) }
@@ -143,7 +143,7 @@ import Testing
         #expect(mesh.nodes[0].events.outcomes == [.stored], "seed \(seed)")
     }
 
-    @Test func whetherABluetoothHopIsNeededIsToldByTheLinks() throws {
+    @Test func `a peer needs a Bluetooth hop where no other link leads to it`() throws {
         var mesh = SimulatedMesh(seed: 16)
         for name in ["anna", "ben", "cleo", "dora", "emil"] { mesh.addNode(name) }
         for other in [1, 2] { mesh.connect(0, other, .radio) }
@@ -160,7 +160,7 @@ import Testing
         #expect(!anna.needsRadio(to: PeerID(bytes: [9, 9, 9, 9, 9, 9, 9, 9])!))
     }
 
-    @Test func aFileForEverybodyHasATypeThatPhonesTake() throws {
+    @Test func `a file for everyone has a type that phones accept`() throws {
         var mesh = pair(seed: 15)
         for (type, content) in [("text/plain", [1, 2, 3]), ("Image/JPEG", [0xff, 0xd8, 0xff, 0])] as [(String, [UInt8])] {
             let file = MeshFile(name: "a", mediaType: type, content: content[...])
@@ -227,7 +227,7 @@ import Testing
         #expect(mesh.nodes[1].events.contains { if case .fileReceiveEnded(id, expected) = $0 { true } else { false } })
     }
 
-    @Test func chatIsNotStuckBehindAFileAndTwoFilesBothAdvance() throws {
+    @Test func `messages overtake a file, and two files both advance`() throws {
         var mesh = pair(seed: 11, .radio)
         let ben = mesh.nodes[1].router.id
         var ids: [MeshFileKey] = []
@@ -251,7 +251,7 @@ import Testing
         #expect(abs(sent[0] - sent[1]) <= 2 && sent[0] > 10, "\(sent)")
     }
 
-    @Test func aMessageTravelsThroughAMiddle() throws {
+    @Test func `a message is relayed through a node in the middle`() throws {
         var mesh = SimulatedMesh(seed: 12)
         for name in ["anna", "ben", "cleo"] { mesh.addNode(name) }
         mesh.connect(0, 1)
@@ -266,7 +266,7 @@ import Testing
         #expect(mesh.nodes[1].events.texts == ["to all"])
     }
 
-    @Test func whoComesLateHearsOfWhatWasSaid() throws {
+    @Test func `a node that joins late receives earlier public messages`() throws {
         var mesh = pair(seed: 13)
         try mesh.node(0) { try $0.sendPublicMessage("early", now: $1) }
         mesh.run(for: .seconds(300))
@@ -276,7 +276,7 @@ import Testing
         #expect(mesh.nodes[2].events.texts == ["early"])
     }
 
-    @Test func leavingIsSeen() {
+    @Test func `a node that leaves is gone for its neighbours`() {
         var mesh = pair(seed: 14)
         let anna = mesh.nodes[0].router.id
         mesh.node(0) { $0.leave(now: $1) }

@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func aHandshakeMakesASessionThatCarriesMessagesBothWays() throws {
+    @Test func `a handshake makes a session that carries messages both ways`() throws {
         var (low, high) = channels()
         try connect(&low, &high)
         #expect(low.isEstablished && high.isEstablished && !low.isInitiating && !high.isResponding)
@@ -60,7 +60,7 @@ import Testing
         #expect(opened == [[1, 2], [3]])
     }
 
-    @Test func aRenewedSessionStillOpensWhatWasSealedBefore() throws {
+    @Test func `a renewed session still opens messages of the earlier one`() throws {
         var (low, high) = channels()
         try connect(&low, &high)
         let late = try low.seal([7], now: now)
@@ -82,7 +82,7 @@ import Testing
         #expect(next == [8])
     }
 
-    @Test func ofTwoThatBeginAtOnceTheLowerIDStaysInitiator() throws {
+    @Test func `where both peers begin at once, the one with the lower id stays the initiator`() throws {
         var (low, high) = channels()
         let started = (low.start(now: now, ephemeral: ephemeral(1)), high.start(now: now, ephemeral: ephemeral(2)))
         let (fromLow, fromHigh) = (try #require(started.0), try #require(started.1))
@@ -96,7 +96,7 @@ import Testing
         #expect(low.isEstablished && high.isEstablished && !high.isInitiating)
     }
 
-    @Test func messagesAreRepeatedInTimeAndHandshakesExpire() throws {
+    @Test func `the first message of a handshake is sent again in time, and the handshake expires`() throws {
         var (low, high) = channels()
         let started = [low.start(now: now, ephemeral: ephemeral(1)), low.start(now: now, ephemeral: ephemeral(2))]
         let first = try #require(started[0])

@@ -498,7 +498,7 @@ struct TransportTests {
         ("192.168.1.20:4000", "192.168.1.20", 4000), ("[fe80::1%eth0]:4000", "fe80::1%eth0", 4000),
         ("anna.local:1", "anna.local", 1), ("[::1]:65535", "::1", 65535),
     ])
-    func addresses(_ text: String, _ host: String, _ port: Int) {
+    func `a host with a port is an address`(_ text: String, _ host: String, _ port: Int) {
         #expect(LinkAddress(parsing: text) == LinkAddress(host: host, port: UInt16(port)))
     }
 
@@ -511,7 +511,7 @@ struct TransportTests {
         #expect(LinkAddress(parsing: text) == nil)
     }
 
-    @Test func media() {
+    @Test func `each transport has the media that it uses`() {
         #expect(Transport.media(for: nil) == [.network, .bluetooth])
         #expect(Transport.media(for: .bluetooth) == [.bluetooth])
         #expect(Transport.media(for: .mesh) == [.network] && Transport.media(for: .lan) == [.network])

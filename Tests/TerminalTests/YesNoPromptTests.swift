@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct YesNoPromptTests {
     @Test(arguments: [("y", true), ("YES", true), ("ye", true), (" yes. ", true), ("n", false), ("No", false), ("n!", false)])
-    func answers(_ line: String, _ answer: Bool) {
+    func `a word that begins yes or no is an answer`(_ line: String, _ answer: Bool) {
         #expect(YesNoPrompt.parse(line) == answer)
     }
 
