@@ -359,7 +359,7 @@ class MeshStory(VoiceStory):
         # The id is valid as soon as it is reported.
         self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
-        self.assertEqual((True, delivered["voice"]["id"]), (received["is_received"], received["id"]))
+        self.assertEqual(("received", delivered["voice"]["id"]), (received["origin"], received["id"]))
 
     def test_a_note_that_arrives_in_a_chat_says_how_it_is_played_also_later(self):
         name = f"ben-{self.seed:08x}"
@@ -396,7 +396,7 @@ class MeshStory(VoiceStory):
         phone.send_private_file(phone.wait_for_peer(self.anna_name, 10), "voice_1.opus", "audio/ogg", note.read_bytes())
         self.assertNote(receiver.wait_for("delivered")["path"])
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
-        self.assertEqual(f"from {self.phone_name}", received["way"])
+        self.assertEqual(("received", self.phone_name), (received["origin"], received["sender"]))
 
     def test_a_note_that_a_phone_recorded_is_recognised(self):
         recorded = self.place / "recorded.m4a"
@@ -414,7 +414,7 @@ class MeshStory(VoiceStory):
             self.assertAlmostEqual(ffprobe(recorded)[2], delivered["voice"]["seconds"], delta=0.1)
             self.assertCode(0, self.anna.run("voice", "show", delivered["voice"]["id"]))
         received = json_lines(self.anna.run("voice", "list", "--json"))
-        self.assertEqual([f"from {self.phone_name}"] * 2, [note["way"] for note in received])
+        self.assertEqual([("received", self.phone_name)] * 2, [(note["origin"], note["sender"]) for note in received])
 
     def test_an_input_file_that_does_not_fit_a_phone_is_not_sent_in_part(self):
         receiver = self.receive()
@@ -594,8 +594,8 @@ class SoundServerStory(VoiceStory):
         self.assertEqual(128, len(delivered["voice"]["waveform"]))
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
         [sent] = json_lines(self.ben.run("voice", "list", "--json"))
-        self.assertTrue(received["is_received"] and not sent["is_received"])
-        self.assertEqual(f"to {receiver.address}", sent["way"])
+        self.assertEqual(("received", []), (received["origin"], received["receivers"]))
+        self.assertEqual(("sent", [str(receiver.address)], None), (sent["origin"], sent["receivers"], sent["sender"]))
         self.assertEqual(pathlib.Path(sent["path"]).read_bytes(), pathlib.Path(received["path"]).read_bytes())
         words = without_silence(read_sound(spoken))
         # On a busy machine the sound server skips samples.
@@ -671,14 +671,14 @@ class SoundServerStory(VoiceStory):
         screen.press("\r")
         screen.wait_for(r"\[s\]end to phone-")
 
-        def ways():
-            return [each["way"] for each in json_lines(self.ben.run("voice", "list", "--json"))]
+        def listed():
+            return [(each["origin"], each["receivers"]) for each in json_lines(self.ben.run("voice", "list", "--json"))]
 
-        self.assertEqual(["kept"], ways())
+        self.assertEqual([("recorded", [])], listed())
         screen.press("s")
         [note] = (self.ben.home / "data/nearshare/voice").iterdir()
         self.assertEqual(note.read_bytes(), phone.wait_for_file(20)["content"])
-        wait_until(lambda: screen.read(0) or ways() == [f"to {name}"], "the note among those that were sent")
+        wait_until(lambda: screen.read(0) or listed() == [("sent", [name])], "the note among those that were sent")
         screen.press("/quit\r")
         self.assertEqual(0, screen.end())
 

@@ -19,10 +19,8 @@ struct VoiceListCommand: AsyncParsableCommand {
                 for entry in entries {
                     JSONEvents.emit(
                         "note",
-                        entry.note.json.merging([
-                            "way": .string(entry.originText), "when": .number(entry.time.unixMilliseconds),
-                            "is_received": .bool(entry.isReceived),
-                        ]) { $1 })
+                        entry.note.json.merging(entry.origin.json) { $1 }
+                            .merging(["when": .number(entry.time.unixMilliseconds)]) { $1 })
                 }
                 return
             }
@@ -63,9 +61,22 @@ struct VoiceListCommand: AsyncParsableCommand {
     }
 }
 
-extension VoiceNoteStore.Entry {
-    fileprivate var isReceived: Bool { if case .received = origin { true } else { false } }
+extension VoiceNoteStore.Origin {
+    /// The members of a JSON event that tell where a note comes from.
+    fileprivate var json: [String: JSONValue] {
+        let (word, sender, receivers): (String, String?, [String]) =
+            switch self {
+            case .received(let name): ("received", name.claimed, [])
+            case .sent(let receivers): ("sent", nil, receivers)
+            case .recorded: ("recorded", nil, [])
+            }
+        return [
+            "origin": .string(word), "sender": JSONValue(sender), "receivers": .array(receivers.map { .string($0) }),
+        ]
+    }
+}
 
+extension VoiceNoteStore.Entry {
     /// "from anna", "to ben" or "kept", escaped for a terminal.
     fileprivate var originText: String {
         switch origin {
