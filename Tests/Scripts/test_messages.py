@@ -13,6 +13,7 @@ import time
 import unittest
 
 from harness import INTERRUPT, MachinesInARow, Peer, Story, has_namespaces
+from pseudo_terminal import PseudoTerminal
 
 
 class Node:
@@ -229,6 +230,19 @@ class NeighbourStory(MessageStory):
         ids = [message["id"] for message in self.arrived(self.ben)]
         self.assertEqual(len(ids), len(set(ids)))
         self.assertEqual(16, len(ids))
+
+    def test_a_file_waits_for_its_answer_as_long_as_is_configured(self):
+        self.configure(self.anna, "timeout = 2\n")
+        Node(self.anna)
+        command = self.ben.command("receive", "--adapter", "none", "--inbox", str(self.ben.inbox))
+        ben = PseudoTerminal(command, self.ben.environment(), 100, 30)
+        self.addCleanup(ben.close)
+        begin = time.monotonic()
+        photo = self.file("photo.jpg", 1_000)
+        _, said = self.send("look", "--to", "ben", "--mode", "direct", "--file", photo, code=9)
+        self.assertIn("waiting until ben accepts photo.jpg", said)
+        # The default is 30 seconds.
+        self.assertLess(time.monotonic() - begin, 20)
 
     def test_commands_use_the_running_node(self):
         anna, ben = Node(self.anna), Node(self.ben)

@@ -55,7 +55,8 @@ struct MessageCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Time to look for the receiver, and to wait (default: 10; 30 until a file is accepted).", valueName: "seconds"),
+            "Time to look for the receiver, and to wait (default: 10; 30 until a file is accepted, or as configured).",
+            valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
@@ -119,7 +120,8 @@ struct MessageCommand: ConfinedCommand {
         let operation = MessageOperation(
             value ?? .object(["text": .string(lineText ?? "")]), mode: effectiveMode, to: peer,
             isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
-            timeout: timeout?.duration ?? .seconds(10), fileTimeout: timeout?.duration ?? .seconds(30),
+            timeout: timeout?.duration ?? MessageOperation.defaultTimeout,
+            fileTimeout: machine.configuration.answerTimeout(timeout?.duration),
             requiresSession: requireSession, reporter: TextReporter())
         try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
     }

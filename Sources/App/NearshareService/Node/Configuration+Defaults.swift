@@ -24,6 +24,9 @@ extension Configuration {
     /// - Parameter port: the option; nil for the configured port, which is nil for the default.
     package func listeningPort(_ port: UInt16?) -> UInt16? { port ?? self.port }
 
-    /// - Parameter timeout: the option; nil for the configured time to wait for an answer, or 30 seconds.
-    package func answerTimeout(_ timeout: Duration?) -> Duration { timeout ?? self.timeout ?? .seconds(30) }
+    /// Default time in which an invitation must be answered: long enough for a receiver who has to reach for the keyboard.
+    private static let defaultAnswerTimeout = Duration.seconds(30)
+
+    /// - Parameter timeout: the option; nil for the configured time to wait for an answer, or the default.
+    package func answerTimeout(_ timeout: Duration?) -> Duration { timeout ?? self.timeout ?? Self.defaultAnswerTimeout }
 }

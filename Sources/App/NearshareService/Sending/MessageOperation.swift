@@ -47,6 +47,10 @@ package final class MessageOperation: Sendable {
     private let reporter: any Reporter
     private let stage = Monitor(Stage.searching)
 
+    /// Default timeout of the search for the receiver, and then of the wait for the goal. A peer in range is found and answers
+    /// within it, also over Bluetooth; a message to another peer is stored, so waiting longer gains little.
+    package static let defaultTimeout = Duration.seconds(10)
+
     /// - Parameters:
     ///   - peer: the receiver's name, the beginning of it, or its id; nil for a broadcast.
     ///   - file: an absolute path.
