@@ -71,33 +71,51 @@ package final class TerminalDevice: Sendable {
 
     private func readLines(_ wakeUp: InputWakeUp, _ endsAtControlD: Bool, _ emit: (String) -> Void) {
         var pending: [UInt8] = []
-        var wasForeground = true
         var stops = wakeUp.continuationCount
-        while !wakeUp.isStopped {
-            guard isForeground else {
-                // Input belongs to another process group; reading it would stop this process.
-                wasForeground = false
-                _ = wakeUp.wait(for: nil, timeout: Self.backgroundTimeout)
-                continue
-            }
+        readInForeground(wakeUp) { hasReturned in
             let latest = wakeUp.continuationCount
-            if !wasForeground || latest != stops { emit("") }
-            (wasForeground, stops) = (true, latest)
-            switch read(wakeUp) {
+            if hasReturned || latest != stops { emit("") }
+            stops = latest
+            return nil
+        } receive: { result in
+            switch result {
             case .bytes(let bytes): pending += bytes
             case .nothing: break
-            case .endOfInput where endsAtControlD && pending.isEmpty: return
-            // Ctrl-D on an empty line does not close a terminal: the next line may hold an answer. The pause bounds the rate
-            // at a device that reports this all the time.
+            case .endOfInput where endsAtControlD && pending.isEmpty: return false
+            // Ctrl-D on an empty line does not close a terminal: the next line may hold an answer.
             case .endOfInput: pause()
-            case .closed:
-                // A race: the process went to the background between the check and the read.
-                if isForeground { return }
+            case .closed: return false
             }
             while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
                 emit(String(decoding: pending[..<end], as: UTF8.self))
                 pending.removeSubrange(...end)
             }
+            return true
+        }
+    }
+
+    /// Reads input until the consumer stops or `receive` returns false. While this process is in the background, it waits: input
+    /// then belongs to another process group, and reading it would stop this process.
+    /// - Parameters:
+    ///   - prepare: called before each read, with whether the process was in the background since the last one. Returns the timeout
+    ///     of the read in milliseconds; nil for none.
+    ///   - receive: called with each result. The terminal is closed only where this process is in the foreground.
+    private func readInForeground(
+        _ wakeUp: InputWakeUp, prepare: (_ hasReturned: Bool) -> Int32?, receive: (ReadResult) -> Bool
+    ) {
+        var wasForeground = true
+        while !wakeUp.isStopped {
+            guard isForeground else {
+                wasForeground = false
+                _ = wakeUp.wait(for: nil, timeout: Self.backgroundTimeout)
+                continue
+            }
+            let timeout = prepare(!wasForeground)
+            wasForeground = true
+            let result = read(wakeUp, timeout: timeout)
+            // A race: the process went to the background between the check and the read.
+            if case .closed = result, !isForeground { continue }
+            guard receive(result) else { return }
         }
     }
 
@@ -107,6 +125,7 @@ package final class TerminalDevice: Sendable {
         return group < 0 || group == getpgrp()
     }
 
+    /// Bounds the rate of reads at a device that reports the end of its input all the time.
     private func pause() { poll(nil, 0, 100) }
 
     /// Makes a read from the background fail on this thread instead of stopping the process.
@@ -137,32 +156,25 @@ package final class TerminalDevice: Sendable {
 
     private func readAnswerKeys(_ wakeUp: InputWakeUp, _ emit: (TerminalKey) -> Void) {
         var input = TerminalInput(maximumPasteByteCount: 256)
-        var wasForeground = true
         var hadInput = false
-        while !wakeUp.isStopped {
-            guard isForeground else {
-                // The same as in readLines.
-                wasForeground = false
-                _ = wakeUp.wait(for: nil, timeout: Self.backgroundTimeout)
-                continue
-            }
+        readInForeground(wakeUp) { hasReturned in
             // A shell may have changed the mode while the process was stopped.
-            if updateAnswerMode() || !wasForeground { emit(.control("l")) }
-            wasForeground = true
-            switch read(wakeUp, timeout: hadInput ? Self.sequenceTimeout : nil) {
+            if updateAnswerMode() || hasReturned { emit(.control("l")) }
+            return hadInput ? Self.sequenceTimeout : nil
+        } receive: { result in
+            switch result {
             case .bytes(let bytes):
                 // Without a question there is nothing to answer.
-                guard readsAnswer.load(ordering: .acquiring) else { continue }
+                guard readsAnswer.load(ordering: .acquiring) else { return true }
                 hadInput = true
                 for key in input.receive(bytes) { emit(key) }
             case .nothing:
                 hadInput = false
                 for key in input.flush() { emit(key) }
             case .endOfInput: pause()
-            case .closed:
-                // A race: the process went to the background between the check and the read.
-                if isForeground { return }
+            case .closed: return false
             }
+            return true
         }
     }
 
