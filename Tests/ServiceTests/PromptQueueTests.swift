@@ -15,8 +15,8 @@ private final class ScriptedDisplay: PromptDisplay {
     }
 
     let state = Mutex(State())
-    private let stream: AsyncStream<PromptKey>
-    private let sink: AsyncStream<PromptKey>.Continuation
+    private let stream: AsyncStream<AnswerKey>
+    private let sink: AsyncStream<AnswerKey>.Continuation
     private let prompts: AsyncStream<String?>
     private let promptSink: AsyncStream<String?>.Continuation
 
@@ -27,7 +27,7 @@ private final class ScriptedDisplay: PromptDisplay {
 
     var redraws: Bool { true }
     let size = (columns: 80, rows: 24)
-    func keys() -> AsyncStream<PromptKey> { stream }
+    func keys() -> AsyncStream<AnswerKey> { stream }
     func show(_ text: String) { state.withLock { $0.shown.append(text) } }
     func confirmAnswer() { state.withLock { $0.confirmed.append($0.typed) } }
     func discardTypedInput() { state.withLock { $0.discardCount += 1 } }
@@ -36,7 +36,7 @@ private final class ScriptedDisplay: PromptDisplay {
         promptSink.yield(prompt.map { $0 + typed })
     }
 
-    func press(_ keys: PromptKey...) { for key in keys { sink.yield(key) } }
+    func press(_ keys: AnswerKey...) { for key in keys { sink.yield(key) } }
     func type(_ line: String) { press(.text(line), .enter) }
     func hangUp() { sink.finish() }
 

@@ -9,8 +9,8 @@ import Testing
 
 /// A terminal whose user types one line whenever a prompt is shown.
 private final class AnsweringDisplay: PromptDisplay {
-    private let stream: AsyncStream<PromptKey>
-    private let sink: AsyncStream<PromptKey>.Continuation
+    private let stream: AsyncStream<AnswerKey>
+    private let sink: AsyncStream<AnswerKey>.Continuation
     private let shownTexts = Mutex<[String]>([])
     private let answers: @Sendable (String) -> String?
 
@@ -24,7 +24,7 @@ private final class AnsweringDisplay: PromptDisplay {
 
     var redraws: Bool { true }
     let size = (columns: 80, rows: 24)
-    func keys() -> AsyncStream<PromptKey> { stream }
+    func keys() -> AsyncStream<AnswerKey> { stream }
     func show(_ text: String) { shownTexts.withLock { $0.append(text) } }
     func confirmAnswer() {}
     func discardTypedInput() {}

@@ -130,8 +130,8 @@ private final class HotspotDisplay: PromptDisplay {
     let redraws = false
     let size = (columns: 80, rows: 24)
     private let answer: String
-    private let stream: AsyncStream<PromptKey>
-    private let typing: AsyncStream<PromptKey>.Continuation
+    private let stream: AsyncStream<AnswerKey>
+    private let typing: AsyncStream<AnswerKey>.Continuation
     private let asked = Mutex<(last: String?, shown: [String])>((nil, []))
 
     init(_ answer: String) {
@@ -142,7 +142,7 @@ private final class HotspotDisplay: PromptDisplay {
     /// The questions about hotspots, with their texts.
     var questions: [String] { asked.withLock { $0.shown.filter { $0.contains("hotspot for this transfer") } } }
 
-    func keys() -> AsyncStream<PromptKey> { stream }
+    func keys() -> AsyncStream<AnswerKey> { stream }
     func show(_ text: String) { asked.withLock { $0.shown.append(text) } }
     func confirmAnswer() {}
     func discardTypedInput() {}

@@ -42,21 +42,11 @@ struct TerminalPromptDisplay: PromptDisplay {
     var redraws: Bool { !StatusDisplay.shared.isPlain }
     var size: (columns: Int, rows: Int) { (terminal.size.columns, terminal.size.rows) }
 
-    func keys() -> AsyncStream<PromptKey> {
+    func keys() -> AsyncStream<AnswerKey> {
         let keys = terminal.answerKeys()
         return AsyncStream { continuation in
             let forwarding = Task {
-                for await key in keys {
-                    switch key {
-                    case .text(let text), .paste(let text): continuation.yield(.text(text))
-                    case .backspace: continuation.yield(.backspace)
-                    case .control("w"): continuation.yield(.deleteWord)
-                    case .control("u"): continuation.yield(.deleteLine)
-                    case .enter, .lineBreak: continuation.yield(.enter)
-                    case .control("l"): continuation.yield(.redraw)
-                    default: break
-                    }
-                }
+                for await key in keys.compactMap({ AnswerKey($0) }) { continuation.yield(key) }
                 continuation.finish()
             }
             continuation.onTermination = { _ in forwarding.cancel() }

@@ -1,18 +1,9 @@
-/// A key that the user presses for a question.
-package enum PromptKey: Sendable, Hashable {
-    case text(String)
-    case backspace
-    case deleteWord
-    case deleteLine
-    case enter
-    /// The process has returned to the foreground.
-    case redraw
-}
+package import Nearshare
 
 /// The terminal on which the user is asked. The command line implements it.
 package protocol PromptDisplay: Sendable {
     /// The keys that the user presses while a question is shown, until the terminal closes.
-    func keys() -> AsyncStream<PromptKey>
+    func keys() -> AsyncStream<AnswerKey>
 
     /// Whether a prompt can be drawn again in its place.
     var redraws: Bool { get }

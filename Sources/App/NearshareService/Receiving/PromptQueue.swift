@@ -52,7 +52,7 @@ package final class PromptQueue: Sendable {
     private struct State {
         var prompts = PendingPrompts<Reply>()
         /// The answer typed so far. Questions that arrive or end leave it alone.
-        var typed = ""
+        var typed = TypedAnswer()
         /// The question that was the only one when the answer was begun: the one that a word without a number answers.
         var target: Int?
         /// The question that the last line answered with "block", of which the user was asked again.
@@ -75,8 +75,6 @@ package final class PromptQueue: Sendable {
 
     /// Time in which a front end that has ended can be started again, before the question is given up.
     private static let frontEndGrace = Duration.seconds(2)
-    /// Limit on a typed answer, in characters.
-    private static let maximumTypedCount = 200
     /// Time after the end of a question in which an answer needs a number: the user may have meant the question that has just
     /// disappeared, and untrusted peers choose when they withdraw and ask (R4).
     private static let replacementTime = Duration.seconds(1)
@@ -110,7 +108,7 @@ package final class PromptQueue: Sendable {
     package func close() {
         let open = state.withLock { state in
             state.isClosed = true
-            state.typed = ""
+            state.typed.removeAll()
             defer { updatePrompt(state) }
             return state.prompts.removeAll()
         }
@@ -206,7 +204,7 @@ package final class PromptQueue: Sendable {
     /// Updates the prompt after a transfer has begun or ended.
     func updateRunning() {
         state.withLock { state in
-            if state.prompts.open.isEmpty, !hasTransfers { state.typed = "" }
+            if state.prompts.open.isEmpty, !hasTransfers { state.typed.removeAll() }
             if hasTransfers, !state.isClosed, !state.isCancelExplained, let display, !display.redraws {
                 state.isCancelExplained = true
                 display.show("c and Enter cancels a transfer\n")
@@ -226,23 +224,14 @@ package final class PromptQueue: Sendable {
             state.prompts.prompt(
                 answering: state.typed.isEmpty ? nil : state.target, now: display?.redraws == true ? clock() : nil)
                 ?? (isCancelShown ? cancelPrompt : nil),
-            typed: TerminalText.escaped(state.typed, columns: 100))
+            typed: TerminalText.escaped(state.typed.text, columns: 100))
     }
 
-    private func receive(_ key: PromptKey) {
+    private func receive(_ key: AnswerKey) {
         let line: String? = state.withLock { state in
             guard !state.prompts.open.isEmpty || hasTransfers else { return nil }
-            var line: String?
-            switch key {
-            case .text(let text):
-                if state.typed.isEmpty { state.target = onlyPrompt(in: state) }
-                state.typed = String((state.typed + text).prefix(Self.maximumTypedCount))
-            case .backspace: state.typed = String(state.typed.dropLast())
-            case .deleteWord: state.typed = String(state.typed[..<(state.typed.lastIndex(of: " ") ?? state.typed.startIndex)])
-            case .deleteLine: state.typed = ""
-            case .enter: line = state.typed
-            case .redraw: break
-            }
+            if case .text = key, state.typed.isEmpty { state.target = onlyPrompt(in: state) }
+            let line = state.typed.handle(key)
             if line == nil { updatePrompt(state) } else { display?.confirmAnswer() }
             return line
         }
@@ -264,7 +253,7 @@ package final class PromptQueue: Sendable {
         }
         if line.word.abbreviates("cancel") { return cancel((line.number.map { ["\($0)"] } ?? []) + line.rest) }
         let result = state.withLock { state -> PendingPrompts<Reply>.ParsedLine in
-            state.typed = ""
+            state.typed.removeAll()
             guard !state.prompts.open.isEmpty else {
                 return line.isBlank ? .blank : .notAnAnswer(hint: "c lists the transfers that can be cancelled")
             }
@@ -324,7 +313,7 @@ package final class PromptQueue: Sendable {
             display?.show("there is no such transfer; c lists them\n")
         }
         state.withLock { state in
-            state.typed = ""
+            state.typed.removeAll()
             updatePrompt(state)
         }
     }
@@ -345,7 +334,7 @@ package final class PromptQueue: Sendable {
         let reply = state.withLock { state in
             let reply = state.prompts.remove(number)
             if reply != nil, case .ended = answer { state.lastEnd = clock() }
-            if state.prompts.open.isEmpty { state.typed = "" }
+            if state.prompts.open.isEmpty { state.typed.removeAll() }
             updatePrompt(state)
             return reply
         }

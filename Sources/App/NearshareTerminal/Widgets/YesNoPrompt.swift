@@ -2,9 +2,6 @@ internal import NearshareBase
 
 /// A question that the user answers with yes or no.
 package enum YesNoPrompt {
-    /// Limit on a typed answer, in characters.
-    private static let maximumTypedCount = 100
-
     private enum Input: Sendable {
         case key(TerminalKey)
         case timedOut
@@ -44,11 +41,11 @@ package enum YesNoPrompt {
         let lines = question.split(separator: "\n", omittingEmptySubsequences: false)
         let introduction = lines.dropLast().map { $0 + "\n" }.joined()
         let asked = String(lines.last ?? "")
-        var (prompt, typed) = (asked, "")
-        func show() { display.ask(prompt + TerminalText.escaped(typed, columns: maximumTypedCount), on: terminal) }
+        var (prompt, typed) = (asked, TypedAnswer())
+        func show() { display.ask(prompt + TerminalText.escaped(typed.text, columns: 100), on: terminal) }
         func showQuestion() {
             if !introduction.isEmpty { terminal.writeWrapped(introduction) }
-            (prompt, typed) = (asked, "")
+            prompt = asked
             show()
         }
         showQuestion()
@@ -58,22 +55,19 @@ package enum YesNoPrompt {
                 terminal.writeWrapped("no answer within \(timeout?.asClock ?? "the time")\n")
                 return false
             }
-            switch key {
-            case .text(let text), .paste(let text): typed = String((typed + text).prefix(maximumTypedCount))
-            case .backspace: typed = String(typed.dropLast())
-            case .control("w"), .control("u"): typed = ""
-            case .enter, .lineBreak:
-                display.recordAnswer()
-                if let answer = parse(typed) { return answer }
-                if typed.isEmpty {
-                    showQuestion()
-                    continue
-                }
-                (prompt, typed) = ("please answer y or n: ", "")
-            case .control("l"): break
-            default: continue
+            guard let key = AnswerKey(key) else { continue }
+            guard let line = typed.handle(key) else {
+                show()
+                continue
             }
-            show()
+            display.recordAnswer()
+            if let answer = parse(line) { return answer }
+            if line.isEmpty {
+                showQuestion()
+            } else {
+                prompt = "please answer y or n: "
+                show()
+            }
         }
         // Later text stands on a line of its own.
         display.recordAnswer()
