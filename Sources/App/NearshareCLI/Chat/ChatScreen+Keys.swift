@@ -444,15 +444,14 @@ extension ChatScreen {
         // The link precedes the code, so that the whole code is visible at the end of the conversation.
         addNotice(link, in: conversation, at: now)
         do throws(QRCodeError) {
+            guard settings.hasUTF8 else { throw .needsUTF8 }
             let code = try QRCode(link)
             let needed = terminalSize(for: code)
-            if !settings.hasUTF8 {
-                addNotice("the QR code is not shown: it needs a terminal with UTF-8", in: conversation, at: now)
-            } else if columns < needed.columns || rows < needed.rows {
-                addNotice(
-                    "the terminal has no room for the QR code, which takes \(needed.columns) columns and \(needed.rows) rows: "
-                        + "enlarge it, and enter /verify again", in: conversation, at: now)
-            } else if let index = conversation.flatMap(views.index(of:)) {
+            guard columns >= needed.columns, rows >= needed.rows else {
+                throw .needsRoom(
+                    columns: needed.columns, rows: needed.rows, advice: "enlarge it, and enter /verify again")
+            }
+            if let index = conversation.flatMap(views.index(of:)) {
                 views[index].addQRCode(code.lines(isInverted: !settings.hasColor), at: now)
             } else {
                 views.visible.addQRCode(code.lines(isInverted: !settings.hasColor), at: now)

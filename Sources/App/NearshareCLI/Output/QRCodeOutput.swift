@@ -15,8 +15,7 @@ enum QRCodeOutput {
     /// Rows below a code that the user has to see with it.
     private static let captionRowCount = 2
 
-    /// Writes the QR code of a text, or the reason why the code is not shown: cut off, or drawn in other characters, it could not be
-    /// scanned.
+    /// Writes the QR code of a text, or the reason why the code is not shown.
     /// - Returns: whether it is shown.
     @discardableResult
     static func write(_ text: String, to descriptor: Int32) -> Bool {
@@ -45,11 +44,8 @@ enum QRCodeOutput {
     }
 
     private static func code(of text: String) -> QRCode? {
-        guard TerminalProperties.usesUTF8 else {
-            Console.warn("the QR code is not shown: it needs a terminal with UTF-8")
-            return nil
-        }
         do throws(QRCodeError) {
+            guard TerminalProperties.usesUTF8 else { throw .needsUTF8 }
             return try QRCode(text)
         } catch {
             Console.warn(error.description)
@@ -62,9 +58,8 @@ enum QRCodeOutput {
         let size = TerminalProperties.size(of: descriptor)
         let rowCount = code.rowCount + captionRowCount
         if TerminalProperties.isTerminal(descriptor), code.columns > size.columns || rowCount > size.rows {
-            Console.warn(
-                "the terminal has no room for the QR code, which takes \(code.columns) columns and \(rowCount) rows: "
-                    + "enlarge it, or choose a smaller font, and start again")
+            let advice = "enlarge it, or choose a smaller font, and start again"
+            Console.warn(QRCodeError.needsRoom(columns: code.columns, rows: rowCount, advice: advice).description)
             return false
         }
         Console.drawing(code.text(hasColor: TerminalProperties.hasColor(descriptor)), on: descriptor)

@@ -72,18 +72,25 @@ package struct QRCode: Sendable, Hashable {
     }
 }
 
-/// The reason why there is no QR code.
+/// The reason why a QR code is not shown.
 package enum QRCodeError: Error, Sendable, Hashable, CustomStringConvertible {
     /// libqrencode could not be loaded, for this reason.
     case unavailable(String)
     /// The text is empty, contains a zero byte, or is too long.
     case unsuitableText
+    /// The terminal does not show UTF-8: drawn in other characters, the code could not be scanned.
+    case needsUTF8
+    /// The terminal is smaller than this, so that the code would be cut off. The advice is what the user does afterwards.
+    case needsRoom(columns: Int, rows: Int, advice: String)
 
     package var description: String {
         switch self {
         case .unavailable(let reason):
             "the QR code is not shown: libqrencode is not available (\(reason)); its package is libqrencode4 (Debian, Ubuntu)"
         case .unsuitableText: "the text does not fit into a QR code"
+        case .needsUTF8: "the QR code is not shown: it needs a terminal with UTF-8"
+        case .needsRoom(let columns, let rows, let advice):
+            "the terminal has no room for the QR code, which takes \(columns) columns and \(rows) rows: \(advice)"
         }
     }
 }
