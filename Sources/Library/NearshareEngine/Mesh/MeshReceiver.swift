@@ -63,7 +63,7 @@ final class MeshReceiver: Sendable {
         guard let peer = inviter(authenticated) else {
             return router.update { router, now in router.decline(key, because: .declined, now: now) }
         }
-        guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else {
+        guard let prompt = promptLimiter.admit(peer, on: .mesh(linkSource(of: peer.id))) else {
             return router.update { router, now in router.decline(key, because: .busy, now: now) }
         }
         let item = OfferedItem(
@@ -94,8 +94,9 @@ final class MeshReceiver: Sendable {
             proven: authenticated, name: name, trustStatus: isSignatureProven ? status : .new, address: nil, version: nil)
     }
 
-    /// The path by which a peer's prompts are counted: identities in the mesh are free, links to this node are not.
-    private func promptPath(of id: PeerID) -> PromptRateLimiter.Path { .mesh(router.read { $0.linkShare(of: id)?.source }) }
+    /// The source of the link over which a peer is reached, for which its prompts and undecided content count: identities in the
+    /// mesh are free, links to this node are not. nil where it is not known.
+    private func linkSource(of id: PeerID) -> MeshLinkSource? { router.read { $0.linkShare(of: id)?.source } }
 
     /// The id in place of the name of a peer that has not announced one.
     private static func placeholderName(of id: PeerID) -> DisplayName {
@@ -242,9 +243,9 @@ final class MeshReceiver: Sendable {
         resumeKey: [UInt8], isForEveryone: Bool = false, onDelivery: @escaping @Sendable () -> Void = {}
     ) -> Bool {
         guard let peer = inviter(authenticated, isSignatureProven: isSignatureProven) else { return false }
-        guard let prompt = promptLimiter.admit(peer, on: promptPath(of: authenticated.id)) else { return false }
-        let origin = UndecidedContent.Origin(
-            peer: peer.id, link: router.read { $0.linkShare(of: peer.id)?.source }, isKnown: peer.trustStatus.isKnown)
+        let source = linkSource(of: peer.id)
+        guard let prompt = promptLimiter.admit(peer, on: .mesh(source)) else { return false }
+        let origin = UndecidedContent.Origin(peer: peer.id, link: source, isKnown: peer.trustStatus.isKnown)
         guard let (content, dropped) = undecided.withLock({ $0.insert(file, from: origin) }) else {
             reportDrop(of: peer.id)
             return false
