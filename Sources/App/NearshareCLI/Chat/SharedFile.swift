@@ -33,8 +33,8 @@ struct SharedFile: Sendable, Hashable {
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
             entry.outcome == .completed
-            ? "\(entry.direction == .incoming ? "received" : "sent") \(name)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
-            : "\(name): \(entry.outcome.rawValue)\(entry.reason.map { " (\($0))" } ?? "")"
+            ? "\(entry.outcomeText) \(name)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
+            : "\(name): \(entry.outcomeText)"
     }
 
     init(_ arrival: Arrival, at now: WallTime) {

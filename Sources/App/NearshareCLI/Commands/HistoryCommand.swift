@@ -60,12 +60,7 @@ struct HistoryCommand: AsyncParsableCommand {
         let isCompleted = entry.outcome == .completed
         let sentSize = entry.size.subtractingClamped(entry.presentSize)
         let isPresent = isCompleted && entry.presentSize > 0 && sentSize == 0
-        let outcome =
-            isPresent
-            ? "nothing new"
-            : isCompleted
-                ? (isReceived ? "received" : "sent")
-                : entry.reason.map { "\(entry.outcome.rawValue) (\($0))" } ?? entry.outcome.rawValue
+        let outcome = isPresent ? "nothing new" : entry.outcomeText
         let size: String
         if isCompleted {
             size = isPresent ? "-" : sentSize.asByteCount

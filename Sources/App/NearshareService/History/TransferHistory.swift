@@ -41,6 +41,12 @@ package struct TransferHistory {
             return String(validating: bytes, as: UTF8.self)
         }
 
+        /// The outcome as lists show it: "received" or "sent", or else the reason of the end; safe for a terminal.
+        package var outcomeText: String {
+            guard outcome != .completed else { return direction == .incoming ? "received" : "sent" }
+            return "\(outcome.rawValue)\(reason.map { " (\($0))" } ?? "")"
+        }
+
         /// The received voice note; nil for other items, and where it is no longer there.
         package var voiceNote: VoiceNote? {
             guard canBeVoiceNote, let path else { return nil }
