@@ -33,6 +33,13 @@ import Testing
         #expect(files.recordReply(id(1), path: "/a.jpg") == nil, "recorded twice")
     }
 
+    @Test func `transfers whose end is missed are forgotten`() {
+        var files = SentFiles()
+        for number in 0...UInt64(SentFiles.maximumRunningCount) { _ = files.recordReply(id(number), path: "/\(number)") }
+        #expect(files.recordStatus(status(0)) == nil)
+        #expect(files.recordStatus(status(1))?.path == "/1")
+    }
+
     @Test func `ended transfers of other commands and of peers are forgotten`() {
         var files = SentFiles()
         #expect(files.recordStatus(status(1)) == nil)

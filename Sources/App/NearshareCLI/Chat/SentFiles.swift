@@ -11,19 +11,24 @@ struct SentFiles: Sendable {
         let outcome: TransferOutcome
     }
 
-    private var paths: [TransferStatus.ID: String] = [:]
+    /// The running transfers of this chat, the oldest first.
+    private var running: [(id: TransferStatus.ID, path: String)] = []
     /// Outgoing transfers that have ended, and whose reply has not arrived, the oldest first. Those of other commands of the same
     /// node stay here until newer ones replace them.
     private var unknownEnds: [TransferStatus] = []
 
     /// Limit on the ended transfers that wait for a reply. More than a user starts within one round trip.
     static let maximumUnknownEndCount = 64
+    /// Limit on the running transfers, beyond which the oldest is not in the history: its end may have been missed. A node sends far
+    /// fewer at a time.
+    static let maximumRunningCount = 1024
 
     /// Records the reply to a request to send a file.
     /// - Returns: the transfer, if it has ended already.
     mutating func recordReply(_ id: TransferStatus.ID, path: String) -> Ended? {
         guard let index = unknownEnds.firstIndex(where: { $0.id == id }) else {
-            paths[id] = path
+            running.append((id, path))
+            if running.count > Self.maximumRunningCount { running.removeFirst() }
             return nil
         }
         return Self.ended(unknownEnds.remove(at: index), path)
@@ -33,7 +38,9 @@ struct SentFiles: Sendable {
     /// - Returns: the transfer, if it has ended and is one of this chat.
     mutating func recordStatus(_ status: TransferStatus) -> Ended? {
         guard status.outcome != nil, !status.isIncoming else { return nil }
-        if let path = paths.removeValue(forKey: status.id) { return Self.ended(status, path) }
+        if let index = running.firstIndex(where: { $0.id == status.id }) {
+            return Self.ended(status, running.remove(at: index).path)
+        }
         unknownEnds.append(status)
         if unknownEnds.count > Self.maximumUnknownEndCount { unknownEnds.removeFirst() }
         return nil
