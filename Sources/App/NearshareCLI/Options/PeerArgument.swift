@@ -61,14 +61,23 @@ enum PeerArgument {
     }
 
     /// The words for peers that the user has renamed, and whose own names begin with the typed text, where no other word does. A
-    /// space in front tells the script of bash that the word replaces the typed one, which other shells hardly do.
+    /// space in front tells the scripts of bash and zsh that the word replaces the typed one. fish keeps what is typed, and gets
+    /// the peer's own name, with the new one beside it.
     static func renamed(
         _ typed: String, besides words: [String], _ trust: TrustStore, shell: CompletionShell?
     ) -> [String] {
-        let begun = typed.lowercased()
-        guard shell == .bash, !begun.isEmpty, !words.contains(where: { $0.lowercased().hasPrefix(begun) }) else { return [] }
+        // zsh passes the option in front of an equals sign as well.
+        let value = typed.hasPrefix("--") ? typed.drop { $0 != "=" }.dropFirst() : typed[...]
+        let begun = value.lowercased()
+        guard shell == .bash || shell == .zsh || shell == .fish, !begun.isEmpty,
+            !words.contains(where: { $0.lowercased().hasPrefix(begun) })
+        else { return [] }
         let found = trust.entries.filter { _, entry in
             entry.givenName != nil && entry.trust != .blocked && entry.claimedName.claimed.lowercased().hasPrefix(begun)
+        }
+        if shell == .fish {
+            let own = found.values.filter { isQuotable($0.claimedName.claimed) && isQuotable($0.name.claimed) }
+            return own.map { "\($0.claimedName.claimed)\t\($0.name.claimed)" }.sorted()
         }
         return self.words(for: found.map { ($0.value.name, $0.key.peerID) }, trust).sorted().map { " \($0)" }
     }

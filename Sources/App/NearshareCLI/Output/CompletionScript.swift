@@ -1,7 +1,7 @@
 internal import ArgumentParser
 
-/// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, bash
-/// completes names of files that contain spaces, bash and zsh complete a value behind an equals sign, files and no options are
+/// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, and in bash and
+/// zsh by the names that the user has replaced, bash completes names of files that contain spaces, bash and zsh complete a value behind an equals sign, files and no options are
 /// offered behind the command of `--exec`, `help` is followed by the subcommands, files are offered besides ids of voice notes,
 /// and fish does not repeat the text of an option at each of its values.
 enum CompletionScript {
@@ -139,6 +139,17 @@ enum CompletionScript {
             with:
                 "    _describe -V '' non_empty_completions -M 'm:{[:lower:][:upper:]}={[:upper:][:lower:]}' -- empty_completions"
         )
+        // Words behind a space replace the typed one. The last line of the tool is no word.
+        script.replace(
+            "        __nearshare_complete \"${completions[@]:0:-1}\"\n",
+            with: """
+                        completions=("${completions[@]:0:-1}")
+                        local -a replacing=(${(M)completions:#[[:space:]]*})
+                        (( ${#replacing} )) && compadd -U -i "${IPREFIX}" -- "${(@)replacing#[[:space:]]}"
+                        completions=("${(@)completions:#[[:space:]]*}")
+                        __nearshare_complete "${completions[@]}"
+
+                """)
         script = script.split(separator: "\n", omittingEmptySubsequences: false).map(withValues).joined(separator: "\n")
         let top = groups.first?.names.joined(separator: " ") ?? ""
         let cases = groups.dropFirst().filter { $0.path.count == 1 }
