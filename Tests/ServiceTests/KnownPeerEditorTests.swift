@@ -51,6 +51,23 @@ struct KnownPeerEditorTests {
         #expect(try editor.rename("peer 0", to: nil).id == fingerprint(0).peerID)
     }
 
+    @Test("K2: a peer whose key was only announced can be renamed, and is new again without that name")
+    func renamedAnnounced() throws {
+        let anna = try stage.user("anna")
+        let editor = KnownPeerEditor(anna.machine)
+        let identity = LocalIdentity(seed: [UInt8](repeating: 9, count: 64))
+        try anna.machine.contacts.update {
+            _ = $0.storeAnnouncedKeys(
+                agreementKey: identity.agreementKey.publicKey, signingKey: identity.signingKey.publicKey,
+                name: try! DisplayName("cleo"), isProven: false, isFriend: { _ in false }, at: WallTime(milliseconds: 1))
+        }
+        #expect(try editor.rename("cleo", to: DisplayName("Cleo Work")).id == identity.fingerprint.peerID)
+        let entry = try #require(try anna.machine.trust.read()[identity.fingerprint])
+        #expect(entry.name.claimed == "Cleo Work" && entry.claimedName.claimed == "cleo" && !entry.isProven)
+        _ = try editor.rename("cleo work", to: nil)
+        #expect(try anna.machine.trust.read()[identity.fingerprint] == nil)
+    }
+
     @Test("a command that is refused, or changes nothing, writes nothing")
     func refused() throws {
         let anna = try stage.user("anna")

@@ -278,7 +278,14 @@ final class ChatTerminal: Sendable {
             group.addTask { [machine, sink] in
                 // Without the files only the names are missing.
                 guard let snapshot = try? ContactDirectory(machine).snapshot() else { return }
-                sink.yield(.screen(.remembered(snapshot.contacts(peers.filter { snapshot.knownName(of: $0) != nil }))))
+                let known = snapshot.contacts(peers.filter { snapshot.knownName(of: $0) != nil })
+                let seen = ((try? RecentPeers.read(in: machine.state))?.entries ?? []).filter { entry in
+                    peers.contains(entry.id) && !known.contains { $0.id == entry.id }
+                }
+                let forgotten = seen.map {
+                    Contact(id: $0.id, name: $0.name, trustStatus: .new, isNear: false, software: .unknown, hasKeys: false)
+                }
+                sink.yield(.screen(.remembered(known + forgotten)))
             }
         case .erase:
             wantsErasure.withLock { $0 = true }

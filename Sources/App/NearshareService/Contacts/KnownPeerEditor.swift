@@ -8,21 +8,33 @@ package struct KnownPeerEditor: Sendable {
 
     package init(_ machine: LocalMachine) { self.machine = machine }
 
-    /// Gives a peer a local name, which no other peer can claim.
+    /// Gives a peer a local name, which no other peer can claim: one that is known, or whose key was only announced.
     /// - Parameter name: nil to remove the local name.
     /// - Returns: the peer with the name that it had before.
-    /// - Throws: ``CommandFailure`` also for the name of another known peer, which would then be refused as an impostor.
+    /// - Throws: ``CommandFailure`` also for the name of another known peer, which would then be refused as an impostor, and when
+    ///   the address book is full.
     package func rename(_ text: String, to name: DisplayName?) throws -> NamedKey {
-        try update { trust throws(CommandFailure) in
-            let found = try trust.requirePeer(named: text)
+        let contacts = try machine.contacts.read()
+        return try update { trust throws(CommandFailure) in
+            var found: NamedKey
+            if let known = try trust.peer(named: text) {
+                found = NamedKey(known)
+            } else {
+                found = try trust.requireMetPeer(named: text, contacts)
+            }
             if let name, let owner = trust.peer(knownAs: name, otherThan: found.fingerprint) {
                 throw CommandFailure(
                     .failure,
                     "\(name.shown) is the name of another known peer, \(owner.peerID); choose another name, or give that peer "
                         + "one first")
             }
-            trust.rename(found.fingerprint, to: name)
-            return NamedKey(found)
+            if trust[found.fingerprint] != nil {
+                trust.rename(found.fingerprint, to: name)
+            } else if let name {
+                guard trust.introduce(announced: found.fingerprint, claiming: found.name, as: name, at: SystemClock.wall())
+                else { throw .addressBookFull }
+            }
+            return found
         }
     }
 

@@ -253,6 +253,18 @@ package struct TrustStore: Sendable, Hashable {
         return rename(fingerprint, to: given)
     }
 
+    /// Adds a key that was only announced, with a name that no other peer can claim.
+    /// - Parameters:
+    ///   - claimed: The name that the peer claims.
+    ///   - given: The name that the local user gives.
+    /// - Returns: false when the store is full of peers that the user has decided about.
+    package mutating func introduce(
+        announced fingerprint: Fingerprint, claiming claimed: DisplayName, as given: DisplayName, at now: WallTime
+    ) -> Bool {
+        guard introduce(fingerprint, claiming: claimed, as: given, at: now) else { return false }
+        return update(fingerprint) { $0.isProven = false }
+    }
+
     /// Makes a peer a friend, or revokes that.
     /// - Returns: false when the key is not known.
     @discardableResult
@@ -269,11 +281,14 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     /// Gives a peer a name.
-    /// - Parameter name: nil to return to the name that the peer claims.
+    /// - Parameter name: nil to return to the name that the peer claims. A peer that was known by its given name alone is new again.
     /// - Returns: false when the key is not known.
     @discardableResult
     package mutating func rename(_ fingerprint: Fingerprint, to name: DisplayName?) -> Bool {
-        update(fingerprint) { $0.givenName = name }
+        if name == nil, let entry = entries[fingerprint], !entry.isProven, entry.trust == .seen, !entry.isFriend {
+            return remove(fingerprint)
+        }
+        return update(fingerprint) { $0.givenName = name }
     }
 
     /// Blocks a peer by its key, also one that was only announced.
