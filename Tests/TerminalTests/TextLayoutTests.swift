@@ -106,6 +106,14 @@ import Testing
     @Test("joined emoji are drawn one by one; a joiner elsewhere is escaped")
     func joiners() {
         #expect(TextLayout.escaped("👨\u{200d}👩\u{200d}👧") == "👨👩👧")
+        #expect(TextLayout.escaped("👨\u{200d}👩\u{200d}👧", keepsJoiners: true) == "👨\u{200d}👩\u{200d}👧")
+        #expect(TextLayout.escaped("🏳\u{fe0f}\u{200d}🌈 \\u{7}", keepsJoiners: true) == "🏳\u{fe0f}\u{200d}🌈 \\\\u{7}")
+        let england = "🏴\u{e0067}\u{e0062}\u{e0065}\u{e006e}\u{e0067}\u{e007f}"
+        #expect(TextLayout.escaped("\(england)!") == "🏴!")
+        #expect(TextLayout.escaped("\(england)!", keepsJoiners: true) == "\(england)!")
+        for keepsJoiners in [true, false] {
+            #expect(TextLayout.escaped("🏴\u{e0067}x\u{200d}y", keepsJoiners: keepsJoiners) == "🏴\\u{e0067}x\\u{200d}y")
+        }
         #expect(TextLayout.escaped("a\u{200d}b") == "a\\u{200d}b")
         #expect(TextLayout.escaped("👨\u{200d}") == "👨\\u{200d}")
     }

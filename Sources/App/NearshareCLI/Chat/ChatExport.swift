@@ -70,7 +70,7 @@ struct ChatExport {
             page = try await client.history(of: conversation, before: messages.first?.number, limit: Self.pageCount)
             messages = page + messages
         } while page.count == Self.pageCount
-        var blocks = messages.map { (when: $0.when, lines: ChatReport.lines($0, called: name)) }
+        var blocks = messages.map { (when: $0.when, lines: ChatReport.lines($0, called: name, keepsJoiners: true)) }
         for file in files(of: conversation) {
             blocks.insert(
                 (file.when, file.lines(after: "\(LocalTime(file.when).clock) ")),

@@ -28,7 +28,8 @@ struct ChatReport: Sendable {
     }
 
     /// Text output of a line, escaped also where the output is piped on to a terminal (T7).
-    static func lines(_ message: ChatMessage, called name: String) -> [String] {
+    /// - Parameter keepsJoiners: keeps the joiners of emoji, for a file.
+    static func lines(_ message: ChatMessage, called name: String, keepsJoiners: Bool = false) -> [String] {
         var author = "you"
         if let id = message.author {
             let isPublic = message.conversation == .publicRoom
@@ -36,7 +37,7 @@ struct ChatReport: Sendable {
         }
         let time = LocalTime(message.when)
         var lines = TextLayout.lines(of: message.text).enumerated().map { index, line in
-            (index == 0 ? "\(time.clock) \(author): " : "    ") + TextLayout.escaped(line)
+            (index == 0 ? "\(time.clock) \(author): " : "    ") + TextLayout.escaped(line, keepsJoiners: keepsJoiners)
         }
         if let written = message.written {
             lines[lines.count - 1] += " (\(LocalTime(written).text(of: "written", beside: time)))"

@@ -88,24 +88,55 @@ package enum TextLayout {
 
     /// One line of a message, escaped for a terminal.
     ///
-    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, a joiner between two emoji is left
-    /// out (each is drawn by itself, at a width on which all terminals agree), and a backslash is doubled only where it could
-    /// be mistaken for the start of an escape, because messages often contain code.
-    package static func escaped(_ line: some StringProtocol) -> String {
-        var scalars = String.UnicodeScalarView()
-        let all = Array(line.unicodeScalars)
-        for (index, scalar) in all.enumerated() {
-            if scalar == "\t" {
-                scalars.append(contentsOf: "    ".unicodeScalars)
-            } else if scalar == joiner, index > 0, index + 1 < all.count, isEmoji(all[index - 1]), isEmoji(all[index + 1]) {
-                continue
-            } else {
-                scalars.append(scalar)
-            }
-        }
-        let pieces = String(scalars).split(separator: "\\", omittingEmptySubsequences: false)
+    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, what joins emoji is left out (each is
+    /// drawn by itself, at a width on which all terminals agree), and a backslash is doubled only where it could be mistaken for
+    /// the start of an escape, because messages often contain code.
+    /// - Parameter keepsJoiners: keeps what joins emoji, for text that is not laid out in columns.
+    package static func escaped(_ line: some StringProtocol, keepsJoiners: Bool = false) -> String {
         var text = ""
-        for (index, piece) in pieces.enumerated() {
+        var part = String.UnicodeScalarView()
+        func join(_ scalars: some Sequence<Unicode.Scalar>) {
+            text += escapedPart(String(part))
+            part = String.UnicodeScalarView()
+            if keepsJoiners { text.unicodeScalars.append(contentsOf: scalars) }
+        }
+        let all = Array(line.unicodeScalars)
+        var index = 0
+        while index < all.count {
+            let scalar = all[index]
+            let tags = tagCount(at: index, of: all)
+            if tags > 0 {
+                join(all[index..<index + tags])
+                index += tags
+                continue
+            }
+            if scalar == "\t" {
+                part.append(contentsOf: "    ".unicodeScalars)
+            } else if scalar == joiner, index > 0, index + 1 < all.count, isEmoji(all[index - 1]), isEmoji(all[index + 1]) {
+                join([scalar])
+            } else {
+                part.append(scalar)
+            }
+            index += 1
+        }
+        join([])
+        return text
+    }
+
+    /// The number of invisible tags, of those that make a black flag the one of England, Scotland or Wales; other tags could
+    /// hide a text.
+    private static func tagCount(at index: Int, of all: [Unicode.Scalar]) -> Int {
+        guard index > 0, all[index - 1] == "\u{1f3f4}" else { return 0 }
+        return flagTags.first { all[index...].starts(with: $0) }?.count ?? 0
+    }
+
+    private static let flagTags: [[Unicode.Scalar]] = ["gbeng", "gbsct", "gbwls"].map { region in
+        region.unicodeScalars.compactMap { Unicode.Scalar(0xe0000 + $0.value) } + ["\u{e007f}"]
+    }
+
+    private static func escapedPart(_ part: String) -> String {
+        var text = ""
+        for (index, piece) in part.split(separator: "\\", omittingEmptySubsequences: false).enumerated() {
             if index > 0 { text += piece.hasPrefix("u{") ? "\\\\" : "\\" }
             text += TerminalText.escaped(String(piece), columns: .max)
         }
