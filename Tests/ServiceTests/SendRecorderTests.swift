@@ -61,11 +61,34 @@ import Testing
         let events = [
             invitation(of: name, part: "a"), end(.completed, 7, of: "a"), invitation(of: name, part: "b"), refusal,
         ]
-        #expect(try entries(after: events) == [["a", "completed", "7", ""], ["b", "cancelled", "0", "7"]])
+        #expect(try entries(after: events) == [["a", "completed", "7", "7"], ["b", "cancelled", "0", "7"]])
     }
 
     @Test func `a chat message that the node has not delivered in time is listed as kept, not as expired`() throws {
         #expect(try entries(after: [invitation, end(.expired, 0)]) == [["message", "kept by the node", "0", "5"]])
+    }
+
+    @Test("a text through the node is listed under the receiver's name itself, and updated once it is delivered")
+    func keptText() throws {
+        let user = try stage.user("ada")
+        let log = TransferLog(of: .sent, in: user.machine.state)
+        let recorder = SendRecorder(reporter: EventRecorder(), history: log, source: try SendSource.text("hello"))
+        let name = try DisplayName("Ben Work: 1")
+        for id in ["one", "two"] {
+            recorder.report(
+                .sent(
+                    SendResult(
+                        peer: peer, outcome: .expired, label: "message", content: "message", byteCount: 5, receiver: name.shown,
+                        receiverName: name, message: id)))
+        }
+        try log.setOutcome(RecordedOutcome.completed.rawValue, of: "one")
+        try log.setOutcome(RecordedOutcome.failed.rawValue, of: "three")
+        let entries = try log.entries()
+        #expect(entries.map(\.peerName) == ["Ben Work: 1", "Ben Work: 1"])
+        #expect(entries.map(\.outcome) == ["completed", "kept by the node"])
+        var history = try TransferHistory(of: user.machine)
+        try history.restrict(toPeer: "ben w")
+        #expect(history.entries.map(\.name) == [name, name])
     }
 
     @Test(

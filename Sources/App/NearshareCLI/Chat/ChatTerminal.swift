@@ -241,10 +241,11 @@ final class ChatTerminal: Sendable {
         guard let ended else { return }
         let (path, status) = (ended.path, ended.status)
         let isSentNote = ended.outcome == .completed && state.recordedNotes.contains(path)
-        let entry = TransferLog.Entry(
+        var entry = TransferLog.Entry(
             when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
             content: NameText.shown(status.name), size: status.done, outcome: RecordedOutcome(ended.outcome).rawValue)
-        group.addTask { [machine, sink] in
+        entry.offeredSize = status.total
+        group.addTask { [machine, sink, entry] in
             do {
                 try TransferLog(of: .sent, in: machine.state).append(entry)
                 if isSentNote { try VoiceNoteStore(machine).recordSent(path, to: [entry.peerName], at: entry.when) }

@@ -118,10 +118,22 @@ package final class NodeService: NodeClient {
             publish(.received(ReceivedMessage(message, contacts: try? contacts.snapshot())))
         case .chatMessage(let message, let isBundle): publish(.chatMessage(message, isBundle: isBundle))
         case .chatMessageChanged(let message, let reason):
+            recordOutcome(of: message)
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
         case .favorite(let isFavorite, let peer): await contactUpdater.recordFavorite(isFavorite, by: peer)
         case .peerChanged(let id): contactUpdater.recordChange(of: id)
+        }
+    }
+
+    /// Records in the history that a message which a command has left to this node has been delivered, or has failed.
+    private func recordOutcome(of message: ChatMessage) {
+        guard message.isLocal, message.status >= .delivered else { return }
+        let outcome: RecordedOutcome = message.status == .failed ? .failed : .completed
+        do throws(StorageError) {
+            try sentTransfers.setOutcome(outcome.rawValue, of: message.id)
+        } catch {
+            publish(.notice("\(error)"))
         }
     }
 

@@ -116,7 +116,12 @@ package struct SendResult: Sendable {
     package var compared: ComparedFiles?
     /// The part that the receiver has accepted; nil for all.
     package var part: OfferPart.Counts?
+    /// Escaped.
     package var receiver = ""
+    /// The receiver's name, not escaped; nil where ``OperationEvent/inviting(_:)`` has told it.
+    package var receiverName: DisplayName?
+    /// The id of the chat message as which this machine's node sends a text; nil for other content.
+    package var message: String?
     /// The files that the receiver has not stored although it has others; nil where there are none.
     package var missing: MissingFiles?
     /// Whether the receiver is a LocalSend device.

@@ -126,7 +126,8 @@ struct NodeSendClient: Sendable {
                 SendResult(
                     peer: contact.id, outcome: outcome, detail: failure?.message,
                     label: TransferLabel("message", to: contact.name.shown).text,
-                    content: "message", byteCount: UInt64(text.utf8.count), receiver: contact.name.shown)))
+                    content: "message", byteCount: UInt64(text.utf8.count), receiver: contact.name.shown,
+                    receiverName: contact.name, message: id)))
         if let failure { throw failure }
     }
 

@@ -53,18 +53,20 @@ final class SendRecorder: Reporter {
     private func recordEnd(_ result: SendResult) {
         let start = state.withLock { $0.begun.removeValue(forKey: result.peer) }
         var entry = TransferLog.Entry(
-            when: SystemClock.wall(), peer: result.peer, peerName: start?.peerName ?? result.receiver, content: result.content,
+            when: SystemClock.wall(), peer: result.peer,
+            peerName: start?.peerName ?? result.receiverName?.claimed ?? result.receiver, content: result.content,
             size: result.byteCount, outcome: result.recordedOutcome.rawValue,
             reason: result.declineReason,
             presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) }, attempt: start?.attempt)
         // Content that is sent in parts has a result for each part.
-        entry.offeredSize = result.part?.size ?? (result.content == source.label ? source.size : nil)
+        entry.offeredSize = result.part?.size ?? (result.content == source.label ? source.size : start?.offeredSize)
         // A text that this machine's node has sent has no transfer, and is in the conversation already.
         if result.outcome == .completed, result.transfer != nil, case .text(let text) = source.content,
             text.utf8.count <= TransferLog.maximumTextByteCount
         {
             entry.text = text
         }
+        if result.recordedOutcome == .keptByNode { entry.message = result.message }
         append(entry)
     }
 
