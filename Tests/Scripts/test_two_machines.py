@@ -29,6 +29,15 @@ class TwoMachinesStory(CableStory):
         wait_until(lambda: any("no network: no interface" in line for line in anna.errors), "the warning")
         for command in (("browse", "--timeout", "0.1"), ("send", self.file("a", 10), "--to", "ben", "--via", "lan")):
             self.assertIn(b"no network: no interface", self.anna.run(*command).stderr)
+        for command in (
+            ("send", self.file("a", 10), "--to", "ben", "--via", "lan"),
+            ("send", "--text", "hi", "--to", "ben"),
+            ("message", "hi", "--to", "ben", "--timeout", "0.2"),
+            ("chat", "ben"),
+        ):
+            result = self.anna.run(*command, input=b"hi\n")
+            self.assertCode(3, result)
+            self.assertIn(b"ben was not found: this machine has no network", " ".join(result.stderr.decode().split()).encode())
         self.assertNotIn("the network is available\n", anna.errors)
         self.network.mend()
         wait_until(lambda: "the network is available\n" in anna.errors, "the network")

@@ -208,10 +208,14 @@ public final class LocalMachine: Sendable {
         settings.radio = radio
         settings.datagrams = UDPTransport()
         settings.groups = UDPGroupTransport()
-        settings.networkMonitor = { LinuxNetworkMonitor() }
+        settings.networkMonitor = { Self.openNetworkMonitor() }
         if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
         return settings
     }
+
+    /// Opens a monitor of this machine's addresses.
+    /// - Returns: nil where the kernel offers none.
+    package static func openNetworkMonitor() -> (any NetworkMonitor)? { LinuxNetworkMonitor() }
 
     /// Interval of log messages about a trust store that can't be read.
     private static let trustErrorInterval = Duration.seconds(60)

@@ -4,6 +4,8 @@ internal import Synchronization
 
 /// The addresses that the kernel reports (getifaddrs(3)), and their changes (rtnetlink(7)).
 package final class LinuxNetworkMonitor: NetworkMonitor {
+    private static let usable = UInt32(IFF_UP | IFF_RUNNING)
+
     private let descriptor: Int32
     private let wakeup = EventFD()
     private let isClosed = Atomic(false)
@@ -26,7 +28,8 @@ package final class LinuxNetworkMonitor: NetworkMonitor {
 
     package func addresses(of interface: String?) -> [String] {
         entries.filter { entry in
-            entry.flags & UInt32(IFF_UP) != 0 && entry.flags & UInt32(IFF_LOOPBACK) == 0
+            // An interface that is up without a carrier, as that of containers, may have an address.
+            entry.flags & Self.usable == Self.usable && entry.flags & UInt32(IFF_LOOPBACK) == 0
                 && interface.map { $0 == entry.interface } ?? true
         }.map(\.host)
     }

@@ -146,7 +146,10 @@ extension ChatScreen {
 
     private func nearbyLine() -> StyledLine {
         let near = listed.filter(\.isNear)
-        guard !near.isEmpty else { return StyledLine("no peers nearby", .dim) }
+        guard !near.isEmpty else {
+            return network == .absent
+                ? StyledLine("this machine has no network", .warning) : StyledLine("no peers nearby", .dim)
+        }
         var line = StyledLine("nearby: ", .dim)
         for (index, contact) in near.enumerated() {
             let name = (index > 0 ? ", " : "") + self.name(of: contact.id)
@@ -166,7 +169,8 @@ extension ChatScreen {
             StyledLine(TextLayout.truncated(name(of: $0.id), to: columns - 2), Self.style(of: $0))
         }
         let away = all.filter { !$0.isNear }.map { StyledLine(name(of: $0.id), .dim) }
-        var lines = [StyledLine("nearby", .bold)] + (near.isEmpty ? [StyledLine("no peers", .dim)] : near)
+        let nobody = network == .absent ? StyledLine("no network", .warning) : StyledLine("no peers", .dim)
+        var lines = [StyledLine("nearby", .bold)] + (near.isEmpty ? [nobody] : near)
         if !away.isEmpty { lines += [StyledLine(), StyledLine("friends away", .dim)] + away }
         if lines.count > rows, rows > 0 {
             // Neither a heading nor the blank row counts as a peer.

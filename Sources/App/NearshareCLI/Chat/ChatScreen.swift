@@ -72,6 +72,8 @@ struct ChatScreen: Sendable {
         case remembered([Contact])
         /// The recording of a voice note for a peer has ended.
         case recorded(PeerID, RecordingOutcome)
+        /// This machine has lost its network, or has one again.
+        case network(NetworkNotice.State)
         /// A voice note could not be played.
         case playbackFailed(Conversation?, reason: String)
         /// The node has stopped for good.
@@ -115,6 +117,7 @@ struct ChatScreen: Sendable {
     var contacts: [PeerID: Contact] = [:]
     var views = ConversationViews()
     var offers = ChatOffers()
+    private(set) var network = NetworkNotice.State.available
     /// Whether the last frame that was drawn shows the public room.
     private var isPublicRoomShown = false
     /// Whether the node has ended and no other one takes over: no line can be sent.
@@ -222,8 +225,12 @@ struct ChatScreen: Sendable {
         case .playbackFailed(let conversation, let reason):
             addReply("not played: \(TextLayout.sanitized(reason))", in: conversation, at: now)
             return []
+        case .network(let state):
+            if state != network { addNotice(state.text, in: views.visible.conversation, at: now) }
+            network = state
+            return []
         case .nodeEnded:
-            for lookup in views.runningLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }
+            for lookup in views.openLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }
             hasNodeEnded = true
             addNotice(Self.nodeEndedNotice, in: views.visible.conversation, at: now)
             return []

@@ -27,6 +27,8 @@ final class ChatTerminal: Sendable {
 
     private let client: any NodeClient
     private let machine: LocalMachine
+    /// The only network interface that the command uses; nil for the configured one, or all.
+    private let interface: String?
     private let decoders: any WorkerLauncher
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
@@ -48,12 +50,13 @@ final class ChatTerminal: Sendable {
     ///   - screen: a new screen, or that of an earlier node; saved when this node stops.
     ///   - wantsErasure: set when the user wants everything removed.
     init(
-        client: any NodeClient, machine: LocalMachine, decoders: any WorkerLauncher, terminal: TerminalDevice,
+        client: any NodeClient, machine: LocalMachine, interface: String?, decoders: any WorkerLauncher,
+        terminal: TerminalDevice,
         keyboard: KeyboardReader, screen: Monitor<ChatScreen>, wantsErasure: Monitor<Bool>
     ) {
         self.wantsErasure = wantsErasure
         self.client = client
-        self.machine = machine
+        (self.machine, self.interface) = (machine, interface)
         self.decoders = decoders
         self.terminal = terminal
         self.keyboard = keyboard
@@ -87,6 +90,11 @@ final class ChatTerminal: Sendable {
                 for await _ in SignalHandling.terminations() { sink.yield(.interrupted) }
             }
             group.addTask { [sink] in for await _ in Signals.stream([SIGWINCH]) { sink.yield(.resized) } }
+            let network = savedScreen.withLock(\.network)
+            group.addTask { [machine, interface, sink] in
+                await NetworkNotice(on: machine, interface: interface, known: network) { sink.yield(.screen(.network($0))) }?
+                    .run()
+            }
             // One after the other, so that lines keep their order.
             group.addTask { [self] in for await (request, tag) in submissions { await submit(request, tag) } }
             let last = await handleInputs(&group, submissionSink)

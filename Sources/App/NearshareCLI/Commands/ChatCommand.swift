@@ -73,8 +73,12 @@ struct ChatCommand: ConfinedCommand {
         let options = nearby.nodeOptions(global)
         guard let terminal else {
             let piping = PipedConversation(parameters: parameters)
-            return try await withNodeClient(machine, options, .command, continues: true) { client in
-                try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run(through: client) }
+            return try await withNetworkNotice(
+                NetworkNotice(on: machine, interface: nearby.interface, NetworkNotice.show)
+            ) {
+                try await withNodeClient(machine, options, .command, continues: true) { client in
+                    try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run(through: client) }
+                }
             }
         }
         defer {
@@ -87,9 +91,10 @@ struct ChatCommand: ConfinedCommand {
         // The process of the node that is stopped to remove everything.
         let node = Monitor<ProcessHandle?>(nil)
         do {
-            try await withNodeClient(machine, options, .command, continues: true) { client in
+            try await withNodeClient(machine, options, .command, continues: true) { [nearby] client in
                 let chat = ChatTerminal(
-                    client: client, machine: machine, decoders: decoders, terminal: terminal, keyboard: keyboard,
+                    client: client, machine: machine, interface: nearby.interface, decoders: decoders, terminal: terminal,
+                    keyboard: keyboard,
                     screen: screen, wantsErasure: wantsErasure)
                 try await Self.run(chat, wantsErasure)
                 guard wantsErasure.withLock({ $0 }), let process = try machine.state.otherNodeProcess() else { return }

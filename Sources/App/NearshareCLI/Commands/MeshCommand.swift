@@ -55,13 +55,14 @@ struct MeshRunCommand: ConfinedCommand {
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = machine.configuration.listeningPort(options.port)
+        let network = NetworkNotice(on: machine, interface: options.interface, NetworkNotice.show)
         try await runNode(machine, options, environment) { [isJSON = output.json] node, events in
             limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()
             Self.greet(status, isJSON: isJSON)
             if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }
             if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
-            for await event in events { reporter.report(.node(event)) }
+            try await withNetworkNotice(network) { for await event in events { reporter.report(.node(event)) } }
         }
     }
 

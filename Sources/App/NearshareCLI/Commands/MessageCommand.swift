@@ -123,7 +123,10 @@ struct MessageCommand: ConfinedCommand {
             timeout: timeout?.duration ?? MessageOperation.defaultTimeout,
             fileTimeout: machine.configuration.answerTimeout(timeout?.duration),
             requiresSession: requireSession, reporter: TextReporter())
-        try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
+        let notice = NetworkNotice(on: machine, interface: nearby.interface, NetworkNotice.show)
+        try await withNetworkNotice(notice) {
+            try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
+        }
     }
 }
 

@@ -7,28 +7,53 @@ package struct NetworkNotice: Sendable {
 
         package var text: String {
             switch self {
-            case .absent:
-                "no network: no interface of this machine is up with an address, so that peers do not see each other there; "
-                    + "`nearshare doctor` says more"
+            case .absent: "\(NetworkNotice.absence); \(NetworkNotice.advice); `nearshare doctor` says more"
             case .available: "the network is available"
             }
         }
     }
 
+    private static let absence = "no network: no interface of this machine is up with an address"
+    private static let advice = "join a Wi-Fi network or plug in a cable; until then, peers are reached over Bluetooth only"
+
+    /// The sentence about a search that has found no peer.
+    /// - Parameter name: as the user typed it.
+    static func notFound(_ name: String) -> String {
+        "\(TerminalText.escaped(name)) was not found: this machine has no network; \(advice)"
+    }
+
     private let monitor: any NetworkMonitor
     private let interface: String?
+    private let known: State
     private let report: @Sendable (State) -> Void
 
-    /// - Parameter interface: the only one that is used; nil for all.
-    init(_ monitor: any NetworkMonitor, interface: String?, _ report: @escaping @Sendable (State) -> Void) {
-        (self.monitor, self.interface, self.report) = (monitor, interface, report)
+    /// - Parameters:
+    ///   - interface: the only one that is used; nil for all.
+    ///   - known: the state that needs no report.
+    init(
+        _ monitor: any NetworkMonitor, interface: String?, known: State = .available,
+        _ report: @escaping @Sendable (State) -> Void
+    ) {
+        (self.monitor, self.interface, self.known, self.report) = (monitor, interface, known, report)
+    }
+
+    /// The notice of a command that uses the node of this user, in this process or in another one.
+    /// - Parameters:
+    ///   - interface: the only one that the command uses; nil for the configured one, or all.
+    ///   - known: the state that needs no report.
+    /// - Returns: nil for loopback.
+    package init?(
+        on machine: LocalMachine, interface: String?, known: State = .available,
+        _ report: @escaping @Sendable (State) -> Void
+    ) {
+        let interface = interface ?? machine.configuration.interface
+        guard interface != "lo", let monitor = LocalMachine.openNetworkMonitor() else { return nil }
+        self.init(monitor, interface: interface, known: known, report)
     }
 
     /// - Returns: nil for a node that does not use the network, or one that is bound to loopback.
     package init?(_ settings: NodeSettings, _ report: @escaping @Sendable (State) -> Void) {
-        guard settings.discovery != nil, settings.interface != "lo", let monitor = settings.networkMonitor?() else {
-            return nil
-        }
+        guard let monitor = settings.openNetworkMonitor() else { return nil }
         self.init(monitor, interface: settings.interface, report)
     }
 
@@ -44,7 +69,7 @@ package struct NetworkNotice: Sendable {
     }
 
     private func follow() {
-        var last = State.available
+        var last = known
         repeat {
             let state: State = monitor.addresses(of: interface).isEmpty ? .absent : .available
             if state != last { report(state) }
@@ -58,7 +83,15 @@ package struct NetworkNotice: Sendable {
 package func withNetworkNotice<Result: Sendable>(
     _ settings: NodeSettings, report: (@Sendable (NetworkNotice.State) -> Void)?, _ body: () async throws -> Result
 ) async throws -> Result {
-    guard let report, let notice = NetworkNotice(settings, report) else { return try await body() }
+    try await withNetworkNotice(report.flatMap { NetworkNotice(settings, $0) }, body)
+}
+
+/// Runs `body`, and reports meanwhile that this machine has no network.
+/// - Parameter notice: nil for no reports.
+package func withNetworkNotice<Result: Sendable>(
+    _ notice: NetworkNotice?, _ body: () async throws -> Result
+) async throws -> Result {
+    guard let notice else { return try await body() }
     return try await withThrowingTaskGroup(of: Void.self) { group in
         defer { group.cancelAll() }
         group.addTask { await notice.run() }

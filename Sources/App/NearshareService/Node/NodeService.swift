@@ -250,6 +250,7 @@ package final class NodeService: NodeClient {
             try prepareToSend(to: contact.id)
             return contact
         } catch NodeError.notFound(let text, let nearby) {
+            if nearby.isEmpty, node.hasNoNetwork { throw ControlFailure(.peerNotFound, NetworkNotice.notFound(text)) }
             if let contact = try contacts.snapshot().remembered(text) {
                 throw ControlFailure(
                     .peerNotFound,

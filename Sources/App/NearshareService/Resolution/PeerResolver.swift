@@ -46,6 +46,14 @@ package struct PeerResolver: Sendable {
 
     /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
     package func resolve(_ text: String, on node: Node) async throws -> Destination {
+        do {
+            return try await resolvePeer(text, on: node)
+        } catch NodeError.notFound(_, let nearby) where nearby.isEmpty && node.hasNoNetwork {
+            throw CommandFailure(.peerNotFound, NetworkNotice.notFound(text))
+        }
+    }
+
+    private func resolvePeer(_ text: String, on node: Node) async throws -> Destination {
         if let address = LinkAddress(parsing: text) {
             var destination = PeerDestination(addresses: [address])
             destination.isLocalSend = address.port == Node.localSendPort
@@ -226,6 +234,14 @@ package struct PeerResolver: Sendable {
 
     /// Finds a peer whose key is to be verified. Of several peers with one name, the known one is selected.
     func resolveForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
+        do {
+            return try await findForConnection(text, on: node)
+        } catch NodeError.notFound(_, let nearby) where nearby.isEmpty && node.hasNoNetwork {
+            throw CommandFailure(.peerNotFound, NetworkNotice.notFound(text))
+        }
+    }
+
+    private func findForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
         let trust = (try? machine.trust.read()) ?? TrustStore()

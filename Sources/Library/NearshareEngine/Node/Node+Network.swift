@@ -10,6 +10,13 @@ extension Node {
         state.withLock { $0.networkMonitor }?.addresses(of: settings.interface) ?? []
     }
 
+    /// Whether no interface that the node uses has an address for peers at present.
+    package var hasNoNetwork: Bool {
+        guard let monitor = settings.openNetworkMonitor() else { return false }
+        defer { monitor.close() }
+        return monitor.addresses(of: settings.interface).isEmpty
+    }
+
     /// The interfaces of this machine that have link-local IPv6 addresses.
     var linkLocalZones: [String] {
         let zones = interfaceAddresses.compactMap { address in

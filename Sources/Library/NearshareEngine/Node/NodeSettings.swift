@@ -80,6 +80,12 @@ extension NodeSettings {
     /// Reads both clocks.
     var moment: @Sendable () -> Moment { { [clock, wallClock] in Moment(monotonic: clock(), wall: wallClock()) } }
 
+    /// Opens a monitor of the network in which the node looks for peers.
+    /// - Returns: nil for a node that uses no network, or loopback only, and where there is no monitor.
+    package func openNetworkMonitor() -> (any NetworkMonitor)? {
+        discovery == nil || interface == "lo" ? nil : networkMonitor?()
+    }
+
     /// Returns 64 random bits.
     func randomInteger() -> UInt64 { UInt64(truncatingBigEndian: random(8)) }
 
