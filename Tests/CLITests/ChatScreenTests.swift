@@ -135,7 +135,7 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> half a li")
         #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
         #expect(chat.text.contains("meanwhile"))
-        #expect(chat.text.contains("another one has taken over"))
+        #expect(chat.text.contains("another nearshare of this machine carries"))
     }
 
     @Test("a line that has waited shows when it was written, and stands where it arrived", arguments: [(80, 24), (40, 12)])
@@ -628,7 +628,7 @@ private final class ChatHarness {
         #expect(chat.lines[0].contains("[1 everyone]"))
     }
 
-    @Test("lines that are written while a peer is looked for go to that peer, in their order, or to nobody")
+    @Test("lines that are written while a peer is looked for go to that peer, in their order, or wait for it")
     func pendingConversation() {
         for isFound in [true, false] {
             let chat = ChatHarness()
@@ -640,10 +640,12 @@ private final class ChatHarness {
             chat.press(.text("a draft for ben"))
             guard isFound else {
                 chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
-                for words in ["ben was not found", "not sent: one", "not sent: two"] { #expect(chat.text.contains(words)) }
-                #expect(chat.press(.enter).isEmpty && chat.lines.last == "> ")
-                chat.press(.up)
-                #expect(chat.lines.last == "> a draft for ben")
+                for words in ["ben was not found", "waits until ben is near", "ben is not near: messages wait"] {
+                    #expect(chat.text.contains(words), "\(chat.text)")
+                }
+                #expect(chat.press(.enter).isEmpty && chat.text.contains("sent when ben is found: a draft for ben"))
+                let later = chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.ben, "ben")])))
+                #expect(Self.sentLines(later) == ["one", "two", "a draft for ben"])
                 continue
             }
             let reactions = chat.handle(
@@ -657,6 +659,66 @@ private final class ChatHarness {
             #expect(chat.lines[0].contains("[3 ben]") && chat.lines.last == "> a draft for ben")
             #expect(chat.press(.enter) == [.request(.sendLine("a draft for ben", in: ben), .sendLine(ben, "a draft for ben"))])
         }
+    }
+
+    /// The lines that reactions send.
+    private static func sentLines(_ reactions: [ChatScreen.Reaction]) -> [String] {
+        reactions.compactMap { if case .request(.sendLine(let text, _), _) = $0 { text } else { nil } }
+    }
+
+    @Test("the node is asked again for a peer that was not found when another peer appears, and a definite answer ends that")
+    func waitingLookup() {
+        let chat = ChatHarness()
+        let find = ChatScreen.Reaction.request(.find(name: "be", timeout: .seconds(5)), .lookup("be"))
+        let missing = ChatScreen.Input.replied(.lookup("be"), .failure(ControlFailure(.peerNotFound, "be was not found")))
+        chat.write("/chat be")
+        chat.write("hello")
+        chat.handle(missing)
+        let near = ChatScreen.Input.event(.contacts([ChatHarness.contact(ChatHarness.ben, "ben")]))
+        #expect(chat.handle(near).contains(find))
+        #expect(!chat.handle(near).contains(find), "the peer is in range already")
+        let count = chat.lines.count(where: { $0.contains("be was not found") })
+        chat.handle(missing)
+        #expect(count == 1 && chat.lines.count(where: { $0.contains("be was not found") }) == 1, "said once")
+        #expect(chat.write("/quit").isEmpty && chat.text.contains("lines for be are not sent yet"))
+        let found = chat.handle(.replied(.lookup("be"), .success(.contact(ChatHarness.contact(ChatHarness.ben, "ben")))))
+        #expect(Self.sentLines(found) == ["hello"])
+        let ambiguous = ChatHarness()
+        ambiguous.write("/chat be")
+        ambiguous.write("hello")
+        ambiguous.handle(.replied(.lookup("be"), .failure(ControlFailure(.ambiguous, "be matches several peers"))))
+        #expect(ambiguous.text.contains("not sent: hello"))
+        #expect(!ambiguous.handle(near).contains(find))
+    }
+
+    @Test("K2: the user is told once of a new peer, and what is written to it later is sent at once")
+    func newPeerTwice() {
+        let chat = ChatHarness()
+        let found = ChatHarness.contact(ChatHarness.ben, "bne", trustStatus: .new)
+        chat.write("/msg bne one")
+        #expect(Self.sentLines(chat.handle(.replied(.lookup("bne"), .success(.contact(found))))).isEmpty)
+        #expect(chat.text.contains("is new here; nothing was sent"))
+        #expect(Self.sentLines(chat.press(.enter)) == ["one"])
+        chat.press(.alt("2"))
+        chat.write("/msg bne two")
+        #expect(Self.sentLines(chat.handle(.replied(.lookup("bne"), .success(.contact(found))))) == ["two"])
+        #expect(chat.lines.count(where: { $0.contains("is new here") }) == 1)
+        let other = ChatHarness.contact(PeerID(hex: "3b2b3c4d5e6f7081")!, "bne", trustStatus: .new)
+        chat.write("/msg bne three")
+        #expect(Self.sentLines(chat.handle(.replied(.lookup("bne"), .success(.contact(other))))).isEmpty)
+    }
+
+    @Test(
+        "that this machine has no network is said once, and shown until it has one", arguments: [(80, 24), (120, 24), (40, 12)])
+    func network(columns: Int, rows: Int) {
+        let chat = ChatHarness(.publicRoom, columns: columns, rows: rows)
+        #expect(chat.text.contains("no peers"))
+        chat.handle(.network(.absent))
+        chat.handle(.network(.absent))
+        #expect(chat.lines.count(where: { $0.contains("no network:") }) == 1, "\(chat.text)")
+        #expect(chat.lines.contains { $0.contains("no network") && !$0.contains("no network:") }, "\(chat.text)")
+        chat.handle(.network(.available))
+        #expect(chat.text.contains("the network is available") && chat.text.contains("no peers"), "\(chat.text)")
     }
 
     @Test("K2: lines that wait for a name are not sent to a new peer that has it before the user has seen which one that is")
@@ -1035,10 +1097,10 @@ private final class ChatHarness {
         #expect(chat.write("/cancel c").isEmpty && chat.text.contains("no file of this name is being sent"))
     }
 
-    @Test func `a line of /msg whose peer is not found is reached with the Up key`() {
+    @Test func `a line of /msg whose peer cannot be looked for is reached with the Up key`() {
         let chat = ChatHarness(.publicRoom)
         chat.write("/msg ben hello")
-        chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.peerNotFound, "ben was not found"))))
+        chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.unavailable, "the store is damaged"))))
         #expect(chat.text.contains("not sent: hello"))
         chat.press(.up)
         #expect(chat.lines.last == "> hello")

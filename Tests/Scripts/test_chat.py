@@ -182,7 +182,7 @@ class ChatStory(Story):
         first.press("/quit\r")
         self.assertEqual(0, first.end())
         for screen in (second, third):
-            screen.wait_for("another one has taken over")
+            screen.wait_for("another nearshare of this machine carries")
         second.press("ne\r")
         ben.wait_for("anna: half a line")
         # One of the two runs the node now, and the other one uses it.

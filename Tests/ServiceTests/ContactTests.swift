@@ -278,7 +278,7 @@ struct ContactSnapshotTests {
                 try self.introduce(self.cleo, "nnn", to: &trust)
             }.contact(named: "n", with: [self.ben.peerID, self.cleo.peerID])
         }
-        #expect(failure?.kind == .peerNotFound)
+        #expect(failure?.kind == .ambiguous)
     }
 
     @Test("K2: a newcomer with the beginning of a trusted peer's name is not meant by it")
@@ -349,7 +349,7 @@ struct ContactSnapshotTests {
             trust.rename(anna.fingerprint, to: nil)
         }
         let failure = #expect(throws: ControlFailure.self) { try snapshot.contact(named: "ann", with: []) }
-        #expect(failure?.kind == .peerNotFound && failure?.description.contains("annabelle") == true)
+        #expect(failure?.kind == .ambiguous && failure?.description.contains("annabelle") == true)
         #expect(try snapshot.contact(named: "annabel", with: [])?.id == cleo.peerID)
     }
 

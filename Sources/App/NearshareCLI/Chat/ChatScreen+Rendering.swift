@@ -203,6 +203,9 @@ extension ChatScreen {
             let name = TerminalText.escaped(view.lookup?.name ?? "", columns: 40)
             line.append("looking for \(name)…", .warning)
             if !isNarrow { line.append(" messages wait until the peer is found", .warning) }
+        case nil where view.lookup?.isWaiting == true:
+            line.append("\(TerminalText.escaped(view.lookup?.name ?? "", columns: isNarrow ? 20 : 40)) is not near", .warning)
+            line.append(isNarrow ? ": lines wait" : ": messages wait until the peer is found", .warning)
         case nil where view.lookup != nil: line.append("not found; try /chat NAME", .warning)
         case nil:
             let commands = "/chat NAME opens a conversation, /help lists commands, Ctrl-C quits"

@@ -130,6 +130,8 @@ struct ChatScreen: Sendable {
     private var lastContactsRequest: WallTime?
     /// The peers of conversations that are in no list of the node, and were looked for in the files.
     private var recalled: Set<PeerID> = []
+    /// New peers of which the user was told, or to which the user has written.
+    var metPeers: Set<PeerID> = []
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -164,10 +166,12 @@ struct ChatScreen: Sendable {
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {
         (hasNodeEnded, lastContactsRequest) = (false, now)
-        addNotice("the node has stopped; another one has taken over", in: views.visible.conversation, at: now)
+        addNotice(
+            "another nearshare of this machine carries this chat from now on; nothing is lost", in: views.visible.conversation,
+            at: now)
         views.discardPendingRequests()
         return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
-            + views.runningLookups.map { Self.request($0.name) }
+            + views.openLookups.map { Self.request($0.name) }
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
@@ -269,7 +273,9 @@ struct ChatScreen: Sendable {
         let index: Int
         if let same = views.index(ofLookup: name) {
             index = same
-        } else if let visible = views.visibleIndex, views[visible].lookup?.isRunning == false, views[visible].editor.isEmpty {
+        } else if let visible = views.visibleIndex, let former = views[visible].lookup, !former.isRunning, former.lines.isEmpty,
+            views[visible].editor.isEmpty
+        {
             // A name that was mistyped leaves no tab behind.
             index = visible
         } else if let added = views.add(.lookup(ConversationView.Lookup(name: name, isRunning: false)), isKept: isFriend) {
@@ -294,7 +300,7 @@ struct ChatScreen: Sendable {
     mutating func queue(_ text: String, at now: WallTime) {
         guard var lookup = views.visible.lookup else { return }
         let name = TerminalText.escaped(lookup.name, columns: 40)
-        guard lookup.isRunning else {
+        guard lookup.isOpen else {
             views.visible.editor.recordUnsent(Self.typed(text))
             return addNotice("\(name) was not found; try /chat NAME; \(Self.unsentAdvice)", at: now)
         }
@@ -317,13 +323,15 @@ struct ChatScreen: Sendable {
         let isVisible = views.visibleIndex == index
         let target = views.resolve(at: index, as: conversation)
         if let news { views[target].addNotice(news, at: now) }
+        let isMet = isKnown || metPeers.contains(contact.id) || views[target].hasLocalMessages
         // An id names one peer.
         if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
             views[target].addNotice(notice, at: now)
         }
         let reactions = isVisible ? showView(target) : []
-        if isKnown { return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) } }
+        if isMet { return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) } }
         guard let first = lines.first else { return reactions }
+        metPeers.insert(contact.id)
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         let hasDraft = !views[target].editor.isEmpty
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
@@ -332,6 +340,20 @@ struct ChatScreen: Sendable {
         if !hasDraft { views[target].hold(Self.typed(first)) }
         return reactions
     }
+
+    /// Keeps the lines for a peer that the node has not found, until it is in range.
+    /// - Parameter reason: escaped for a terminal.
+    private mutating func waitForPeer(_ name: String, _ reason: String, at now: WallTime) {
+        guard let index = views.index(ofOpenLookup: name), var lookup = views[index].lookup, lookup.isRunning else { return }
+        (lookup.isRunning, lookup.isWaiting) = (false, true)
+        views[index].look(for: lookup)
+        views[index].addNotice(reason, at: now)
+        let shown = TerminalText.escaped(name, columns: 40)
+        views[index].addNotice("what you write here waits until \(shown) is near, or this chat ends", at: now)
+    }
+
+    /// The requests for the peers that are waited for.
+    private var waitingRequests: [Reaction] { views.openLookups.filter { !$0.isRunning }.map { Self.request($0.name) } }
 
     /// Makes the views of names that were not found conversations with the peers that have these names now.
     private mutating func resolveFailedLookups(at now: WallTime) -> [Reaction] {
@@ -363,7 +385,7 @@ struct ChatScreen: Sendable {
 
     /// Ends the lookup of a blocked peer. Its tab, in which nothing could be done, does not stay.
     private mutating func refuseBlocked(_ name: String, at now: WallTime) {
-        guard let index = views.index(ofRunningLookup: name) else { return }
+        guard let index = views.index(ofOpenLookup: name) else { return }
         let lines = views[index].lookup?.lines ?? []
         if views[index].editor.isEmpty {
             views.discard(at: index)
@@ -381,7 +403,7 @@ struct ChatScreen: Sendable {
 
     /// Ends the command, unless lines would be lost of which the user has not been warned.
     mutating func quit(at now: WallTime) -> [Reaction] {
-        let waiting = views.runningLookups.first { !$0.lines.isEmpty }
+        let waiting = views.openLookups.first { !$0.lines.isEmpty }
         guard let waiting, !hasWarnedOfLines else { return [.quit] }
         hasWarnedOfLines = true
         addNotice(
@@ -574,8 +596,10 @@ struct ChatScreen: Sendable {
             if contact.name.claimed == contact.id.hex, let former = others[contact.id] { named.name = former.name }
             return (contact.id, named)
         }
+        let formerlyNear = Set(contacts.values.filter(\.isNear).map(\.id))
         contacts = Dictionary(listed, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
-        return resolveFailedLookups(at: now)
+        let hasNewPeer = contacts.values.contains { $0.isNear && !formerlyNear.contains($0.id) }
+        return resolveFailedLookups(at: now) + (hasNewPeer ? waitingRequests : [])
     }
 
     private mutating func handle(
@@ -590,6 +614,10 @@ struct ChatScreen: Sendable {
             case .lookup(let name) where failure.kind == .blocked:
                 refuseBlocked(name, at: now)
                 return []
+            case .lookup(let name) where failure.kind == .peerNotFound:
+                waitForPeer(name, TextLayout.sanitized(failure.description), at: now)
+                return []
+            case .lookup(let name) where views.openLookups.contains { $0.name == name && !$0.isRunning }: return []
             default: break
             }
             failed(tag, TextLayout.sanitized(failure.description), at: now)
@@ -613,7 +641,9 @@ struct ChatScreen: Sendable {
             return [.listFiles(peer, before: opened)]
         case (.lookup(let name), .contact(let contact)):
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
-            guard let index = views.index(ofRunningLookup: name) else { return [] }
+            guard let index = views.index(ofOpenLookup: name) else { return [] }
+            // A text that the user is writing never goes to a peer that has just taken the name (K2).
+            if views[index].lookup?.isRunning != true, !Self.isKnown(contact), !views[index].editor.isEmpty { return [] }
             return resolve(name, at: index, as: contact, at: now)
         case (.clear(let conversation), .done):
             if let index = views.index(of: conversation) { views[index].removeAll() }
@@ -662,7 +692,7 @@ struct ChatScreen: Sendable {
         case .sendFile(let conversation, let path):
             addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
         case .lookup(let name):
-            guard let index = views.index(ofRunningLookup: name) else { return }
+            guard let index = views.index(ofOpenLookup: name) else { return }
             let lines = views[index].lookup?.lines ?? []
             views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)

@@ -42,8 +42,13 @@ struct ConversationView: Sendable {
         /// The name as the user typed it.
         let name: String
         var isRunning = true
+        /// Whether the peer is not in range: the node is asked again when another peer appears.
+        var isWaiting = false
         /// Lines that are sent when the peer is found.
         var lines: [String] = []
+
+        /// Whether the peer can still be found.
+        var isOpen: Bool { isRunning || isWaiting }
     }
 
     enum Subject: Sendable, Hashable {

@@ -35,14 +35,14 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
 
     func index(ofLookup name: String) -> Int? { firstIndex { $0.lookup?.name == name } }
 
-    func index(ofRunningLookup name: String) -> Int? {
-        firstIndex { $0.lookup?.name == name && $0.lookup?.isRunning == true }
+    func index(ofOpenLookup name: String) -> Int? {
+        firstIndex { $0.lookup?.name == name && $0.lookup?.isOpen == true }
     }
 
     func view(of conversation: Conversation) -> ConversationView? { index(of: conversation).map { views[$0] } }
 
     /// The lookups that have not ended.
-    var runningLookups: [ConversationView.Lookup] { compactMap(\.lookup).filter(\.isRunning) }
+    var openLookups: [ConversationView.Lookup] { compactMap(\.lookup).filter(\.isOpen) }
 
     // MARK: Changes
 

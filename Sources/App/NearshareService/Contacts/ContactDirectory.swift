@@ -115,7 +115,7 @@ package struct ContactDirectory: Sendable {
     /// - Throws: ``ControlFailure`` when several known peers' ids begin so.
     package func wholeID(of text: String) throws -> String {
         let peers = try machine.trust.read().peers(withIDPrefix: text)
-        guard peers.count < 2 else { throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, peers)) }
+        guard peers.count < 2 else { throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, peers)) }
         return peers.first?.id.hex ?? text
     }
 

@@ -107,7 +107,7 @@ package struct ContactSnapshot: Sendable {
         let owned = candidates.filter { nameOwner(of: $0) == nil }
         let found = try match(text, among: owned) ?? owned.first { listed.count == 1 && listed.contains($0.id) }
         if let found, !trusted.isEmpty, !trusted.contains(where: { $0.id == found.id }) {
-            throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
+            throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, trusted))
         }
         if let found {
             try requireUnambiguous(found, selectedBy: text)
@@ -161,7 +161,7 @@ package struct ContactSnapshot: Sendable {
         if let key = try match(text, among: listed) { return key }
         if let key = try match(text, among: renamed) { return key }
         let found = trust.peers(withIDPrefix: text).filter(listed.contains)
-        guard found.count < 2 else { throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, found)) }
+        guard found.count < 2 else { throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, found)) }
         return found.first
     }
 
@@ -171,7 +171,7 @@ package struct ContactSnapshot: Sendable {
         switch NameMatch(of: text, among: candidates) {
         case .none: return nil
         case .one(let candidate): return candidate
-        case .several(let several): throw ControlFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        case .several(let several): throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, several))
         }
     }
 

@@ -50,7 +50,7 @@ extension TrustStore {
         guard !known.isEmpty else { return }
         let list = (known.map { ($0.name, $0.id) } + [(name, id)]).map { "\n  \($0.shown)  \($1)" }.sorted().joined()
         throw ControlFailure(
-            .peerNotFound, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")
+            .ambiguous, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")
     }
 
     private func peers(named text: String, where isWanted: (Entry) -> Bool) -> [NamedKey] {

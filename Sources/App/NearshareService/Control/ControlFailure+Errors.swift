@@ -21,8 +21,8 @@ extension ControlFailure {
                 self.init(.peerNotFound, ErrorMessage.text(for: rule))
             default: self.init(.refused, ErrorMessage.text(for: rule))
             }
-        case NodeError.notFound, NodeError.ambiguous, NodeError.unreachable:
-            self.init(.peerNotFound, ErrorMessage.text(for: error))
+        case NodeError.notFound, NodeError.unreachable: self.init(.peerNotFound, ErrorMessage.text(for: error))
+        case NodeError.ambiguous: self.init(.ambiguous, ErrorMessage.text(for: error))
         case let error as StorageError: self.init(.storage, error.description)
         case is NodeError: self.init(.unavailable, ErrorMessage.text(for: error))
         case is CancellationError: self.init(.gone, "the node ended before it replied; try again")

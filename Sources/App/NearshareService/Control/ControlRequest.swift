@@ -153,6 +153,8 @@ package struct ControlFailure: Error, Sendable, Hashable, Codable, CustomStringC
         /// The request violates a rule.
         case refused
         case peerNotFound
+        /// The name selects several peers.
+        case ambiguous
         case storage
         case unavailable
         /// The content exceeds the limit of the transport.

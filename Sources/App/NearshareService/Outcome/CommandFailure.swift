@@ -43,7 +43,7 @@ package struct CommandFailure: Error, Sendable {
         case let error as ControlFailure:
             let status: ExitStatus =
                 switch error.kind {
-                case .peerNotFound: .peerNotFound
+                case .peerNotFound, .ambiguous: .peerNotFound
                 case .refused: .usage
                 case .tooLarge: .noSpace
                 case .blocked, .nameClash: .notTrusted
