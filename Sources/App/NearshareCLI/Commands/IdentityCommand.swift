@@ -92,6 +92,7 @@ struct IdentityRenameCommand: AsyncParsableCommand {
                         + "change it there")
             }
             Console.notice("the name of this machine is now \(name.name.unquoted)")
+            if let notice = await RunningName.notice(on: machine, after: name.name) { Console.notice(notice) }
         }
     }
 }

@@ -74,6 +74,8 @@ private struct SetupDialogue {
         } else {
             Console.notice(name == nil ? "nothing was changed" : "the name was changed")
         }
+        let newName = name.flatMap { NameArgument(argument: $0)?.name }
+        if let newName, let notice = await RunningName.notice(on: machine, after: newName) { Console.notice(notice) }
         try await offerService()
         try await offerFirewall()
     }
@@ -126,7 +128,7 @@ private struct SetupDialogue {
         guard ForegroundProcess.run(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
         guard !ForegroundProcess.run(["systemctl", "--user", "is-active", "nearshare.service"], isQuiet: true) else {
             return Console.notice(
-                "nearshare.service runs already; a new name is used after `systemctl --user restart nearshare`")
+                "nearshare.service runs already; new settings are used after `systemctl --user restart nearshare`")
         }
         let question =
             "run a node whenever you are logged in, which receives, asks in notifications and keeps messages for people who are away? "
