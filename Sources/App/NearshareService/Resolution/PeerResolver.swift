@@ -215,6 +215,7 @@ package struct PeerResolver: Sendable {
             do {
                 return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
             } catch NodeError.notFound {
+                reportSearch(name, timeout: Timeout.bluetooth)
                 return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
             }
         case nil: return try await resolveOnAnyTransport(name, on: node)
@@ -285,12 +286,14 @@ package struct PeerResolver: Sendable {
                 return try await resolveDirectly(name, on: node, timeout: Timeout.network - Timeout.networkFirst)
             }
             if try await withRunningNode(of: machine, { _ in true }) == true {
+                reportSearch(name, timeout: Timeout.network - Timeout.networkFirst)
                 return try await resolveBesideNode(name, on: node)
             }
             // Joined only now: most peers are found directly.
             let mesh = node.joinMesh()
             do {
                 let timeout = await node.opensRadio() ? Timeout.mesh : Timeout.network - Timeout.networkFirst
+                reportSearch(name, timeout: timeout)
                 return try await resolveDirectly(name, on: node, timeout: timeout)
             } catch NodeError.notFound(let text, let nearby) {
                 do {
@@ -300,6 +303,16 @@ package struct PeerResolver: Sendable {
                 }
             }
         }
+    }
+
+    /// Reports that a peer was not found at once, and how long it is searched for.
+    private func reportSearch(_ name: String, timeout: Duration) {
+        let seconds = timeout.components.seconds + (timeout.components.attoseconds > 0 ? 1 : 0)
+        let shown = (try? machine.trust.read()).flatMap { trust in
+            PeerID(hex: name).flatMap { trust.entry(claiming: $0)?.entry.name.shown }
+        }
+        reporter.report(
+            .notice("\(shown ?? TerminalText.escaped(name)) is not on the network yet; looking for \(seconds) s more…"))
     }
 
     /// Searches on the network and, through the running node, in the mesh at the same time. A peer that the node knows but does

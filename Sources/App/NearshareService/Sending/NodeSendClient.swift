@@ -106,6 +106,12 @@ struct NodeSendClient: Sendable {
     func sendText(_ text: String, to contact: Contact) async throws {
         let events = try await client.events()
         let id = try await client.sendLine(text, in: .peer(contact.id))
+        if !contact.isNear {
+            reporter.report(
+                .notice(
+                    "\(contact.name.shown) is away; waiting for \(timeout.asLargestUnit). After that, the node keeps the message, and "
+                        + "delivers it when it can"))
+        }
         let answer = await withTimeout(timeout) { () -> CommandFailure? in
             for await case .chatMessageChanged(id, _, let status, let reason) in events where status >= .delivered {
                 guard status == .failed else { return nil }
