@@ -477,7 +477,7 @@ final class ChatTerminal: Sendable {
         guard let settings else { throw CommandFailure(.failure, "no note can be recorded with these settings") }
         let parameters = RecordingSession.Parameters(
             source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
-            isTrimmed: true, receivers: [name], needsReview: true)
+            isTrimmed: true, receivers: [name], needsReview: true, fileAdvice: "/send FILE")
         let session = RecordingSession(
             store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, isJSON: false, isQuiet: false)
         return try await session.run()?.path

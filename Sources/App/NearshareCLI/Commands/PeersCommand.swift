@@ -57,7 +57,8 @@ struct PeersVerifyCommand: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Verify a peer's key by comparing the short code, or with a link from the peer's QR code.",
         discussion: """
-            The peer runs `nearshare receive` in a terminal. Both users must see the same eight digits. A link, bitchat://verify?…, is \
+            One user runs this command; the other one runs `nearshare receive` in a terminal, sees the same eight digits there, and \
+            answers the question. A link, bitchat://verify?…, is \
             shown by phones that run bitchat, by `nearshare identity qr` and by /verify in a chat.
             """)
 
@@ -89,8 +90,9 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
                 try await operation.run(over: connection) { code, name in
                     await YesNoPrompt.ask(
-                        "\n    \(code)\n\n\(name.besideCode(of: connection.proven.id)) should see the same eight digits. Ask, do not guess.\n"
-                            + "are they the same? [y]es, [n]o: ", on: terminal)
+                        "\n    \(code)\n\n\(name.besideCode(of: connection.proven.id)) should see the same eight digits in the question that "
+                            + "`nearshare receive`, `chat` or `mesh run` shows there, and answers it there; a `peers verify` "
+                            + "there shows other digits. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal)
                 }
             }
         }

@@ -35,6 +35,8 @@ final class RecordingSession: Sendable {
         /// The sentence about the receiver whose limit is that of the note; nil for the user's own limit. An input file beyond it
         /// is not sent in part.
         var receiverLimit: String?
+        /// The command or option that sends a recording of another program, where there is no microphone.
+        var fileAdvice = "`--input FILE`"
     }
 
     private struct State {
@@ -177,7 +179,13 @@ final class RecordingSession: Sendable {
         guard let format = AudioFormat(rate: parameters.rate, channels: 1) else {
             throw CommandFailure(.usage, "--rate goes from 8000 to 192000 samples a second")
         }
-        return try LinuxAudio.openMicrophone(device, format: format)
+        do throws(AudioError) {
+            return try LinuxAudio.openMicrophone(device, format: format)
+        } catch {
+            guard error.code == .unavailable, device == nil else { throw error }
+            throw AudioError(
+                .unavailable, "\(error.description); \(parameters.fileAdvice) sends a recording of another program")
+        }
     }
 
     /// Throws what would keep ``run()`` from recording or reading anything, before other work is done for it.

@@ -288,10 +288,11 @@ package struct MachineDiagnosis: Sendable {
     /// Connects to the peers nearby.
     package func checkPeers(on node: Node) async {
         let peers = await peersNearby(node)
+        let trust = (try? machine?.trust.read()) ?? TrustStore()
         let answers = await withTaskGroup(of: PeerAnswer.self) { group in
             for peer in peers.prefix(Self.maximumPeerCount) {
                 group.addTask {
-                    var answer = PeerAnswer(name: peer.name, id: peer.id)
+                    var answer = PeerAnswer(name: trust.shownName(claiming: peer.id, named: peer.name), id: peer.id)
                     do {
                         if peer.certificate != nil {
                             _ = try await node.localSendTarget(peer.destination)

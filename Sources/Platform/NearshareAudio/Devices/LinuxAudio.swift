@@ -37,8 +37,7 @@ package enum LinuxAudio {
             guard error.code == .unavailable, device == nil, audio is ALSA else { throw error }
             throw AudioError(
                 .unavailable,
-                "could not record: no sound server (PipeWire or PulseAudio) answers, and \(error); "
-                    + "`--input FILE` sends a recording of another program")
+                "could not record: no sound server (PipeWire or PulseAudio) answers, and \(error)")
         }
     }
 
