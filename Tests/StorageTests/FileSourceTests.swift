@@ -333,13 +333,35 @@ struct FileSourceTests {
         #expect(try reader.nextEntry()?.path.last?.bytes == [0xff, 0x61])
     }
 
-    @Test("folders deeper than can be sent are told")
+    @Test("folders deeper than can be sent are an error, or skipped and named, unless they are excluded")
     func deep() throws {
         var path = "t"
-        for _ in 0..<EntryHeader.maximumDepth { path += "/d" }
-        try scratch.write(path + "/f", [1])
+        for _ in 2..<EntryHeader.maximumDepth { path += "/d" }
+        try scratch.write(path + "/shallow", [1])
+        try scratch.write(path + "/deep/f", [1])
         let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch("t")]) }
         #expect(failure?.code == .rejected)
+        var options = FileSource.Options()
+        options.skipsUnreadable = true
+        let skipping = try FileSource(paths: [scratch("t")], options: options)
+        #expect(skipping.skippedCount == 1 && skipping.skipped[0].contains("deep is too deep"), "\(skipping.skipped)")
+        #expect(skipping.offer.entryCount == UInt64(EntryHeader.maximumDepth))
+        options = FileSource.Options()
+        let isAdded = options.exclusions.add("deep")
+        #expect(isAdded)
+        #expect(try FileSource(paths: [scratch("t")], options: options).offer.entryCount == UInt64(EntryHeader.maximumDepth))
+    }
+
+    @Test("a link whose target is not UTF-8 is skipped for that reason")
+    func rawLink() throws {
+        scratch.makeFolder("t")
+        try scratch.write("t/f", [1])
+        let target: [CChar] = [CChar(bitPattern: 0xff), 0]
+        #expect(symlink(target, scratch("t/link")) == 0)
+        var options = FileSource.Options()
+        options.links = true
+        let source = try FileSource(paths: [scratch("t")], options: options)
+        #expect(source.skippedCount == 1 && source.skipped[0].hasSuffix("whose target is not UTF-8"), "\(source.skipped)")
     }
 
     @Test("R13: a folder of very many files is walked in little memory")

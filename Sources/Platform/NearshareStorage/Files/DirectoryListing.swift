@@ -30,11 +30,10 @@ struct DirectoryListing {
         defer { closedir(stream) }
         errno = 0
         while let entry = readdir(stream) {
-            withUnsafeBytes(of: &entry.pointee.d_name) { raw in
-                // Safe: the field is not empty, and the kernel terminates the name inside it.
-                let length = strlen(raw.baseAddress!.assumingMemoryBound(to: CChar.self))
-                let name = raw[..<length]
-                if name.elementsEqual([46]) || name.elementsEqual([46, 46]) { return }
+            // The name ends with a NUL, beyond the field's 256 bytes where a file system has longer names.
+            let field = UnsafeRawPointer(entry) + Self.nameOffset
+            let name = UnsafeRawBufferPointer(start: field, count: strlen(field.assumingMemoryBound(to: CChar.self)))
+            if !name.elementsEqual([46]), !name.elementsEqual([46, 46]) {
                 starts.append(UInt32(bytes.count))
                 bytes.append(Self.kind(entry.pointee.d_type).rawValue)
                 bytes.append(contentsOf: name)
@@ -71,6 +70,9 @@ struct DirectoryListing {
         // Safe: `start` is the offset of a record, so the buffer is not empty.
         (raw.baseAddress! + Int(start) + 1).assumingMemoryBound(to: CChar.self)
     }
+
+    // Safe: a stored member has an offset.
+    private static let nameOffset = MemoryLayout<dirent>.offset(of: \.d_name)!
 
     private static func kind(_ type: UInt8) -> Kind {
         switch Int(type) {

@@ -15,7 +15,7 @@ package struct FileSource: ResourceSource {
         package var streamAdvice = "copy its content into a file, or write it to a byte stream"
         /// Send permission bits.
         package var keepModes = false
-        /// Skip files that cannot be read, as long as there are others, instead of failing.
+        /// Skip entries that cannot be read, or whose paths are too deep, as long as there are others, instead of failing.
         package var skipsUnreadable = false
         /// The entries that the user does not want to send.
         package var exclusions = ExclusionPatterns()

@@ -4,16 +4,17 @@ internal import NearshareInterfaces
 
 /// The entries that an enumeration has skipped, described for the user.
 struct SkippedEntries {
-    private static let maximumNames = 100
+    /// Limit on the names that are kept for the user, who reads no longer list.
+    private static let maximumNameCount = 100
 
     private(set) var names: [String] = []
     private(set) var count = 0
-    /// The entries among them that the user wants to be sent, but that cannot be read.
+    /// The entries among them that the user wants to be sent, but that cannot be read, or that no receiver accepts.
     private(set) var unreadableCount = 0
 
     mutating func add(_ name: @autoclosure () -> String) {
         count += 1
-        if names.count < Self.maximumNames { names.append(name()) }
+        if names.count < Self.maximumNameCount { names.append(name()) }
     }
 
     mutating func addUnreadable(_ error: StorageError) {
@@ -24,9 +25,12 @@ struct SkippedEntries {
     mutating func add(_ other: SkippedEntries) {
         count += other.count
         unreadableCount += other.unreadableCount
-        names += other.names.prefix(Self.maximumNames - names.count)
+        names += other.names.prefix(Self.maximumNameCount - names.count)
     }
 }
+
+/// An entry of a folder, with the open file where its content is to be read.
+typealias EnumeratedEntry = (header: EntryHeader, file: FileDescriptor?)
 
 /// One pass over a folder: the folder itself, then its entries by the bytes of their names, each folder before its content.
 /// Holds one listing for each level.
@@ -59,7 +63,7 @@ final class FolderEnumerator {
 
     /// - Parameter opening: whether files are opened; otherwise only their attributes are read.
     /// - Returns: nil after the last entry.
-    func next(opening: Bool) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
+    func next(opening: Bool) throws(StorageError) -> EnumeratedEntry? {
         if let root {
             self.root = nil
             levels = [Level(directory: root, names: try list(root, shownPath))]
@@ -92,38 +96,31 @@ final class FolderEnumerator {
 
     private func entry(
         at index: Int, in level: Level, opening: Bool
-    ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
-        guard let claimed = ClaimedFileName(bytes: level.names.rawName(at: index)) else { return nil }
+    ) throws(StorageError) -> EnumeratedEntry? {
+        guard let claimed = ClaimedFileName(bytes: level.names.rawName(at: index)) else {
+            // File systems that count UTF-16 units, such as vfat, have names of more bytes.
+            skipped.add("\(shown(shownPath))/…/\(shown(level.names.name(at: index))): the name is longer than 255 bytes")
+            return nil
+        }
         // Built only for messages.
         func displayPath() -> String {
             "\(shown(shownPath))/\((path.dropFirst() + [claimed]).map(\.shown).joined(separator: "/"))"
         }
-        let byteCount = pathByteCount + claimed.bytes.count
-        guard path.count < EntryHeader.maximumDepth, byteCount <= EntryHeader.maximumPathByteCount else {
-            throw StorageError(
-                .rejected,
-                "\(displayPath()) is too deep: the limits are \(EntryHeader.maximumDepth) folders "
-                    + "and \(EntryHeader.maximumPathByteCount) bytes of path")
-        }
         let kind = level.names.kind(at: index)
         if kind != .unknown, isExcluded(claimed, isFolder: kind == .folder) { return nil }
-        return try level.names.withCName(at: index) { (name) throws(StorageError) -> (EntryHeader, FileDescriptor?)? in
+        return try level.names.withCName(at: index) { (name) throws(StorageError) -> EnumeratedEntry? in
             let directory = level.directory
             do throws(StorageError) {
                 switch kind {
-                case .file where opening:
-                    let file = try directory.openForReading(raw: name, shownAs: displayPath)
-                    let status = try file.status()
-                    guard status.isFile else { throw StorageError(.changed, "\(displayPath()) is no longer a file") }
-                    return (EntryHeader(item: item, file: status, path: path + [claimed], options), file)
-                case .folder: return try enterFolder(name, claimed, byteCount, in: directory, displayPath)
-                default: return try inspect(name, claimed, byteCount, in: directory, opening: opening, displayPath)
+                case .file where opening: return try openFile(name, claimed, in: directory, displayPath)
+                case .folder: return try enterFolder(name, claimed, in: directory, displayPath)
+                default: return try inspect(name, claimed, in: directory, opening: opening, displayPath)
                 }
             } catch {
                 switch error.code {
                 // Removed since the directory was listed.
                 case .notFound: return nil
-                case .noPermission where options.skipsUnreadable:
+                case .noPermission where options.skipsUnreadable, .rejected where options.skipsUnreadable:
                     skipped.addUnreadable(error)
                     return nil
                 default: throw error
@@ -132,10 +129,31 @@ final class FolderEnumerator {
         }
     }
 
+    /// - Throws: for a path that no receiver accepts.
+    private func checkPath(with name: ClaimedFileName, _ displayPath: () -> String) throws(StorageError) {
+        guard path.count < EntryHeader.maximumDepth, pathByteCount + name.bytes.count <= EntryHeader.maximumPathByteCount
+        else {
+            throw StorageError(
+                .rejected,
+                "\(displayPath()) is too deep: the limits are \(EntryHeader.maximumDepth) folders "
+                    + "and \(EntryHeader.maximumPathByteCount) bytes of path")
+        }
+    }
+
+    private func openFile(
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ displayPath: () -> String
+    ) throws(StorageError) -> EnumeratedEntry {
+        try checkPath(with: claimed, displayPath)
+        let file = try directory.openForReading(raw: name, shownAs: displayPath)
+        let status = try file.status()
+        guard status.isFile else { throw StorageError(.changed, "\(displayPath()) is no longer a file") }
+        return (EntryHeader(item: item, file: status, path: path + [claimed], options), file)
+    }
+
     private func enterFolder(
-        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor,
-        _ displayPath: () -> String
-    ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ displayPath: () -> String
+    ) throws(StorageError) -> EnumeratedEntry? {
+        try checkPath(with: claimed, displayPath)
         let folder = try directory.openDirectory(raw: name, shownAs: displayPath)
         let status = try folder.status()
         if StateDirectory.isUsed(FileIdentity(status)) {
@@ -144,58 +162,64 @@ final class FolderEnumerator {
         }
         levels.append(Level(directory: folder, names: try list(folder, displayPath())))
         path.append(claimed)
-        pathByteCount = byteCount
+        pathByteCount += claimed.bytes.count
         return (EntryHeader(item: item, folder: status, path: path, options), nil)
     }
 
     /// Reads an entry's attributes: for entries that are not opened, and on file systems whose listings have no entry types.
     private func inspect(
-        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, _ byteCount: Int, in directory: FileDescriptor, opening: Bool,
+        _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, opening: Bool,
         _ displayPath: () -> String
-    ) throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
+    ) throws(StorageError) -> EnumeratedEntry? {
         var status = stat()
         guard fstatat(directory.rawValue, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
             throw StorageError(errno, "could not read the attributes of \(displayPath())")
         }
         if isExcluded(claimed, isFolder: status.isFolder) { return nil }
         switch status.st_mode & S_IFMT {
-        case S_IFREG where opening:
-            let file = try directory.openForReading(raw: name, shownAs: displayPath)
-            return (EntryHeader(item: item, file: try file.status(), path: path + [claimed], options), file)
+        case S_IFREG where opening: return try openFile(name, claimed, in: directory, displayPath)
         case S_IFREG:
+            try checkPath(with: claimed, displayPath)
             guard isReadable(status) || faccessat(directory.rawValue, name, R_OK, AT_EACCESS) == 0 else {
                 throw StorageError(errno, "could not read \(displayPath())")
             }
             return (EntryHeader(item: item, file: status, path: path + [claimed], options), nil)
-        case S_IFDIR: return try enterFolder(name, claimed, byteCount, in: directory, displayPath)
-        case S_IFLNK: return link(name, claimed, in: directory, displayPath)
+        case S_IFDIR: return try enterFolder(name, claimed, in: directory, displayPath)
+        case S_IFLNK: return try link(name, claimed, in: directory, displayPath)
         default: skipped.add("\(displayPath()): neither a file nor a folder")
         }
         return nil
     }
 
-    /// Whether the attributes alone show that the file can be read: that saves a system call for each of a million files. User 0 may
-    /// lack the right to read those of others, in a container or on NFS.
+    /// Whether the attributes alone show that the file can be read: that saves a system call for each of a million files. Being user
+    /// 0 is not enough: in a container or on NFS it may lack the right to read the files of others.
     private func isReadable(_ status: stat) -> Bool {
         status.st_uid == user && status.st_mode & S_IRUSR != 0
     }
 
     private func link(
         _ name: UnsafePointer<CChar>, _ claimed: ClaimedFileName, in directory: FileDescriptor, _ displayPath: () -> String
-    ) -> (EntryHeader, FileDescriptor?)? {
+    ) throws(StorageError) -> EnumeratedEntry? {
         guard options.links else {
             skipped.add("\(displayPath()): a symbolic link\(options.linkAdvice.map { " (\($0))" } ?? "")")
             return nil
         }
+        try checkPath(with: claimed, displayPath)
         let entryPath = path + [claimed]
+        var failure: Int32?
         let target = [UInt8](unsafeUninitializedCapacity: EntryHeader.maximumPathByteCount) { buffer, count in
             count = buffer.withMemoryRebound(to: CChar.self) { buffer in
                 guard let start = buffer.baseAddress else { return 0 }
-                return max(0, readlinkat(directory.rawValue, name, start, buffer.count))
+                let length = readlinkat(directory.rawValue, name, start, buffer.count)
+                if length < 0 { failure = errno }
+                return max(0, length)
             }
         }
+        if let failure { throw StorageError(failure, "could not read \(displayPath())") }
         guard LinkTarget.staysInside(target, depth: entryPath.count) else {
-            skipped.add("\(displayPath()): a symbolic link that leads out of the folder")
+            let isText = String(validating: target, as: UTF8.self) != nil
+            skipped.add(
+                "\(displayPath()): a symbolic link \(isText ? "that leads out of the folder" : "whose target is not UTF-8")")
             return nil
         }
         return (
