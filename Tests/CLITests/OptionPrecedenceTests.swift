@@ -73,20 +73,4 @@ import Testing
         let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
         #expect(settings.interface == "wlan3" && settings.name.claimed == "attic" && settings.radio == nil)
     }
-
-    @Test(
-        "a clock value is seconds, minutes or hours",
-        arguments: [
-            ("6", 6_000), ("0.1", 100), ("1:30", 90_000), ("0:59.5", 59_500), ("1:00:00", 3_600_000), ("24:00:00", 86_400_000),
-        ] as [(String, Int64)])
-    func clocks(text: String, milliseconds: Int64) {
-        #expect(ClockArgument(argument: text)?.duration == .milliseconds(milliseconds))
-    }
-
-    @Test(
-        "anything else is no clock value",
-        arguments: ["", ":", "1:", "1:60", "1:2:3:4", "-1", "0", "24:00:01", "1e9", "nan", "inf", "a", "1:-5", "70000:00"])
-    func invalidClocks(text: String) {
-        #expect(ClockArgument(argument: text) == nil)
-    }
 }

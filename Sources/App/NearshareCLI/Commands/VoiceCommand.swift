@@ -58,8 +58,8 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp("Maximum length, such as 90 or 1:30.", valueName: "time"),
-        transform: ClockArgument.expecting("0.1 seconds to a day, such as 90 or 1:30"))
-    var duration: ClockArgument?
+        transform: DurationArgument.expecting("0.1 seconds to a day, such as 90 or 1:30"))
+    var duration: DurationArgument?
 
     @Option(
         help: ArgumentHelp("Bit rate in kbit/s, 6 to 256 (default: 24).", valueName: "kbit"),
