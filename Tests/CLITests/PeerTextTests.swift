@@ -35,12 +35,17 @@ struct PeerTextTests {
         "an address without a port has the default port",
         arguments: [
             ("10.77.0.1", "10.77.0.1:29742"), ("fe80::1%eth0", "[fe80::1%eth0]:29742"), ("::1", "[::1]:29742"),
+            ("[::1]", "[::1]:29742"),
+            ("[fe80::1%eth0]", "[fe80::1%eth0]:29742"),
         ])
     func hosts(_ text: String, peer: String) throws {
         #expect(try PeerArgument.validated(text) == peer)
     }
 
-    @Test(arguments: ["anna", "10.77.0.1:4000", "[fe80::1%eth0]:4000", "10.77", "0123456789abcdef", "anna.local:1", "a%b"])
+    @Test(arguments: [
+        "anna", "10.77.0.1:4000", "[fe80::1%eth0]:4000", "10.77", "0123456789abcdef", "anna.local:1", "a%b", "::1%", "[anna]",
+        "[10.77.0.1]",
+    ])
     func `names, ids and addresses are left as they are`(_ text: String) throws {
         #expect(try PeerArgument.validated(text) == text)
     }

@@ -19,7 +19,7 @@ extension NearshareCommand {
                 let isAlone = peers.count { $0.name == peer.name } == 1
                 return isAlone ? list.row(peer)[0] : peer.name.tagged(peer.id)
             }
-            let example = peers.first.map { PeerArgument.completion($0.name, $0.id) } ?? "anna"
+            let example = peers.first.map { PeerArgument.wordForAdvice($0.name, $0.id) } ?? "anna"
             let more = peers.count - names.count
             let shownNames =
                 names.isEmpty ? "no peers; on another machine, run `nearshare receive`" : names.joined(separator: ", ")

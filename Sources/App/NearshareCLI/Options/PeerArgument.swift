@@ -5,23 +5,24 @@ internal import NearshareService
 
 /// A peer as named on the command line: a name, a prefix of one, an id or an address.
 enum PeerArgument {
-    /// - Returns: the text; an address without a port with the default one; for the beginning of a known peer's id the whole one.
+    /// - Returns: the text itself, but an address without a port gets the default one, and the beginning of a known peer's id becomes
+    ///   the complete id.
     /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix
     ///   of every name.
     @Sendable static func validated(_ text: String) throws -> String {
         if text.allSatisfy(\.isWhitespace) { throw ValidationError("the peer's name is empty") }
-        guard isHostAddress(text) else {
-            if let port = port(behindAddressIn: text), UInt16(port).map({ $0 == 0 }) ?? true {
+        guard let host = hostAddress(text) else {
+            if let port = port(afterAddressIn: text), UInt16(port).map({ $0 == 0 }) ?? true {
                 throw ValidationError(
-                    "\(TerminalText.escaped(text)) names no peer: behind an address and a colon, a port from 1 to 65535 is expected"
+                    "\(TerminalText.escaped(text)) names no peer: after an address and a colon, a port from 1 to 65535 is expected"
                 )
             }
-            return try wholeID(of: text)
+            return try completeID(of: text)
         }
-        return "\(text.contains(":") ? "[\(text)]" : text):\(Node.defaultPort)"
+        return "\(host.contains(":") ? "[\(host)]" : host):\(Node.defaultPort)"
     }
 
-    private static func wholeID(of text: String) throws -> String {
+    private static func completeID(of text: String) throws -> String {
         do {
             return try ContactDirectory(LocalMachine()).wholeID(of: text)
         } catch let failure as ControlFailure {
@@ -105,7 +106,7 @@ enum PeerArgument {
 
     /// The word for a peer in advice, which the user may copy into a shell: its name, or its id where a shell would give a
     /// character of the name a meaning (T8).
-    static func completion(_ name: DisplayName, _ id: PeerID) -> String {
+    static func wordForAdvice(_ name: DisplayName, _ id: PeerID) -> String {
         isPlainWord(name.claimed) ? name.claimed : id.hex
     }
 
@@ -136,19 +137,25 @@ enum PeerArgument {
         }
     }
 
-    /// The text behind a numeric address and a colon; nil for any other text.
-    private static func port(behindAddressIn text: String) -> Substring? {
+    /// The text after a numeric address and a colon; nil for any other text.
+    private static func port(afterAddressIn text: String) -> Substring? {
         guard let colon = text.lastIndex(of: ":") else { return nil }
-        var host = text[..<colon]
-        let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
-        if isBracketed { host = host.dropFirst().dropLast() }
-        guard isHostAddress(String(host)), isBracketed || !host.contains(":") else { return nil }
+        let host = String(text[..<colon])
+        guard let address = hostAddress(host), host.hasPrefix("[") || !address.contains(":") else { return nil }
         return text[text.index(after: colon)...]
     }
 
-    private static func isHostAddress(_ text: String) -> Bool {
+    /// The numeric address that a text consists of, without brackets and with its zone; nil for any other text.
+    private static func hostAddress(_ text: String) -> String? {
+        var host = text
+        let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
+        if isBracketed { host = String(text.dropFirst().dropLast()) }
+        let parts = host.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)
         var address = in6_addr()
-        let host = text.split(separator: "%", maxSplits: 1).first.map(String.init) ?? text
-        return [AF_INET, AF_INET6].contains { inet_pton($0, host, &address) == 1 }
+        let families = isBracketed || parts.count > 1 ? [AF_INET6] : [AF_INET, AF_INET6]
+        guard parts.count == 1 || !parts[1].isEmpty,
+            families.contains(where: { inet_pton($0, String(parts[0]), &address) == 1 })
+        else { return nil }
+        return host
     }
 }
