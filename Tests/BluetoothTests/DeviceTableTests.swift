@@ -28,15 +28,21 @@ struct DeviceTableTests {
             _ = add(try device(number, rssi: -85), to: &table)
             #expect(table.count <= DeviceTable.capacity)
         }
+        #expect(table.count == DeviceTable.capacity)
         #expect(table["/5000"] != nil)
     }
 
     @Test("connected devices, and those being connected to, are kept however weak they are")
     func busy() throws {
+        let attempt = ConnectionAttempt(number: 1, deadline: DeviceFixtures.at(9))
+        let states: [ConnectionState] = [
+            .connecting(attempt, wasConnected: false), .resolvingServices(attempt), .listingServices(attempt),
+            .readingRecord(attempt), .ready,
+        ]
         var table = DeviceTable()
         for number in 0..<DeviceTable.capacity {
             var one = try device(number, rssi: -100)
-            if number < 10 { one.properties.isConnected = true } else if number < 20 { one.connection = .ready }
+            if number < 10 { one.properties.isConnected = true } else if number < 20 { one.connection = states[number % 5] }
             #expect(add(one, to: &table))
         }
         for number in 1000..<2000 { _ = add(try device(number, rssi: -30), to: &table) }

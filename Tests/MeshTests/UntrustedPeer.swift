@@ -127,12 +127,13 @@ struct AttackedRouter {
     private(set) var written: [MeshLinkID: [MeshFrame]] = [:]
     private(set) var events: [MeshEvent] = []
 
+    static let identity = LocalIdentity(seed: [UInt8](repeating: 7, count: LocalIdentity.seedByteCount))
+
     init(settings: MeshRouter.Settings = MeshRouter.Settings(), links: Int = 2, _ profile: MeshLinkProfile = .stream) {
         moment = Moment(
             monotonic: MonotonicInstant(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1_800_000_000_000))
         router = MeshRouter(
-            identity: LocalIdentity(seed: [UInt8](repeating: 7, count: LocalIdentity.seedByteCount)),
-            name: try! DisplayName("victim"), settings: settings, random: SeededRandom(seed: 7))
+            identity: Self.identity, name: try! DisplayName("victim"), settings: settings, random: SeededRandom(seed: 7))
         for number in 0..<links { router.linkUp(Self.link(number), profile, now: moment) }
         collect()
         written = [:]
