@@ -19,6 +19,8 @@ final class UDPGroupSocket: GroupSocket {
     private let port: UInt16
     private let interface: String?
     private let isClosed = Atomic(false)
+    /// Held while a datagram is sent, because the interface for it is an option of the socket.
+    private let sendLock = Mutex(())
 
     /// Not among Glibc's constants (`linux/in6.h`).
     private static let ipv6MulticastAll: Int32 = 29
@@ -54,14 +56,18 @@ final class UDPGroupSocket: GroupSocket {
     func sendToAll(_ bytes: [UInt8]) {
         for index in interfaces() {
             join(index)
-            if group.isIPv6 {
-                _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_MULTICAST_IF, index)
-            } else {
-                setOption(IP_MULTICAST_IF, index)
-            }
-            _ = withAddress(of: group, on: index) {
-                sendto(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL), $0, $1)
-            }
+            sendLock.withLock { _ in send(bytes, on: index) }
+        }
+    }
+
+    private func send(_ bytes: [UInt8], on index: Int32) {
+        if group.isIPv6 {
+            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_MULTICAST_IF, index)
+        } else {
+            setOption(IP_MULTICAST_IF, index)
+        }
+        _ = withAddress(of: group, on: index) {
+            sendto(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL), $0, $1)
         }
     }
 
@@ -69,12 +75,15 @@ final class UDPGroupSocket: GroupSocket {
         var buffer = [UInt8](repeating: 0, count: limit)
         while true {
             var count = -1
+            var failure: Int32 = 0
             let source = SocketAddress { raw, length in
                 count = recvfrom(descriptor, &buffer, limit, 0, raw, length)
+                failure = errno
                 return count >= 0
             }
             if isClosed.load(ordering: .acquiring) { return nil }
-            // Errors concern datagrams that were sent before, which may be lost.
+            // Other errors concern datagrams that were sent before, which may be lost.
+            if count < 0, [EBADF, EFAULT, EINVAL, ENOMEM, ENOTSOCK].contains(failure) { return nil }
             guard count > 0, let from = source?.linkAddress else { continue }
             return (Array(buffer[..<count]), from)
         }
@@ -86,7 +95,7 @@ final class UDPGroupSocket: GroupSocket {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
-    /// Joins the group on an interface. It fails where that was done before.
+    /// Joins the group on an interface. Has no effect where that was done before.
     private func join(_ index: Int32) {
         guard group.isIPv6 else { return setOption(IP_ADD_MEMBERSHIP, index) }
         var request = ipv6_mreq()
@@ -104,7 +113,7 @@ final class UDPGroupSocket: GroupSocket {
         setsockopt(descriptor, Int32(IPPROTO_IP), name, &request, socklen_t(MemoryLayout<ip_mreqn>.size))
     }
 
-    /// The indices of the interfaces with multicast and an address of the group's family.
+    /// The indices of the loopback interface and those with multicast, as far as they have an address of the group's family.
     private func interfaces() -> Set<Int32> {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }
@@ -124,7 +133,7 @@ final class UDPGroupSocket: GroupSocket {
     }
 
     /// - Parameters:
-    ///   - address: nil for all of this machine.
+    ///   - address: nil for the wildcard address.
     ///   - index: of the interface.
     private func withAddress<Result>(
         of address: IPAddress?, on index: Int32, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
