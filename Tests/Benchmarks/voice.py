@@ -1,5 +1,6 @@
 """Voice notes: how fast they are encoded beside opusenc, how much memory a recording takes, and whether it has gaps."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -10,36 +11,37 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "Scripts"))
-
-# A minute of speech, said over and over.
+# The speech is one minute, repeated.
 SPEECH_MINUTES = 10
+# In hertz: a prime, so that no period is a whole number of samples.
 TONE = 997
 
 
 def report(binary, runs, seconds):
     """Tables for a page. `seconds` is how long the recording from a device takes."""
     needed = [tool for tool in ("opusenc", "espeak-ng", "ffmpeg", "pulseaudio", "pactl") if shutil.which(tool) is None]
+    if importlib.util.find_spec("numpy") is None:
+        needed.append("numpy")
     if needed:
         return f"(voice notes are left out: {', '.join(needed)} missing)\n"
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as place:
-        place = pathlib.Path(place)
-        return encoding(binary, place, runs) + "\n" + recording(binary, place, seconds)
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="nearshare-bench-") as name:
+        directory = pathlib.Path(name)
+        return encoding(binary, directory, runs) + "\n" + recording(binary, directory, seconds)
 
 
-def encoding(binary, place, runs):
-    source = place / "speech.wav"
+def encoding(binary, directory, runs):
+    source = directory / "speech.wav"
     make_speech(source)
-    home = {**os.environ, "HOME": str(place)}
-    output = place / "out.opus"
-    rivals = {
+    home = {**os.environ, "HOME": str(directory)}
+    output = directory / "out.opus"
+    encoders = {
         "opusenc": ["opusenc", "--quiet", "--speech", "--bitrate", "24", "--vbr", source, output],
         "nearshare": [binary, "voice", "--quiet", "--no-trim", "--bitrate", "24", "--input", source, "-o", output],
     }
-    figures = {name: [] for name in rivals}
+    figures = {name: [] for name in encoders}
     sizes = {}
     for number in range(runs + 1):
-        for name, command in rivals.items():
+        for name, command in encoders.items():
             output.unlink(missing_ok=True)
             begun = time.perf_counter()
             process = subprocess.Popen(
@@ -56,7 +58,7 @@ def encoding(binary, place, runs):
     own, own_cpu = (statistics.median(column) for column in list(zip(*figures["nearshare"], strict=True))[:2])
     lines = [
         f"### Encoding {SPEECH_MINUTES} minutes of speech, 16 kHz, to 24 kbit/s\n",
-        "| | wall | CPU | wall of the other : ours | CPU of the other : ours | times real time | memory | size |",
+        "| | wall | CPU | wall / nearshare's | CPU / nearshare's | times real time | memory | size |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in figures.items():
@@ -71,10 +73,10 @@ def encoding(binary, place, runs):
     return "\n".join(lines) + "\n"
 
 
-def recording(binary, place, seconds):
+def recording(binary, directory, seconds):
     """From a source that a clock paces: what is missing shows in the length, in the count of lost samples, and in a tone
     whose phase jumps where a sample is missing."""
-    home = place / "server"
+    home = directory / "server"
     home.mkdir(mode=0o700)
     address = f"unix:{home}/native"
     (home / "default.pa").write_text(
@@ -103,7 +105,7 @@ def recording(binary, place, seconds):
             if time.monotonic() > deadline:
                 raise SystemExit("the sound server does not answer")
             time.sleep(0.05)
-        note = place / "long.opus"
+        note = directory / "long.opus"
         begun = time.monotonic()
         process = subprocess.Popen(
             [binary, "voice", "--yes", "--json", "--no-trim", "--duration", str(seconds), "-o", note],
@@ -113,11 +115,12 @@ def recording(binary, place, seconds):
             text=True,
         )
         process.stdout.readline()
-        recorded = json.loads(process.stdout.readline())
+        line = process.stdout.readline()
         took = time.monotonic() - begun
         _, status, usage = os.wait4(process.pid, 0)
-        if status != 0:
+        if status != 0 or not line:
             raise SystemExit(f"recording failed: {process.stderr.read()}")
+        recorded = json.loads(line)
     finally:
         server.terminate()
         server.wait()
