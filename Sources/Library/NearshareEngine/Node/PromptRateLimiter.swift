@@ -156,7 +156,7 @@ struct PromptRateLimiter: Sendable {
     }
 }
 
-/// The prompt limiter of a node, which the direct path, sessions and the mesh share.
+/// The prompt limiter of a node, which all paths share on which peers can ask.
 final class SharedPromptLimiter: Sendable {
     private let limiter = Mutex(PromptRateLimiter())
     private let reports: ReportLimiter
