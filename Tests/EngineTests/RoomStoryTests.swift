@@ -229,12 +229,12 @@ import Testing
         var now = SystemClock.monotonic()
         let room = Room(name, .secret("word"), now: now)
         for _ in 0..<100 {
-            #expect(room.beginGuess(now: now))
-            room.endGuess()
+            #expect(room.consumeGuess(now: now))
+            room.refundGuess()
         }
-        for _ in 0..<16 { #expect(room.beginGuess(now: now)) }
-        #expect(!room.beginGuess(now: now))
+        for _ in 0..<16 { #expect(room.consumeGuess(now: now)) }
+        #expect(!room.consumeGuess(now: now))
         now = now + .seconds(60)
-        #expect((0..<20).filter { _ in room.beginGuess(now: now) }.count == 10)
+        #expect((0..<20).filter { _ in room.consumeGuess(now: now) }.count == 10)
     }
 }

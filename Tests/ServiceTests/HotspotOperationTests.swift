@@ -100,7 +100,7 @@ import Testing
             await #expect(throws: WiFiError.deviceGone(interface: "wlan0")) {
                 try await Self.operation(point, .given, record).run(interruption: NoInterruption()) { hotspot in
                     point.fail(.deviceGone(interface: "wlan0"))
-                    #expect(await hotspot.hasFailed())
+                    #expect(await hotspot.waitForFailure())
                     if fails { throw BodyError() }
                 }
             }

@@ -1,9 +1,9 @@
-/// The subnet of a link, by the address of one of its hosts.
+/// An IP subnet: the address of one of its hosts, and the length of the prefix that all share.
 package struct IPSubnet: Sendable, Hashable {
     /// The address of a host in the subnet, such as this machine's.
-    package var address: IPAddress
-    /// The number of leading bits that all hosts on the link share.
-    package var prefixLength: Int
+    package let address: IPAddress
+    /// In bits: at most 32 for IPv4, 128 for IPv6.
+    package let prefixLength: Int
 
     package init(_ address: IPAddress, prefixLength: Int) {
         (self.address, self.prefixLength) = (address, prefixLength)

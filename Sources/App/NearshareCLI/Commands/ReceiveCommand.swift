@@ -229,7 +229,7 @@ struct ReceiveCommand: ConfinedCommand {
                     }
                     if let command { group.addTask { await command.run() } }
                     if let hotspot {
-                        group.addTask { if await hotspot.hasFailed() { controller.interrupt(node, .terminated) } }
+                        group.addTask { if await hotspot.waitForFailure() { controller.interrupt(node, .terminated) } }
                     }
                     do {
                         try await controller.serve(listener, on: node)

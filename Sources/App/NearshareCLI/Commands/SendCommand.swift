@@ -293,7 +293,7 @@ struct SendCommand: AsyncParsableCommand {
                 try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         defer { group.cancelAll() }
-                        if let hotspot { group.addTask { if await hotspot.hasFailed() { operation.interrupt(node) } } }
+                        if let hotspot { group.addTask { if await hotspot.waitForFailure() { operation.interrupt(node) } } }
                         try await operation.serve(page, on: node)
                     }
                 }

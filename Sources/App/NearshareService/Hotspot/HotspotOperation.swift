@@ -1,6 +1,6 @@
 package import Nearshare
 
-/// Runs something while this machine is a Wi-Fi access point, with the user's consent.
+/// Runs an operation while this machine is a Wi-Fi access point, with the user's consent.
 package struct HotspotOperation: Sendable {
     /// The user's consent to what a hotspot interrupts.
     package enum Consent: Sendable {
@@ -29,11 +29,11 @@ package struct HotspotOperation: Sendable {
     }
 
     /// Asks the user, starts the access point, runs `body`, and puts everything back.
-    /// - Parameter body: ends soon after ``Hotspot/hasFailed()`` has returned true.
+    /// - Parameter body: ends soon after ``Hotspot/waitForFailure()`` has returned true.
     /// - Throws: ``CommandFailure`` when the user says no, or there is no network, or it has ended; and the errors of `body`.
-    package func run<Result: Sendable>(
-        interruption: any InterruptionHandler, _ body: @Sendable (Hotspot) async throws -> Result
-    ) async throws -> Result {
+    package func run<Value: Sendable>(
+        interruption: any InterruptionHandler, _ body: @Sendable (Hotspot) async throws -> Value
+    ) async throws -> Value {
         let plan: WiFiPlan
         do {
             plan = try await connection.prepare(on: interface)
@@ -73,14 +73,14 @@ package struct HotspotOperation: Sendable {
     private func report(_ step: HotspotStep) { reporter.report(.hotspot(step)) }
 
     /// The end of the network is the reason for which `body` has failed, if both have.
-    private func run<Result: Sendable>(
-        _ hotspot: Hotspot, _ body: @Sendable (Hotspot) async throws -> Result
-    ) async throws -> Result {
+    private func run<Value: Sendable>(
+        _ hotspot: Hotspot, _ body: @Sendable (Hotspot) async throws -> Value
+    ) async throws -> Value {
         defer {
             // The failure ends the command, which says it.
             if hotspot.knownFailure != nil { report(.ended(hotspot.plan, because: .failed, nil)) }
         }
-        let result: Result
+        let result: Value
         do {
             result = try await body(hotspot)
         } catch {
@@ -138,7 +138,7 @@ package struct Hotspot: Sendable {
 
     /// Waits until the network has ended by itself.
     /// - Returns: whether it has; false when the task is cancelled.
-    package func hasFailed() async -> Bool {
+    package func waitForFailure() async -> Bool {
         guard let error = await connection.failure else { return false }
         failed.fulfil(error)
         return true

@@ -7,7 +7,7 @@ extension UInt64 {
         return sum
     }
 
-    /// The sum; the largest number where it cannot be represented. For limits, which then hold.
+    /// The sum; the largest number where it cannot be represented, so that a comparison with a limit fails.
     package func addingClamped(_ other: UInt64) -> UInt64 {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? .max : sum

@@ -1,5 +1,5 @@
-/// A peer's identity, 32 bytes: the SHA-256 of its X25519 static public key, or for a peer of another protocol of what it can
-/// prove or claim there.
+/// A peer's identity, 32 bytes: the SHA-256 of its X25519 static public key. For a peer of another protocol, that of the bytes
+/// that identify it there, which may be only a claim.
 public struct Fingerprint: Sendable, Hashable {
     /// The size of a SHA-256 digest.
     @usableFromInline package static let byteCount = 32

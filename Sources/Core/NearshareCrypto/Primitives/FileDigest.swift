@@ -1,7 +1,7 @@
 internal import NearshareBase
 
 /// The digest that decides whether two files are identical: SHA-256(length of the header u16 ‖ header ‖ content). The header
-/// makes it worthless for any other file.
+/// binds it to the name and attributes of the file.
 package struct FileDigest: Sendable {
     private var hasher = SHA256Hasher()
 

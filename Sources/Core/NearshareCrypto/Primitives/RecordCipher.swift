@@ -18,8 +18,8 @@ package struct RecordCipher: Sendable {
         /// Whether the cipher provides confidentiality.
         package var hidesContent: Bool { self != .authenticatedOnly }
 
-        /// Whether this machine accelerates the cipher; ChaCha20 needs no special instructions.
-        package var isAcceleratedHere: Bool {
+        /// Whether the cipher is fast on this machine: AES needs special instructions, ChaCha20 none.
+        package var runsAtFullSpeed: Bool {
             switch self {
             case .aes256GCM, .authenticatedOnly: Sodium.isReady && crypto_aead_aes256gcm_is_available() == 1
             case .chaCha20Poly1305: true
@@ -48,6 +48,7 @@ package struct RecordCipher: Sendable {
     /// Seals one record: writes ciphertext and tag.
     /// - Parameters:
     ///   - counter: The record's number, which must be unique under the key.
+    ///   - associated: Always of the same size, as ``Kind/authenticatedOnly`` does not separate it from the text.
     ///   - output: ``tagByteCount`` bytes more than `plaintext`. Either both start at the same byte, and nothing is copied, or
     ///     they do not overlap.
     package func seal(
@@ -66,7 +67,7 @@ package struct RecordCipher: Sendable {
 
     /// Opens one record: writes the plaintext.
     /// - Parameter output: At least as long as the plaintext. Either it starts where `sealed` does, and nothing is copied, or
-    ///   they do not overlap. Contains nothing of the plaintext when this throws.
+    ///   they do not overlap. When this throws, nothing of the plaintext was written to it.
     /// - Returns: The size of the plaintext.
     /// - Throws: ``CryptoError/notAuthentic``.
     package func open(
@@ -75,6 +76,7 @@ package struct RecordCipher: Sendable {
     ) throws(CryptoError) -> Int {
         let count = sealed.count - Self.tagByteCount
         guard count >= 0 else { throw .notAuthentic }
+        precondition(output.count >= count)
         let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
         let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
         if kind.hidesContent {

@@ -64,10 +64,10 @@ final class IncomingSessionLink: Sendable {
     /// Checks the peer's proof of a room's secret, which it can send once.
     /// - Returns: the proof of this end; nil for a wrong proof.
     func confirmation(of proof: [UInt8], in room: Room, now: MonotonicInstant) -> [UInt8]? {
-        guard let proofs = state.withLock({ $0.proofs.take() }), room.beginGuess(now: now),
+        guard let proofs = state.withLock({ $0.proofs.take() }), room.consumeGuess(now: now),
             constantTimeEqual(proofs.initiator, proof)
         else { return nil }
-        room.endGuess()
+        room.refundGuess()
         return proofs.responder
     }
 

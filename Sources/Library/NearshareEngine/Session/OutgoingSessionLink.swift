@@ -75,7 +75,7 @@ final class OutgoingSessionLink: Sendable {
     /// - Returns: nil for a share that is not valid or a second one, and when too many proofs have failed.
     func invitation(answering share: [UInt8], now: MonotonicInstant) -> SessionFrame? {
         guard let exchange = state.withLock({ $0.exchange.take() }),
-            let proofs = exchange.proofs(with: share, isInitiator: true), room?.beginGuess(now: now) == true,
+            let proofs = exchange.proofs(with: share, isInitiator: true), room?.consumeGuess(now: now) == true,
             case .invite(let id, let timeout, _, let context) = invitation
         else { return nil }
         state.withLock { $0.expectedProof = proofs.responder }
@@ -89,7 +89,7 @@ final class OutgoingSessionLink: Sendable {
             state.isProven = true
             return true
         }
-        if isRight { room?.endGuess() }
+        if isRight { room?.refundGuess() }
         return isRight
     }
 

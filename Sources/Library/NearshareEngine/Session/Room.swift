@@ -28,11 +28,11 @@ final class Room: Sendable {
     }
 
     /// Counts a proof that is about to be checked, by this node or by the peer.
-    /// - Returns: false when too many have failed.
-    func beginGuess(now: MonotonicInstant) -> Bool { guesses.withLock { $0.consume(now: now) } }
+    /// - Returns: false when too many have failed, or are being checked.
+    func consumeGuess(now: MonotonicInstant) -> Bool { guesses.withLock { $0.consume(now: now) } }
 
-    /// Records that the proof was right.
-    func endGuess() { guesses.withLock { $0.refund(1) } }
+    /// Stops counting a proof that was right.
+    func refundGuess() { guesses.withLock { $0.refund(1) } }
 
     /// Whether the user is being asked about a peer that has invited this node.
     func asks(about id: PeerID) -> Bool { asked.withLock { $0.contains(id) } }
@@ -44,9 +44,10 @@ final class Room: Sendable {
     /// Records that the user was asked.
     func endQuestion(about id: PeerID) { asked.withLock { _ = $0.remove(id) } }
 
-    /// The time that an invitation waits for its answer.
+    /// The time that an invitation waits for its answer: longer where the other user has to compare a short code.
     var timeout: Duration { admission == .ask ? .seconds(60) : .seconds(10) }
 
+    /// The members that may join at once; then ten a minute, so that a word of a dictionary takes days to guess (S19).
     private static let guessCapacity = 16.0
     private static let guessesPerSecond = 1.0 / 6
 }
