@@ -4,10 +4,11 @@ internal import CNearshareShims
 package struct TLSIdentity: Sendable, Hashable {
     package let pem: [UInt8]
 
-    /// The beginning of the certificate's validity: 1975-01-01. Both ends check the dates, and clocks may be wrong.
-    private static let begin: Int64 = 157_766_400
+    /// The beginning of the certificate's validity (RFC 5280, section 4.1.2.5): 1975-01-01. Both ends check the dates, and clocks
+    /// may be wrong.
+    private static let notBefore: Int64 = 157_766_400
     /// The end of the certificate's validity: 4096-01-01.
-    private static let end: Int64 = 67_090_118_400
+    private static let notAfter: Int64 = 67_090_118_400
     private static let maximumByteCount = 8192
 
     /// An identity that was made before.
@@ -22,7 +23,7 @@ package struct TLSIdentity: Sendable, Hashable {
     package init(name: String, serial: UInt64) throws(TLSError) {
         try TLSError.loadLibrary()
         var pem = [UInt8](repeating: 0, count: Self.maximumByteCount)
-        let count = nearshare_tls_make_identity(name, Self.begin, Self.end, serial, &pem, Int32(pem.count))
+        let count = nearshare_tls_make_identity(name, Self.notBefore, Self.notAfter, serial, &pem, Int32(pem.count))
         guard count > 0 else { throw .last("could not make a certificate") }
         self.pem = Array(pem[..<Int(count)])
     }

@@ -13,7 +13,7 @@ struct PeerChangeQueue {
 
     /// Changes that are written at once: those of the peers of a large network when the program starts.
     static let burst = 256
-    /// Between later ones.
+    /// Time between two changes that are written after the burst.
     static let interval = Duration.milliseconds(100)
 
     private var written: [PeerID: NearbyPeer] = [:]

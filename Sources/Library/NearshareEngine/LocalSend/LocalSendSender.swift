@@ -239,7 +239,7 @@ final class LocalSendSender: Sendable {
 
     static func otherCertificate(_ shown: [UInt8], at address: LinkAddress, _ name: DisplayName?) -> String {
         "nothing was sent: \(address) has another certificate (\(Hex.encode(shown.prefix(8)).uppercased())…) than "
-            + "\(name.map { "\($0.quoted) has announced" } ?? "expected"); it is another device, or somebody between"
+            + "\(name.map { "\($0.quoted) has announced" } ?? "expected"); it is another device, or an attacker in between"
     }
 
     // MARK: The offer

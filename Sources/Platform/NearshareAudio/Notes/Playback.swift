@@ -17,7 +17,7 @@ package final class Playback: Sendable {
 
     private let state = Mutex(State())
 
-    /// The longest Opus packet, 120 ms, for two channels.
+    /// Size of the buffer, in samples: the longest Opus packet, 120 ms at 48 kHz, of two channels.
     private static let bufferCount = 5760 * 2
 
     package init() {}

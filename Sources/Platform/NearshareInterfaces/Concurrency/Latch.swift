@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// An end that tasks await. Unlike for a ``Promise``, a cancelled task waits as well: what has not ended may use what the task would
-/// release.
+/// A latch that is opened once, at the end of an operation. Unlike with a ``Promise``, a cancelled task goes on waiting: the
+/// operation may use what the task would release.
 package final class Latch: Sendable {
     private enum State {
         case closed([CheckedContinuation<Void, Never>])

@@ -47,7 +47,7 @@ final class FileDescriptor: Sendable {
             nearshare_openat(rawValue, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: name)
         let status = try file.status()
         guard status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
-            throw StorageError(.rejected, "\(shown(name)) is not a plain file")
+            throw StorageError(.rejected, "\(shown(name)) is not a regular file")
         }
         return file
     }
@@ -175,7 +175,6 @@ final class FileDescriptor: Sendable {
     }
 
     /// Sets the modification time.
-    /// - Parameter nanoseconds: since 1970.
     /// - Parameter nanoseconds: since 1970; a time in the future becomes the present one, as it would win against every later
     ///   version of the file (`--update`).
     func setModified(_ nanoseconds: Int64) {

@@ -44,7 +44,7 @@ enum FileTree {
             }
         default:
             let from = try source.openForReading(name)
-            guard try from.status().isFile else { throw StorageError(.rejected, "\(shown(name)) is not a plain file") }
+            guard try from.status().isFile else { throw StorageError(.rejected, "\(shown(name)) is not a regular file") }
             guard let to = try target.createFile(copyName) else {
                 throw StorageError(.failed, "\(shown(copyName)) exists already")
             }

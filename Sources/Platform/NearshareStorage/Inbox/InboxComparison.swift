@@ -24,11 +24,12 @@ struct InboxComparison {
     /// version; nil where each item is compared with the one of its name.
     private let versions: [String: String]?
     private let rules: FileNameRules
-    /// Texts, whose names their senders have not chosen to be compared.
+    /// The items that are texts, by number. They are not compared: all of them have the same name.
     private let texts: Set<UInt32>
     private var tree: DirectoryTrail
     private var candidates: [UInt64: Candidate] = [:]
     private var pathByteCount = 0
+    /// The files that have been compared, each of which answers once.
     private var examined: Set<FileIdentity> = []
     /// Items with a file that is not identical.
     private var incompleteItems: Set<UInt32> = []
@@ -162,6 +163,7 @@ struct InboxComparison {
         }
     }
 
+    /// Whether the present file of an entry stays in its place, so that it is linked and not copied.
     private func stays(_ entry: EntryHeader) -> Bool { policy.mergesFolders || !incompleteItems.contains(entry.item) }
 
     // MARK: Using

@@ -26,7 +26,7 @@ package final class EphemeralState: Sendable {
         rmdir(state.path)
     }
 
-    /// Removes the directories that no process uses: one that does has locked its directory.
+    /// Removes the directories of processes that have ended: a running process holds the lock of its own.
     private static func removeUnused(in directory: FileDescriptor, path: String) {
         for name in (try? directory.names()) ?? [] where name.hasPrefix(prefix) {
             guard let unused = try? directory.openDirectory(name), let status = try? unused.status(),

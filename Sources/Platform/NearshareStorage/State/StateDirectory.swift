@@ -167,7 +167,7 @@ package final class StateDirectory: Sendable {
         try directory.synchronize()
     }
 
-    /// Overwrites the key in place. File systems may write elsewhere; anything but a plain file of the user's contains no key.
+    /// Overwrites the key in place. File systems may write elsewhere; anything but a regular file of the user's contains no key.
     private func overwriteKey() {
         guard let file = try? directory.openForWriting(Self.destroyedKeyFileName), let size = try? file.status().st_size,
             size <= Self.maximumFileByteCount
