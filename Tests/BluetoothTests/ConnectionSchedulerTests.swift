@@ -32,8 +32,8 @@ private struct Rig {
         scheduler.update(path, changed, invalidated: invalidated, at: now, in: context).calls
     }
 
-    mutating func complete(_ reply: DeviceReply, attempt: Int) -> [ConnectionReaction] {
-        scheduler.complete(reply, attempt: attempt, of: path, at: now, in: context).calls
+    mutating func reply(_ reply: DeviceReply, attempt: Int) -> [ConnectionReaction] {
+        scheduler.handle(reply, attempt: attempt, of: path, at: now, in: context).calls
     }
 
     mutating func addCharacteristics(withRecord: Bool = true) {
@@ -47,11 +47,11 @@ private struct Rig {
     mutating func makeReady(record: ServiceRecord? = ServiceRecord(psm: 0x80, txt: [])) throws {
         let connecting = try #require(tick().attempt)
         #expect(update(["Connected": .boolean(true)]).isEmpty)
-        #expect(complete(.connected, attempt: connecting).isEmpty)
+        #expect(reply(.connected, attempt: connecting).isEmpty)
         addCharacteristics(withRecord: record != nil)
         let listing = try #require(update(["ServicesResolved": .boolean(true)]).attempt)
-        let reading = complete(.servicesListed, attempt: listing)
-        if let record { _ = complete(.record(record.bytes), attempt: try #require(reading.attempt)) }
+        let reading = reply(.servicesListed, attempt: listing)
+        if let record { _ = reply(.record(record.bytes), attempt: try #require(reading.attempt)) }
         #expect(device.connection.isReady)
     }
 
@@ -59,8 +59,8 @@ private struct Rig {
     mutating func makeLinked() throws {
         try makeReady()
         let notifying = try #require(tick().attempt)
-        let writing = try #require(complete(.notifications(OwnedDescriptor(-1)), attempt: notifying).attempt)
-        let opened = complete(.writing(OwnedDescriptor(-1), mtu: 517), attempt: writing)
+        let writing = try #require(reply(.notifications(OwnedDescriptor(-1)), attempt: notifying).attempt)
+        let opened = reply(.writing(OwnedDescriptor(-1), mtu: 517), attempt: writing)
         #expect(opened.count == 1)
         #expect(device.connection.isLinked)
     }
@@ -76,16 +76,16 @@ struct ConnectionSchedulerTests {
         #expect(rig.tick() == [.stopDiscovery, .call(.connect, path: rig.path, attempt: 1)])
         #expect(rig.tick().isEmpty, "one connection at a time")
         #expect(rig.update(["Connected": .boolean(true)]).isEmpty, "an own connection changes nothing for advertising")
-        #expect(rig.complete(.connected, attempt: 1).isEmpty)
+        #expect(rig.reply(.connected, attempt: 1).isEmpty)
         #expect(rig.device.origin.isOutgoing)
         rig.addCharacteristics()
         #expect(
             rig.update(["ServicesResolved": .boolean(true)]) == [.call(.listServices, path: rig.path, attempt: 1)])
         #expect(
-            rig.complete(.servicesListed, attempt: 1)
+            rig.reply(.servicesListed, attempt: 1)
                 == [.call(.readRecord(characteristic: F.recordPath(1)), path: rig.path, attempt: 2)])
         let record = ServiceRecord(psm: 0x85, txt: [[1]])
-        let reactions = rig.complete(.record(record.bytes), attempt: 2)
+        let reactions = rig.reply(.record(record.bytes), attempt: 2)
         guard case .emit(.seen(let sighting))? = reactions.first, reactions.count == 1 else {
             Issue.record("no sighting: \(reactions)")
             return
@@ -97,10 +97,10 @@ struct ConnectionSchedulerTests {
             rig.tick() == [.call(.acquireNotify(characteristic: F.framesPath(1)), path: rig.path, attempt: 3)])
         let (notifications, writing) = (OwnedDescriptor(-1), OwnedDescriptor(-1))
         #expect(
-            rig.complete(.notifications(notifications), attempt: 3)
+            rig.reply(.notifications(notifications), attempt: 3)
                 == [.call(.acquireWrite(characteristic: F.framesPath(1)), path: rig.path, attempt: 4)])
         #expect(
-            rig.complete(.writing(writing, mtu: 185), attempt: 4)
+            rig.reply(.writing(writing, mtu: 185), attempt: 4)
                 == [
                     .openLink(
                         path: rig.path, attempt: 4,
@@ -116,7 +116,7 @@ struct ConnectionSchedulerTests {
         let attempt = try #require(rig.tick().attempt)
         _ = rig.update(["Connected": .boolean(true)])
         #expect(rig.update(["ServicesResolved": .boolean(true)]).isEmpty)
-        #expect(rig.complete(.connected, attempt: attempt) == [.call(.listServices, path: rig.path, attempt: attempt)])
+        #expect(rig.reply(.connected, attempt: attempt) == [.call(.listServices, path: rig.path, attempt: attempt)])
     }
 
     @Test("a phone without nearshare's record is ready at once")
@@ -132,9 +132,9 @@ struct ConnectionSchedulerTests {
         var rig = try Rig()
         let attempt = try #require(rig.tick().attempt)
         _ = rig.update(["Connected": .boolean(true)])
-        _ = rig.complete(.connected, attempt: attempt)
+        _ = rig.reply(.connected, attempt: attempt)
         _ = rig.update(["ServicesResolved": .boolean(true)])
-        #expect(rig.complete(.servicesListed, attempt: attempt) == [.disconnect(path: rig.path)])
+        #expect(rig.reply(.servicesListed, attempt: attempt) == [.disconnect(path: rig.path)])
         #expect(rig.device.connection.isIdle)
         #expect(rig.device.backoff.failureCount == 1)
     }
@@ -157,11 +157,11 @@ struct ConnectionSchedulerTests {
         var rig = try Rig()
         let connecting = try #require(rig.tick().attempt)
         _ = rig.update(["Connected": .boolean(true)])
-        _ = rig.complete(.connected, attempt: connecting)
+        _ = rig.reply(.connected, attempt: connecting)
         rig.addCharacteristics()
         _ = rig.update(["ServicesResolved": .boolean(true)])
-        let reading = try #require(rig.complete(.servicesListed, attempt: connecting).attempt)
-        #expect(rig.complete(.record([9, 9]), attempt: reading).isEmpty)
+        let reading = try #require(rig.reply(.servicesListed, attempt: connecting).attempt)
+        #expect(rig.reply(.record([9, 9]), attempt: reading).isEmpty)
         #expect(rig.device.record == nil)
         #expect(rig.device.connection.isReady)
     }
@@ -171,9 +171,9 @@ struct ConnectionSchedulerTests {
         var rig = try Rig()
         try rig.makeReady()
         let notifying = try #require(rig.tick().attempt)
-        let writing = try #require(rig.complete(.notifications(OwnedDescriptor(-1)), attempt: notifying).attempt)
+        let writing = try #require(rig.reply(.notifications(OwnedDescriptor(-1)), attempt: notifying).attempt)
         rig.context.wantsFrames = false
-        #expect(rig.complete(.writing(OwnedDescriptor(-1), mtu: 100), attempt: writing).isEmpty)
+        #expect(rig.reply(.writing(OwnedDescriptor(-1), mtu: 100), attempt: writing).isEmpty)
         #expect(rig.device.connection.isReady)
     }
 
@@ -183,10 +183,10 @@ struct ConnectionSchedulerTests {
         try rig.makeReady()
         var attempt = try #require(rig.tick().attempt)
         if isNotification {
-            #expect(rig.complete(.notifications(nil), attempt: attempt) == [.disconnect(path: rig.path)])
+            #expect(rig.reply(.notifications(nil), attempt: attempt) == [.disconnect(path: rig.path)])
         } else {
-            attempt = try #require(rig.complete(.notifications(OwnedDescriptor(-1)), attempt: attempt).attempt)
-            #expect(rig.complete(.writing(nil, mtu: 0), attempt: attempt) == [.disconnect(path: rig.path)])
+            attempt = try #require(rig.reply(.notifications(OwnedDescriptor(-1)), attempt: attempt).attempt)
+            #expect(rig.reply(.writing(nil, mtu: 0), attempt: attempt) == [.disconnect(path: rig.path)])
         }
         #expect(rig.device.connection.isIdle)
     }
@@ -258,7 +258,7 @@ struct ConnectionSchedulerTests {
         #expect(rig.scheduler.devices[F.path(2)]?.sighting != nil, "its record is known")
         _ = rig.scheduler.update(
             F.path(2), ["Connected": .boolean(false)], invalidated: [], at: rig.now, in: rig.context)
-        _ = rig.scheduler.complete(
+        _ = rig.scheduler.handle(
             .failed("x", isAcquiredByOther: false), attempt: 1, of: F.path(99), at: rig.now, in: rig.context)
         _ = rig.scheduler.remove(F.path(99))
         rig.now = F.at(169)
@@ -275,7 +275,7 @@ struct ConnectionSchedulerTests {
         var connecting = rig.tick()
         #expect(connecting.last == .call(.connect, path: F.path(2), attempt: 1), "the nearest")
         // It fails; then the next nearest is tried although the first is due again.
-        _ = rig.scheduler.complete(
+        _ = rig.scheduler.handle(
             .failed("x", isAcquiredByOther: false), attempt: 1, of: F.path(2), at: rig.now, in: rig.context)
         rig.now = F.at(200)
         connecting = rig.tick()
@@ -306,7 +306,7 @@ struct ConnectionSchedulerTests {
         #expect(rig.tick().isEmpty)
         rig.now = F.at(114)
         let attempt = try #require(rig.tick().attempt)
-        _ = rig.complete(.connected, attempt: attempt)
+        _ = rig.reply(.connected, attempt: attempt)
         #expect(!rig.device.origin.isOutgoing, "the connection is the other side's")
     }
 
@@ -329,13 +329,13 @@ struct ConnectionSchedulerTests {
         let first = try #require(rig.tick().attempt)
         rig.now = F.at(110)
         _ = rig.tick()
-        #expect(rig.complete(.connected, attempt: first).isEmpty)
-        #expect(rig.complete(.failed("late", isAcquiredByOther: false), attempt: first).isEmpty)
+        #expect(rig.reply(.connected, attempt: first).isEmpty)
+        #expect(rig.reply(.failed("late", isAcquiredByOther: false), attempt: first).isEmpty)
         #expect(rig.device.backoff.failureCount == 1, "one failure, not two")
         rig.now = F.at(130)
         let second = try #require(rig.tick().attempt)
         #expect(second != first)
-        #expect(rig.complete(.connected, attempt: first).isEmpty)
+        #expect(rig.reply(.connected, attempt: first).isEmpty)
         guard case .connecting = rig.device.connection else {
             Issue.record("the new attempt has been disturbed")
             return
@@ -347,7 +347,7 @@ struct ConnectionSchedulerTests {
         var rig = try Rig()
         let attempt = try #require(rig.tick().attempt)
         #expect(rig.scheduler.remove(rig.path) == [.removed(path: rig.path)])
-        #expect(rig.complete(.connected, attempt: attempt).isEmpty)
+        #expect(rig.reply(.connected, attempt: attempt).isEmpty)
         #expect(rig.scheduler.devices.count == 0)
     }
 
@@ -360,7 +360,7 @@ struct ConnectionSchedulerTests {
         default:
             let attempt = try #require(rig.tick().attempt)
             _ = rig.update(["Connected": .boolean(true)])
-            _ = rig.complete(.connected, attempt: attempt)
+            _ = rig.reply(.connected, attempt: attempt)
         }
         let reactions = rig.update(["Connected": .boolean(false)])
         #expect(reactions.first == .adapterConnectionsChanged)
@@ -393,7 +393,7 @@ struct ConnectionSchedulerTests {
             rig.now = rig.now + .seconds(100)
             let attempt = try #require(rig.tick().attempt)
             _ = rig.update(["Connected": .boolean(true)])
-            _ = rig.complete(.connected, attempt: attempt)
+            _ = rig.reply(.connected, attempt: attempt)
         }
     }
 
@@ -429,7 +429,7 @@ struct ConnectionSchedulerTests {
         for _ in 0..<4 {
             try rig.makeReady(record: nil)
             let attempt = try #require(rig.tick().attempt)
-            for case .warn(let text) in rig.complete(.failed("in use", isAcquiredByOther: true), attempt: attempt) {
+            for case .warn(let text) in rig.reply(.failed("in use", isAcquiredByOther: true), attempt: attempt) {
                 warnings.append(text)
             }
             _ = rig.update(["Connected": .boolean(false)])
@@ -447,7 +447,7 @@ struct ConnectionSchedulerTests {
         for isRefusal in [false, true, false, true, true] {
             try rig.makeReady(record: nil)
             let attempt = try #require(rig.tick().attempt)
-            for case .warn in rig.complete(.failed("x", isAcquiredByOther: isRefusal), attempt: attempt) { warnings += 1 }
+            for case .warn in rig.reply(.failed("x", isAcquiredByOther: isRefusal), attempt: attempt) { warnings += 1 }
             #expect(warnings == (rig.device.refusalCount >= 2 ? 1 : 0))
             _ = rig.update(["Connected": .boolean(false)])
             rig.now = rig.now + .seconds(100)
@@ -469,11 +469,11 @@ struct ConnectionSchedulerTests {
         rig.now = rig.now + .seconds(100)
         let connecting = try #require(rig.tick().attempt)
         _ = rig.update(["Connected": .boolean(true)])
-        _ = rig.complete(.connected, attempt: connecting)
+        _ = rig.reply(.connected, attempt: connecting)
         let listing = try #require(rig.update(["ServicesResolved": .boolean(true)]).attempt)
         if bytes == nil { rig.scheduler.removeCharacteristic(F.recordPath(1), of: rig.path) }
-        var reactions = rig.complete(.servicesListed, attempt: listing)
-        if let reading = reactions.attempt { reactions = rig.complete(.record(bytes), attempt: reading) }
+        var reactions = rig.reply(.servicesListed, attempt: listing)
+        if let reading = reactions.attempt { reactions = rig.reply(.record(bytes), attempt: reading) }
         #expect(reactions == [.emit(.gone(key))])
         #expect(rig.device.sighting == nil && rig.device.connection.isReady)
     }
@@ -659,13 +659,13 @@ struct ConnectionSchedulerTests {
             case 1: reactions = rig.update(["ServicesResolved": .boolean(random.next() % 2 == 0)])
             case 2: reactions = rig.update(["RSSI": .int16(-50)])
             case 3: rig.addCharacteristics()
-            case 4: reactions = rig.complete(.connected, attempt: attempts.last ?? 0)
-            case 5: reactions = rig.complete(.servicesListed, attempt: attempts.last ?? 0)
-            case 6: reactions = rig.complete(.record(ServiceRecord(psm: 1, txt: []).bytes), attempt: attempts.last ?? 0)
-            case 7: reactions = rig.complete(.notifications(OwnedDescriptor(-1)), attempt: attempts.last ?? 0)
-            case 8: reactions = rig.complete(.writing(OwnedDescriptor(-1), mtu: 100), attempt: attempts.last ?? 0)
+            case 4: reactions = rig.reply(.connected, attempt: attempts.last ?? 0)
+            case 5: reactions = rig.reply(.servicesListed, attempt: attempts.last ?? 0)
+            case 6: reactions = rig.reply(.record(ServiceRecord(psm: 1, txt: []).bytes), attempt: attempts.last ?? 0)
+            case 7: reactions = rig.reply(.notifications(OwnedDescriptor(-1)), attempt: attempts.last ?? 0)
+            case 8: reactions = rig.reply(.writing(OwnedDescriptor(-1), mtu: 100), attempt: attempts.last ?? 0)
             case 9:
-                reactions = rig.complete(
+                reactions = rig.reply(
                     .failed("x", isAcquiredByOther: random.next() % 2 == 0),
                     attempt: attempts.randomElement(using: &random) ?? 0)
             case 10: rig.context.wantsFrames.toggle()

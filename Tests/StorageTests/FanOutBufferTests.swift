@@ -38,7 +38,7 @@ struct FanOutBufferTests {
         var buffer = started(2)
         #expect(next(0, 10, in: &buffer).step == .fill)
         #expect(next(1, 10, in: &buffer).step == nil)
-        buffer.complete(.bytes(3), appending: [1, 2, 3])
+        buffer.finishFilling(.bytes(3), appending: [1, 2, 3])
         #expect(next(1, 2, in: &buffer).bytes == [1, 2])
         #expect(next(0, 10, in: &buffer).bytes == [1, 2, 3])
         #expect(next(1, 10, in: &buffer).bytes == [3])
@@ -49,13 +49,13 @@ struct FanOutBufferTests {
     func direct() {
         var buffer = started(2)
         _ = next(0, 10, in: &buffer)
-        buffer.complete(.bytes(2), appending: [1, 2])
+        buffer.finishFilling(.bytes(2), appending: [1, 2])
         buffer.remove(0)
         #expect(next(1, 1, in: &buffer).bytes == [1] && next(1, 10, in: &buffer).bytes == [2])
         #expect(next(1, 10, in: &buffer).step == .readDirectly)
-        buffer.complete(.bytes(5), by: 1)
+        buffer.finishDirectRead(.bytes(5), by: 1)
         #expect(next(1, 10, in: &buffer).step == .readDirectly)
-        buffer.complete(.end, by: 1)
+        buffer.finishDirectRead(.end, by: 1)
         #expect(next(1, 10, in: &buffer).step == .copied(0))
     }
 
@@ -64,7 +64,7 @@ struct FanOutBufferTests {
         var buffer = FanOutBuffer(readerCount: 2)
         #expect(buffer.start(0) == true)
         #expect(next(0, 10, in: &buffer).step == .fill)
-        buffer.complete(.bytes(1), appending: [9])
+        buffer.finishFilling(.bytes(1), appending: [9])
         #expect(next(0, 10, in: &buffer).bytes == [9])
         #expect(buffer.start(1) && next(1, 10, in: &buffer).bytes == [9])
     }
@@ -74,7 +74,7 @@ struct FanOutBufferTests {
         var buffer = started(2)
         let block = [UInt8](repeating: 1, count: FanOutBuffer.capacity)
         _ = next(0, 1, in: &buffer)
-        buffer.complete(.bytes(block.count), appending: block)
+        buffer.finishFilling(.bytes(block.count), appending: block)
         #expect(next(0, block.count, in: &buffer).bytes.count == block.count)
         #expect(next(0, 1, in: &buffer).step == nil)
         buffer.remove(1)
@@ -86,7 +86,7 @@ struct FanOutBufferTests {
         var buffer = started(3)
         let block = [UInt8](repeating: 1, count: FanOutBuffer.capacity)
         _ = next(0, 1, in: &buffer)
-        buffer.complete(.bytes(block.count), appending: block)
+        buffer.finishFilling(.bytes(block.count), appending: block)
         #expect(next(0, block.count, in: &buffer).bytes.count == block.count)
         #expect(buffer.removeStalled(now: Self.begin + .seconds(99)) == [], "no reader waits")
         #expect(next(0, 1, in: &buffer, now: .seconds(100)).step == nil)
@@ -106,7 +106,7 @@ struct FanOutBufferTests {
         var buffer = FanOutBuffer(readerCount: 2)
         let block = [UInt8](repeating: 1, count: FanOutBuffer.capacity)
         #expect(buffer.start(0) && next(0, 1, in: &buffer).step == .fill)
-        buffer.complete(.bytes(block.count), appending: block)
+        buffer.finishFilling(.bytes(block.count), appending: block)
         #expect(next(0, block.count, in: &buffer).bytes.count == block.count)
         #expect(next(0, 1, in: &buffer).step == nil && buffer.stallDeadline == nil)
         #expect(buffer.start(1) && next(0, 1, in: &buffer, now: .seconds(60)).step == nil)
@@ -122,10 +122,10 @@ struct FanOutBufferTests {
         ] {
             var buffer = started(2)
             _ = next(0, 10, in: &buffer)
-            buffer.complete(.bytes(1), appending: [5])
+            buffer.finishFilling(.bytes(1), appending: [5])
             #expect(next(0, 10, in: &buffer).bytes == [5])
             #expect(next(0, 10, in: &buffer).step == .fill)
-            buffer.complete(result, appending: [])
+            buffer.finishFilling(result, appending: [])
             #expect(next(0, 10, in: &buffer).step == expected)
             #expect(next(1, 10, in: &buffer).bytes == [5])
             #expect(next(1, 10, in: &buffer).step == expected)
@@ -136,7 +136,7 @@ struct FanOutBufferTests {
     func interrupted() {
         var buffer = started(2)
         #expect(next(0, 10, in: &buffer).step == .fill)
-        buffer.complete(.interrupted, appending: [])
+        buffer.finishFilling(.interrupted, appending: [])
         #expect(next(1, 10, in: &buffer).step == .fill)
     }
 
@@ -145,7 +145,7 @@ struct FanOutBufferTests {
         var buffer = started(1)
         #expect(next(0, 10, in: &buffer).step == .readDirectly)
         buffer.remove(0)
-        buffer.complete(.bytes(10), by: 0)
+        buffer.finishDirectRead(.bytes(10), by: 0)
         #expect(next(0, 10, in: &buffer).step == .failed(StorageError(.failed, "")))
     }
 }

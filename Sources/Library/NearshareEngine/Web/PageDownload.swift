@@ -94,7 +94,7 @@ final class PageDownload: Sendable {
     }
 
     /// Records that the browser has an item whole.
-    func complete(_ item: UInt32) { items[Int(item) - 1].release() }
+    func recordReceipt(of item: UInt32) { items[Int(item) - 1].release() }
 
     /// Ends reading and writing.
     func end() {

@@ -110,8 +110,8 @@ extension PageServer {
     }
 
     /// Records that a browser has an item whole.
-    func complete(_ item: UInt32, of id: PageMachine.OfferID, isLast: Bool) {
-        state.withLock { $0.downloads[id] }?.complete(item)
+    func recordReceipt(of item: UInt32, in id: PageMachine.OfferID, isLast: Bool) {
+        state.withLock { $0.downloads[id] }?.recordReceipt(of: item)
         if isLast { endDownload(id, TransferResult(outcome: .completed)) }
     }
 

@@ -222,7 +222,7 @@ package final class PageServer: Sendable {
     func perform(_ reaction: PageMachine.Reaction, from host: String) {
         switch reaction {
         case .requested(let id, let code): ask(id, code, from: host)
-        case .received(let id, let item, let isLast): complete(item, of: id, isLast: isLast)
+        case .received(let id, let item, let isLast): recordReceipt(of: item, in: id, isLast: isLast)
         case .offered(let id, let offer, let code): invite(id, offer, code, from: host)
         case .cancelled(let id):
             let (open, upload) = state.update { state in

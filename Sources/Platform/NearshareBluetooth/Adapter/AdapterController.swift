@@ -235,7 +235,7 @@ final class AdapterController: EventLoop {
         let message = call.message(to: path)
         let complete: (AdapterController, DeviceReply) -> Void = { controller, reply in
             controller.perform(
-                controller.connections.complete(
+                controller.connections.handle(
                     reply, attempt: attempt, of: path, at: controller.dependencies.clock(), in: controller.context))
         }
         // BlueZ's own attempts end with the scheduler's deadline, so the reply may take a little longer.

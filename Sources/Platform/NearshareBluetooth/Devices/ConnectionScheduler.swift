@@ -274,7 +274,7 @@ struct ConnectionScheduler {
 
     /// Handles BlueZ's reply to a call. A reply that the device's state does not wait for belongs to an attempt that has timed
     /// out or failed.
-    mutating func complete(
+    mutating func handle(
         _ reply: DeviceReply, attempt number: Int, of path: String, at now: MonotonicInstant, in context: Context
     ) -> [ConnectionReaction] {
         guard let device = devices[path], let attempt = device.connection.attempt, attempt.number == number else { return [] }

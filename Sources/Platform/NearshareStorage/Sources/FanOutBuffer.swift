@@ -137,7 +137,7 @@ struct FanOutBuffer {
     }
 
     /// Ends a ``Step/readDirectly``.
-    mutating func complete(_ result: ReadResult, by reader: Int) {
+    mutating func finishDirectRead(_ result: ReadResult, by reader: Int) {
         finishReading(result)
         // A reader that was removed in the meantime was the last one: no reader needs the bytes.
         guard let count = result.count, positions[reader] != nil else { return }
@@ -146,7 +146,7 @@ struct FanOutBuffer {
     }
 
     /// Ends a ``Step/fill``.
-    mutating func complete(_ result: ReadResult, appending bytes: [UInt8]) {
+    mutating func finishFilling(_ result: ReadResult, appending bytes: [UInt8]) {
         finishReading(result)
         window += bytes
         dropConsumed()

@@ -78,7 +78,7 @@ package final class StreamSource: Sendable {
             case .failed(let error): throw error
             case .readDirectly:
                 let result = readStream(into: buffer)
-                state.update { $0.complete(result, by: number) }
+                state.update { $0.finishDirectRead(result, by: number) }
                 if let count = result.count, count > 0 { return count }
             case .fill:
                 var result = FanOutBuffer.ReadResult.interrupted
@@ -86,7 +86,7 @@ package final class StreamSource: Sendable {
                     result = readStream(into: UnsafeMutableRawBufferPointer(block))
                     count = result.count ?? 0
                 }
-                state.update { $0.complete(result, appending: block) }
+                state.update { $0.finishFilling(result, appending: block) }
             }
         }
     }
