@@ -56,11 +56,11 @@ extension [DirectReaction] {
     }
 
     @Test("Q6: a link on which only pings are answered is closed; one with an offer, a comparison or a hold is not")
-    func disuse() {
+    func unusedLinks() {
         var limits = DirectLimits()
-        limits.disuseTimeout = .seconds(60)
+        limits.unusedLinkTimeout = .seconds(60)
         var idle = Lone(limits: limits)
-        #expect(idle.machine.disuse(now: idle.now) != nil)
+        #expect(idle.machine.unusedSince(now: idle.now) != nil)
         answerPings(&idle, for: .seconds(59))
         #expect(!idle.machine.isClosed)
         answerPings(&idle, for: .seconds(5))
@@ -84,7 +84,7 @@ extension [DirectReaction] {
         var held = Lone(limits: limits)
         held.machine.reserve(until: MonotonicInstant(nanoseconds: .max), now: held.now)
         answerPings(&held, for: .seconds(1000))
-        #expect(!held.machine.isClosed && held.machine.disuse(now: held.now) == nil)
+        #expect(!held.machine.isClosed && held.machine.unusedSince(now: held.now) == nil)
         // Links that the limits say nothing about stay.
         var own = Lone()
         answerPings(&own, for: .seconds(1000))
@@ -96,25 +96,25 @@ extension [DirectReaction] {
         var offering = Lone()
         _ = offering.receive(.offer(Lone.offer(timeout: .seconds(300))))
         answerPings(&offering, for: .seconds(59))
-        #expect(offering.machine.disuse(now: offering.now) == nil)
+        #expect(offering.machine.unusedSince(now: offering.now) == nil)
         answerPings(&offering, for: .seconds(5))
-        #expect(offering.machine.disuse(now: offering.now) != nil)
+        #expect(offering.machine.unusedSince(now: offering.now) != nil)
         _ = offering.machine.accept(id, now: offering.now)
-        #expect(offering.machine.disuse(now: offering.now) == nil)
+        #expect(offering.machine.unusedSince(now: offering.now) == nil)
 
         var comparing = Lone()
         _ = comparing.receive(.compare)
         answerPings(&comparing, for: .seconds(59))
-        #expect(comparing.machine.disuse(now: comparing.now) == nil)
+        #expect(comparing.machine.unusedSince(now: comparing.now) == nil)
         answerPings(&comparing, for: .seconds(5))
-        #expect(comparing.machine.disuse(now: comparing.now) != nil)
+        #expect(comparing.machine.unusedSince(now: comparing.now) != nil)
 
         var invited = Lone()
         invited.machine.reserve(until: invited.now + .seconds(300), now: invited.now)
         answerPings(&invited, for: .seconds(59))
-        #expect(invited.machine.disuse(now: invited.now) == nil)
+        #expect(invited.machine.unusedSince(now: invited.now) == nil)
         answerPings(&invited, for: .seconds(5))
-        #expect(invited.machine.disuse(now: invited.now) != nil)
+        #expect(invited.machine.unusedSince(now: invited.now) != nil)
     }
 
     enum OutgoingState: CaseIterable {

@@ -153,7 +153,7 @@ import Testing
     @Test("Q6: links without use are closed after the idle limit, a friend's stays") func idle() async throws {
         let friend = identity(100)
         var settings = receiver(friends: [friend])
-        settings.limits.disuseTimeout = .milliseconds(200)
+        settings.limits.unusedLinkTimeout = .milliseconds(200)
         try await withNode(settings) { receiver in
             let listener = try receiver.listen()
             async let answers: Void = {

@@ -60,7 +60,7 @@ func violation() {
             end?()
             let since = now
             registry.attach(
-                slot, disuse: { _ in isUsed ? nil : since }, isServing: { isServing },
+                slot, unusedSince: { _ in isUsed ? nil : since }, isServing: { isServing },
                 end: { [ended] in ended.update { $0.append(slot) } })
             if isProven { _ = registry.classify(slot, isFriend: false, limits: roomy, now: now) }
             return slot

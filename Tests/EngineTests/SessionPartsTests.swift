@@ -153,7 +153,7 @@ import Testing
             guard case .admitted(let slot, _) = registry.admit(from: source, limits: limits, now: now, end: {}) else {
                 return nil
             }
-            registry.attach(slot, disuse: { _ in nil }, end: {})
+            registry.attach(slot, unusedSince: { _ in nil }, end: {})
             return slot
         }
         for number in 2..<12 as Range<UInt8> {

@@ -195,7 +195,7 @@ final class LinkDriver: Sendable {
     var roundTripTime: Duration? { control.driver.read { $0.roundTripTime } }
 
     /// The time since which the link is not used; nil while it is, or is about to end.
-    func disuse(now: MonotonicInstant) -> MonotonicInstant? { control.driver.read { $0.disuse(now: now) } }
+    func unusedSince(now: MonotonicInstant) -> MonotonicInstant? { control.driver.read { $0.unusedSince(now: now) } }
 
     /// Counts the link as used until a time, whatever happens on it.
     func reserve(until time: MonotonicInstant) {

@@ -73,11 +73,11 @@ package struct LinkMachine: Machine {
     package var roundTripTime: Duration? { connection?.roundTripTime }
 
     /// The time since which the link is not used; nil while it is, or is about to end.
-    package func disuse(now: MonotonicInstant) -> MonotonicInstant? {
+    package func unusedSince(now: MonotonicInstant) -> MonotonicInstant? {
         switch phase {
         // The handshake does not count as use: a peer can take its time for it.
         case .handshake: begin
-        case .connected: connection?.disuse(now: now)
+        case .connected: connection?.unusedSince(now: now)
         case .ending, .lingering, .finished: nil
         }
     }

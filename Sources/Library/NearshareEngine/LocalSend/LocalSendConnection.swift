@@ -17,7 +17,7 @@ final class LocalSendConnection {
         var isWaiting = false
 
         /// The time since which the connection is not used; nil while it is.
-        var disuse: MonotonicInstant? { isInSession ? nil : since }
+        var unusedSince: MonotonicInstant? { isInSession ? nil : since }
     }
 
     /// The end of a connection, with the status of the last response; nil for none.

@@ -102,7 +102,7 @@ package final class LocalSendServer: Sendable {
         let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
         node.state.withLock { state in
             state.links.attach(
-                slot, disuse: { _ in activity.withLock(\.disuse) }, isServing: { activity.withLock(\.isServing) },
+                slot, unusedSince: { _ in activity.withLock(\.unusedSince) }, isServing: { activity.withLock(\.isServing) },
                 end: { link.close() })
         }
         let (timeout, clock) = (timeouts.request, node.settings.clock)

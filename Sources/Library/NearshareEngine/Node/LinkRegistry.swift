@@ -15,7 +15,7 @@ struct LinkRegistry {
     private struct Incoming {
         var source: LinkSource
         /// The time since which the link is not used; nil while it is used.
-        var disuse: (MonotonicInstant) -> MonotonicInstant?
+        var unusedSince: (MonotonicInstant) -> MonotonicInstant?
         var end: @Sendable () -> Void
         /// Whether it serves a request: other links of its own source do not take its slot.
         var isServing: () -> Bool = { false }
@@ -58,16 +58,16 @@ struct LinkRegistry {
             if evicted == nil { return .refused }
         }
         lastSlot += 1
-        incoming[lastSlot] = Incoming(source: source, disuse: { _ in now }, end: end)
+        incoming[lastSlot] = Incoming(source: source, unusedSince: { _ in now }, end: end)
         return .admitted(lastSlot, end: evicted)
     }
 
     /// Sets how the use of a link is known, and how it is ended.
     mutating func attach(
-        _ slot: Slot, disuse: @escaping (MonotonicInstant) -> MonotonicInstant?,
+        _ slot: Slot, unusedSince: @escaping (MonotonicInstant) -> MonotonicInstant?,
         isServing: @escaping () -> Bool = { false }, end: @escaping @Sendable () -> Void
     ) {
-        incoming[slot]?.disuse = disuse
+        incoming[slot]?.unusedSince = unusedSince
         incoming[slot]?.isServing = isServing
         incoming[slot]?.end = end
     }
@@ -101,7 +101,7 @@ struct LinkRegistry {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
         let unused = open.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
-            guard isCandidate(link), let since = link.disuse(now) else { return nil }
+            guard isCandidate(link), let since = link.unusedSince(now) else { return nil }
             if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
             return (slot, counts[link.source, default: 0], since)
         }

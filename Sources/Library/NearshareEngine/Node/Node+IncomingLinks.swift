@@ -120,7 +120,7 @@ extension Node {
     ) async {
         let driver = makeDriver(link, .responder)
         state.withLock { state in
-            state.links.attach(slot, disuse: { driver.disuse(now: $0) }, end: { driver.close(.tooManyLinks) })
+            state.links.attach(slot, unusedSince: { driver.unusedSince(now: $0) }, end: { driver.close(.tooManyLinks) })
         }
         await run(driver) { [self] in
             var handler = IncomingLink(driver, link, slot, node: self, continuations: continuations, expecting: expected)

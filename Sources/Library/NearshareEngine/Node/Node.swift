@@ -322,7 +322,7 @@ public final class Node: Sendable {
     func makeDriver(_ link: any StreamLink, _ role: HandshakeRole) -> LinkDriver {
         var limits = settings.limits.connection
         // Links that this node has opened are its program's concern.
-        if role == .responder { limits.disuseTimeout = settings.limits.disuseTimeout }
+        if role == .responder { limits.unusedLinkTimeout = settings.limits.unusedLinkTimeout }
         return LinkDriver(
             link: link,
             parts: LinkDriver.Parts(

@@ -109,7 +109,7 @@ public struct NodeLimits: Sendable {
     /// Limit on links of one member that have joined a session and do not count for its address.
     package var joinedLinksPerMember = 4
     /// The time after which an untrusted peer's link without transfer, question and session is closed (Q6).
-    package var disuseTimeout = Duration.seconds(60)
+    package var unusedLinkTimeout = Duration.seconds(60)
     /// Limits of each link's protocol.
     package var connection = DirectLimits()
     /// Timeout of a connection attempt to one address.

@@ -89,7 +89,7 @@ package final class PageServer: Sendable {
     func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
         let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
         node.state.withLock { state in
-            state.links.attach(slot, disuse: { _ in activity.withLock(\.disuse) }, end: { link.close() })
+            state.links.attach(slot, unusedSince: { _ in activity.withLock(\.unusedSince) }, end: { link.close() })
         }
         let timeout = timeouts.request
         await node.run(
@@ -355,7 +355,7 @@ private struct ConnectionActivity {
     var isAuthentic = false
 
     /// The time since which the connection is not used; nil while it is.
-    var disuse: MonotonicInstant? { isIdle || !isAuthentic ? since : nil }
+    var unusedSince: MonotonicInstant? { isIdle || !isAuthentic ? since : nil }
 }
 
 extension Node {

@@ -43,7 +43,7 @@ package struct DirectConnection: Sendable {
         verification = Verification(authenticationString)
         incoming = IncomingTransfers(limits: limits)
         keepalive = Keepalive(now: now.monotonic)
-        activity = LinkActivity(timeout: limits.disuseTimeout, now: now.monotonic)
+        activity = LinkActivity(timeout: limits.unusedLinkTimeout, now: now.monotonic)
         hello = .hello(name: ownName, commitment: authenticationString.commitment, time: now.wall)
         phase = .greeting(deadline: now.monotonic + DirectLimits.handshakeTimeout)
     }
@@ -57,9 +57,9 @@ package struct DirectConnection: Sendable {
     /// Whether there is no transfer, no offer and no network for a transfer.
     package var isIdle: Bool { outgoing.isEmpty && incoming.isEmpty && !hotspot.isHeld }
 
-    /// The time since which the link can be evicted for another one; nil while it is active. An offer that waits for the user's
-    /// answer counts for one minute.
-    package func disuse(now: MonotonicInstant) -> MonotonicInstant? {
+    /// The time since which the link is unused, so that it can be evicted for another one; nil while it is used. An offer that waits
+    /// for the user's answer counts as use for one minute.
+    package func unusedSince(now: MonotonicInstant) -> MonotonicInstant? {
         guard isIdle || isQuestion else { return nil }
         let end = activity.evictableSince(lastQuestion: incoming.lastUnansweredOffer)
         return end > now ? nil : end

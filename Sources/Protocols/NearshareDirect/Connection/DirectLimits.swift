@@ -25,8 +25,8 @@ package struct DirectLimits: Sendable {
     /// The window: bytes of a content stream that may be in flight or waiting to be stored.
     package var window: UInt64 = 2 << 20
 
-    /// The time after which a link that is not used is closed; nil for a link that may stay. Signs of life are no use.
-    package var disuseTimeout: Duration?
+    /// The time after which an unused link is closed; nil for a link that may stay. Keepalives are no use.
+    package var unusedLinkTimeout: Duration?
 
     /// Limit on the wait for credit, after which the sender takes the link for broken (R5).
     package static let creditTimeout = Duration.seconds(600)

@@ -100,7 +100,7 @@ private struct ConnectionPair {
         self.isUntrusted = isUntrusted
         var limits = DirectLimits()
         limits.window = Self.window
-        limits.disuseTimeout = .seconds(60)
+        limits.unusedLinkTimeout = .seconds(60)
         for role in [HandshakeRole.initiator, .responder] {
             let string = ShortAuthenticationString(
                 role: role, handshakeHash: [UInt8](repeating: 1, count: 32),
