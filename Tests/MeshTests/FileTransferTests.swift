@@ -154,12 +154,12 @@ import Testing
     @Test func `an accepted file is delivered and confirmed`() throws {
         var (files, key) = try accepted()
         #expect(files.isReceiving(key) && files.acceptedFile(MeshFragment.ID(rawValue: 1), from: peer.id) == key)
-        guard case .accepted(let offer) = files.complete(key) else {
+        guard case .accepted(let offer) = files.recordCompletion(of: key) else {
             Issue.record("not accepted")
             return
         }
         #expect(offer.describes(file) && files.isReceiving(key))
-        guard case .unexpected = files.complete(key) else {
+        guard case .unexpected = files.recordCompletion(of: key) else {
             Issue.record("accepted twice")
             return
         }

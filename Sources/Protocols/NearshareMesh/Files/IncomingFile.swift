@@ -7,15 +7,15 @@ internal import NearshareBase
 struct IncomingFile: Sendable {
     enum Phase: Sendable {
         case offered(deadline: MonotonicInstant)
-        case accepted(Reception)
+        case accepted(Reassembly)
         /// All content was received, and the program stores it.
         case delivering
         /// Kept for a while, for a sender that missed the answer and asks again.
         case ended(Ending, removal: MonotonicInstant)
     }
 
-    /// The fragments of an accepted file.
-    struct Reception: Sendable {
+    /// The reassembly of an accepted file from its fragments.
+    struct Reassembly: Sendable {
         let deadline: MonotonicInstant
         /// When a fragment was last received or requested.
         var lastProgress: MonotonicInstant
@@ -37,8 +37,8 @@ struct IncomingFile: Sendable {
 
     var isEnded: Bool { if case .ended = phase { true } else { false } }
 
-    /// The state of the fragments; nil unless the file was accepted and is incomplete.
-    var reception: Reception? {
-        if case .accepted(let reception) = phase { reception } else { nil }
+    /// nil unless the file was accepted and is incomplete.
+    var reassembly: Reassembly? {
+        if case .accepted(let reassembly) = phase { reassembly } else { nil }
     }
 }

@@ -35,7 +35,7 @@ struct IncomingFiles: Sendable {
     /// - Parameter timeout: the time after which an incomplete file is given up.
     mutating func accept(_ key: MeshFileKey, timeout: Duration, now: MonotonicInstant) -> [FileTransferReaction] {
         guard let file = files[key], case .offered = file.phase else { return [] }
-        files[key]?.phase = .accepted(IncomingFile.Reception(deadline: now + timeout, lastProgress: now))
+        files[key]?.phase = .accepted(IncomingFile.Reassembly(deadline: now + timeout, lastProgress: now))
         return [.send(.accept(key.file), to: file.sender)]
     }
 
@@ -85,10 +85,10 @@ struct IncomingFiles: Sendable {
             files[key]?.offer = offer
             return []
         case .delivering: return []
-        case .accepted(var reception) where isRestarted:
-            reception.receivedCount = 0
+        case .accepted(var reassembly) where isRestarted:
+            reassembly.receivedCount = 0
             files[key]?.offer = offer
-            files[key]?.phase = .accepted(reception)
+            files[key]?.phase = .accepted(reassembly)
             return [.discardFragments(known.offer.fragmentID, from: peer.id), .send(.accept(offer.id), to: peer.id)]
         case .accepted: return requestMissing(key, assembler, now: now)
         case .ended(.stored, _): return [.send(.stored(offer.id), to: peer.id)]
@@ -122,7 +122,7 @@ struct IncomingFiles: Sendable {
 
     /// The accepted file with this fragment id.
     func acceptedFile(_ id: MeshFragment.ID, from sender: PeerID) -> MeshFileKey? {
-        files.first { $0.value.reception != nil && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
+        files.first { $0.value.reassembly != nil && $0.value.offer.fragmentID == id && $0.value.sender == sender }?.key
     }
 
     /// Whether a fragment belongs to an accepted file, and fits its offer.
@@ -140,10 +140,10 @@ struct IncomingFiles: Sendable {
     ) -> MeshFragmentProgress? {
         let offered = files.first { $0.value.offer.fragmentID == fragment.id && $0.value.sender == sender }
         if let (key, file) = offered {
-            guard var reception = file.reception else { return nil }
-            reception.receivedCount = receivedCount
-            reception.requestCount = 0
-            files[key]?.phase = .accepted(reception)
+            guard var reassembly = file.reassembly else { return nil }
+            reassembly.receivedCount = receivedCount
+            reassembly.requestCount = 0
+            files[key]?.phase = .accepted(reassembly)
         } else if fragment.total < Self.minimumReportedFragmentCount {
             return nil
         }
@@ -152,7 +152,7 @@ struct IncomingFiles: Sendable {
     }
 
     /// Records that a file is complete.
-    mutating func complete(_ key: MeshFileKey) -> Arrival {
+    mutating func recordCompletion(of key: MeshFileKey) -> Arrival {
         guard let file = files[key] else { return .unknown }
         guard case .accepted = file.phase else { return .unexpected }
         files[key]?.phase = .delivering
@@ -174,15 +174,15 @@ struct IncomingFiles: Sendable {
         case .offered(let deadline) where now >= deadline:
             return [.send(.decline(key.file, .expired), to: file.sender)]
                 + end(key, .declined(.expired), as: .expired, now: now)
-        case .accepted(var reception):
+        case .accepted(var reassembly):
             if let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender) {
-                reception.lastProgress = max(reception.lastProgress, progress.changed)
-                files[key]?.phase = .accepted(reception)
+                reassembly.lastProgress = max(reassembly.lastProgress, progress.changed)
+                files[key]?.phase = .accepted(reassembly)
             }
-            guard now < reception.deadline, reception.requestCount < Self.maximumRequestCount else {
+            guard now < reassembly.deadline, reassembly.requestCount < Self.maximumRequestCount else {
                 return end(key, .lost, as: .expired, now: now)
             }
-            return now - reception.lastProgress >= Self.requestInterval ? requestMissing(key, assembler, now: now) : []
+            return now - reassembly.lastProgress >= Self.requestInterval ? requestMissing(key, assembler, now: now) : []
         case .ended(_, let removal):
             if now >= removal { files[key] = nil }
             return []
@@ -193,17 +193,17 @@ struct IncomingFiles: Sendable {
     private mutating func requestMissing(
         _ key: MeshFileKey, _ assembler: FragmentAssembler, now: MonotonicInstant
     ) -> [FileTransferReaction] {
-        guard let file = files[key], var reception = file.reception else { return [] }
+        guard let file = files[key], var reassembly = file.reassembly else { return [] }
         // The peer may have moved: the later requests go everywhere.
-        let onAllLinks = reception.requestCount > 2
-        reception.lastProgress = now
-        reception.requestCount += 1
-        files[key]?.phase = .accepted(reception)
+        let onAllLinks = reassembly.requestCount > 2
+        reassembly.lastProgress = now
+        reassembly.requestCount += 1
+        files[key]?.phase = .accepted(reassembly)
         let limit = MeshFileControl.maximumMissingCount
         let request: MeshFileControl
         if let missing = assembler.missing(of: file.offer.fragmentID, from: file.sender, limit: limit) {
             request = .missing(key.file, missing.map { UInt16(clamping: $0) })
-        } else if reception.receivedCount == 0 {
+        } else if reassembly.receivedCount == 0 {
             request = .accept(key.file)
         } else {
             // The received fragments were dropped in the meantime, so all are missing.

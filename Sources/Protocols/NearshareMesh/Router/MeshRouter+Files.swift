@@ -231,7 +231,7 @@ extension MeshRouter {
         fragmentID: MeshFragment.ID?, now: Moment
     ) {
         let key = MeshFileKey(MeshFileControl.FileID(ofEncoded: bytes), with: sender)
-        let arrival = authenticated == nil ? .unknown : incoming.files.complete(key)
+        let arrival = authenticated == nil ? .unknown : incoming.files.recordCompletion(of: key)
         var offer: MeshFileOffer?
         switch arrival {
         case .accepted(let accepted): offer = accepted
