@@ -139,7 +139,7 @@ private struct OfferLayout {
     private var folderItems: [ClaimedFileName: Int] = [:]
     private var folders: Set<[ClaimedFileName]> = []
     /// The path of the file before.
-    private var formerPath: [ClaimedFileName] = []
+    private var previousPath: [ClaimedFileName] = []
     private var fileCount: UInt64 = 0
     private var totalSize: UInt64 = 0
 
@@ -165,8 +165,8 @@ private struct OfferLayout {
         fileCount += 1
         var path = try Self.path(member.value["fileName"]?.string)
         // Files of one folder share the memory of its names (F10).
-        for (index, (own, former)) in zip(path, formerPath).enumerated() where own == former { path[index] = former }
-        formerPath = path
+        for (index, (own, previous)) in zip(path, previousPath).enumerated() where own == previous { path[index] = previous }
+        previousPath = path
         if path.count == 1 {
             let file = try LocalSendOffer.File(member, item: UInt32(items.count), path: path, size: size)
             items.append(

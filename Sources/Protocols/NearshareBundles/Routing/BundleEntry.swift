@@ -42,7 +42,7 @@ struct BundleEntry: Sendable {
         let destination: EndpointID
         let previousNode: EndpointID
         let hashLock: HashLock
-        let acknowledged: BundleID
+        let acknowledgedID: BundleID
         let creationTime: WallTime
         let timeToLive: UInt32
         let sharingTime: UInt16
@@ -72,7 +72,7 @@ struct BundleEntry: Sendable {
             let lock = HashLock(
                 acknowledgement.map { BundleAcknowledgement.hashLock(for: $0.secret) } ?? bundle.hashLock)
             (hashLock, hasHashLock) = (lock ?? HashLock.none, lock != nil)
-            (acknowledged, isAcknowledgement) = (acknowledgement?.id ?? stored.id, acknowledgement != nil)
+            (acknowledgedID, isAcknowledgement) = (acknowledgement?.id ?? stored.id, acknowledgement != nil)
             creationTime = bundle.creationTime
             timeToLive = UInt32(clamping: bundle.profile.timeToLive)
             sharingTime = UInt16(clamping: bundle.profile.sharingTime)
@@ -113,7 +113,7 @@ struct BundleEntry: Sendable {
     /// For an acknowledgement the lock that its secret opens.
     var hashLock: HashLock? { facts.hasHashLock ? facts.hashLock : nil }
     /// The bundle that this one acknowledges.
-    var acknowledged: BundleID? { facts.isAcknowledgement ? facts.acknowledged : nil }
+    var acknowledgedID: BundleID? { facts.isAcknowledgement ? facts.acknowledgedID : nil }
     var isAcknowledgement: Bool { facts.isAcknowledgement }
     var creationTime: WallTime { facts.creationTime }
     var expiry: WallTime { WallTime(milliseconds: creationTime.milliseconds + Int64(facts.timeToLive) * 1_000) }

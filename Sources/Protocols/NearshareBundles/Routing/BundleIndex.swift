@@ -57,7 +57,7 @@ struct BundleIndex: Sendable {
 
     /// Makes a stored acknowledgement the answer to further copies of its bundle.
     mutating func register(acknowledgement id: BundleID) {
-        if let acknowledged = entries[id]?.acknowledged { acknowledgements[acknowledged] = id }
+        if let acknowledgedID = entries[id]?.acknowledgedID { acknowledgements[acknowledgedID] = id }
     }
 
     /// Changes the forwarding state of a bundle that is stored.
@@ -86,8 +86,8 @@ struct BundleIndex: Sendable {
     /// - Returns: the removed entry; nil when it was not stored.
     mutating func remove(_ id: BundleID, now: Moment) -> BundleEntry? {
         guard let entry = entries.removeValue(forKey: id) else { return nil }
-        if let acknowledged = entry.acknowledged, acknowledgements[acknowledged] == id {
-            acknowledgements[acknowledged] = nil
+        if let acknowledgedID = entry.acknowledgedID, acknowledgements[acknowledgedID] == id {
+            acknowledgements[acknowledgedID] = nil
         }
         // A bundle for everyone arrives again and again, a routed one rarely does.
         if !entry.isForEveryone { seen.shorten(id, to: WallTime(milliseconds: now.wall.milliseconds + Self.routedMemory)) }
